@@ -17,26 +17,20 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.latency.latencies import latency_of
 from live_eval.campaigns.latency.arrivals import Arrivals
-from live_eval.campaigns.latency.campaign import Campaign
-from live_eval.campaigns.latency.points import CampaignPlan, CampaignPoint
+from live_eval.campaigns.latency.campaign import LatencyCampaign
+from live_eval.campaigns.latency.points import CampaignPlan
 from live_eval.campaigns.latency.summary import read_campaign
 from live_eval.cli._progress import RunProgress
 from live_eval.recording import TurnRecord
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
+from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import run
 
 TURNS = 200
 SESSIONS = 4
 DELAY_MS, STALL_MS, EVERY_MS = 200, 5_000, 20_000
 OPEN = "poisson:2"
-
-
-class Progress(RunProgress):
-    """The progress bar of a campaign."""
-
-    def step(self, number: int, total: int, point: CampaignPoint) -> None:
-        """Show nothing: there is one point."""
 
 
 async def campaign(folder: Path, plan: CampaignPlan) -> list[TurnRecord]:
@@ -51,9 +45,9 @@ async def campaign(folder: Path, plan: CampaignPlan) -> list[TurnRecord]:
         }
         plan = replace(plan, config=validate(values))
         name = f"{plan.arrivals.kind}-{plan.concurrency[0]}"
-        played = Campaign(plan, folder / name)
-        with Progress() as progress:
-            outcome = await played.hold(progress)
+        played = LatencyCampaign(plan, folder / name)
+        with RunProgress() as progress, StopSignals() as stop:
+            outcome = await played.hold(progress, stop)
     if outcome.stopped or outcome.interrupted:
         raise SystemExit(outcome.stopped or "Interrupted.")
     return [turn for point in read_campaign(folder / name).points for turn in point.turns]

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from live_eval.analysis.turn_taking.conversation import Conversation, Stretch, overlaps
 from live_eval.audio import write_flac
 from live_eval.calibrate import timer_lateness
-from live_eval.campaigns.duplex.from_turns import conversations_of
+from live_eval.campaigns.duplex.from_turns import conversation_of
 from live_eval.campaigns.duplex.outcomes import (
     YIELD_WITHIN_NS,
     Judgement,
@@ -43,8 +43,8 @@ from live_eval.campaigns.duplex.outcomes import (
     rule_of,
     unspoken,
 )
-from live_eval.campaigns.duplex.segmentation import LEAST_REPLIES
-from live_eval.campaigns.duplex.stimuli import Line, Recorded, StimulusTrial, write_stimuli
+from live_eval.campaigns.duplex.segmentation import LEAST_REPLIES, as_replies
+from live_eval.campaigns.duplex.stimuli import Line, Recorded, Trial, write_stimuli
 from live_eval.clock import SystemClock
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.emulation import address, emulation_of
@@ -57,6 +57,7 @@ from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run, undisturbed
+from live_eval.session.limits import TurnLimits
 from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, TurnMode
 
 AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0, "moshi": 5.0, "openai-live": 5.0, "pipecat-webrtc": 5.0}
@@ -208,7 +209,7 @@ def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: P
     opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if scenario.anchor_ms else []
     written = []
     if scenario.anchor_ms and TurnMode.FULL_DUPLEX in client(endpoint).turn_modes:
-        own = [StimulusTrial(trial_id=f"own-{n}", topic=OWN, lines=opener) for n in range(LEAST_REPLIES)]
+        own = [Trial(trial_id=f"own-{n}", probe=OWN, lines=opener) for n in range(LEAST_REPLIES)]
         written += own
     for number in range(trials):
         sound_ms, after_ms = pick.randint(*scenario.sounds_ms), pick.randint(300, 700)
@@ -217,7 +218,7 @@ def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: P
         if scenario.anchor_ms is not None:
             anchor = Anchor(AnchorKind.REPLY_AUDIBLE, pick.randint(*scenario.anchor_ms) * MS)
         last = Line(pieces=(said,), speech=scenario.speech, anchor=anchor)
-        written.append(StimulusTrial(trial_id=f"trial-{number}", topic=scenario.name, lines=[*opener, last]))
+        written.append(Trial(trial_id=f"trial-{number}", probe=scenario.name, lines=[*opener, last]))
     return write_stimuli(written, folder / "data")
 
 
@@ -284,9 +285,11 @@ def played(folder: Path) -> Iterator[PlayedScenario]:
         for turns in by_trial.values():
             turns.sort(key=lambda turn: turn.case.turn_index)
         spoken = [[turn for turn in turns if turn.trace.onset_ns is not None] for turns in by_trial.values()]
-        conversations = conversations_of(run, spoken)
-        for (name, turns), said, conversation in zip(by_trial.items(), spoken, conversations, strict=True):
+        heard = [conversation_of(run, turns) for turns in spoken if turns]
+        replies = iter(as_replies(heard, round(1e9 * TurnLimits().silence_s)))
+        for (name, turns), said in zip(by_trial.items(), spoken, strict=True):
             rule = rule_of([turn.case for turn in turns])
+            conversation = next(replies) if said else None
             if conversation is None or len(said) < len(turns):
                 judgement = unspoken(conversation)
             else:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
-from live_eval.cli import FAILED, INTERRUPTED, _options
+from live_eval.cli import _options
+from live_eval.cli._campaigns import campaign_folder, campaign_options, played, print_ended
 from live_eval.cli._duplex import print_comparison, print_duplex
-from live_eval.cli._flags import overlay, table_options
+from live_eval.cli._flags import overlay
 from live_eval.cli._listing import print_listing
-from live_eval.cli._progress import RunProgress
-from live_eval.cli._recipients import print_key
 from live_eval.errors import UsageError
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
-from live_eval.session.event_loop import run as run_loop
-from live_eval.text.wording import counted
 
 __all__ = ["command"]
 
@@ -40,6 +37,7 @@ def _duplex(
     sentinel_turns: int,
     listed: bool,
     out: Path | None,
+    resume: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -58,25 +56,22 @@ def _duplex(
         repeat=repeat,
         sentinel_turns=sentinel_turns,
     )
-    folder = out or _options.new_folder(f"{endpoint}-duplex")
-    campaign = DuplexCampaign(plan, folder)
-    for note in campaign.notes:
-        click.echo(f"note: {note}", err=True)
-    print_key(campaign.key_recipient)
-    with _DuplexProgress() as progress:
-        outcome = run_loop(campaign.hold(progress, stop))
-    held = read_duplex(folder)
-    summary = duplex_summary(held)
-    if as_json:
-        _options.print_json(summary)
-    else:
-        print_duplex(summary)
-    for note in summary["notes"]:
-        if note not in campaign.notes:
-            click.echo(f"note: {note}", err=True)
-    click.echo(f"campaign: {folder}", err=as_json)
-    click.echo(f"page to open: {_page(held, summary)}", err=as_json)
-    sys.exit(_status(outcome))
+    folder = campaign_folder(out, f"{endpoint}-duplex", resume=resume)
+    campaign = DuplexCampaign(plan, folder, resume=resume)
+    known = campaign.notes
+    outcome = played(campaign, stop)
+    record = read_duplex(folder)
+    summary = duplex_summary(record)
+    status = print_ended(
+        campaign,
+        outcome,
+        known,
+        summary,
+        print_duplex,
+        lambda: _page(record, summary),
+        as_json=as_json,
+    )
+    sys.exit(status)
 
 
 def _page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Path:
@@ -109,33 +104,6 @@ def _compare(folders: Sequence[str], as_json: bool) -> None:
         print_comparison(comparison)
 
 
-def _status(outcome: DuplexOutcome) -> int:
-    if outcome.interrupted:
-        click.echo("Interrupted. The trials played so far are kept.", err=True)
-        return INTERRUPTED
-    if outcome.stopped:
-        click.echo(f"stopped: {outcome.stopped}", err=True)
-    return FAILED if outcome.stopped or outcome.failed else 0
-
-
-class _DuplexProgress(RunProgress):
-    """The progress bar of a campaign: that of a run, run after run."""
-
-    def run(self, name: str, void: int) -> None:
-        """Name the run that begins, or say what is played again."""
-        self.note(f"{name}: playing {counted(void, 'void trial')} again" if void else f"{name}:")
-
-
-def _flags() -> Iterator[click.Parameter]:
-    for table in ("endpoint", "data", "turns", "impair"):
-        for option in table_options(table):
-            key = (option.name or "").replace("__", ".")
-            if key == "turns.concurrency" and isinstance(option, click.Option):
-                option.help = f"Sessions at a time. Default: 1.  [{key}]"
-            if key not in _OWN:
-                yield option
-
-
 command = click.Command(
     "duplex",
     callback=_duplex,
@@ -163,13 +131,7 @@ command = click.Command(
             help="Turns of the sentinel at the start, the middle and the end, which shows drift; 0 for none.",
         ),
         click.Option(["--list", "listed"], is_flag=True, help="List the probes with their conditions."),
-        click.Option(
-            ["--out"],
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder of the campaign. Default: a new one in recordings/.",
-        ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
-        *_flags(),
+        *campaign_options(_OWN, concurrency=1),
     ],
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 

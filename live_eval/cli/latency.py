@@ -11,21 +11,17 @@ from typing import Any, TypeVar
 import click
 
 from live_eval.campaigns.latency.arrivals import Arrivals
-from live_eval.campaigns.latency.assertions import CheckedAssertion, check_campaign, parse_assertion
-from live_eval.campaigns.latency.campaign import Campaign, CampaignOutcome
-from live_eval.campaigns.latency.points import CampaignPlan, CampaignPoint, SessionKind
+from live_eval.campaigns.latency.assertions import check_campaign, parse_assertion
+from live_eval.campaigns.latency.campaign import LatencyCampaign
+from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
 from live_eval.campaigns.latency.summary import CampaignRecord, campaign_summary, read_campaign
-from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
-from live_eval.cli._flags import overlay, parse_pairs, table_options
+from live_eval.cli._campaigns import campaign_folder, campaign_options, played, print_ended
+from live_eval.cli._flags import overlay, parse_pairs
 from live_eval.cli._latency import print_campaign
-from live_eval.cli._progress import RunProgress
-from live_eval.cli._recipients import print_key
 from live_eval.errors import UsageError
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price
-from live_eval.session.event_loop import run as run_loop
-from live_eval.text.wording import counted
 
 __all__ = ["command"]
 
@@ -76,59 +72,31 @@ def _latency(
         sentinel_turns=sentinel_turns,
         price=_price(price) if price else None,
     )
-    if resume and out is None:
-        raise UsageError("--resume needs --out: the campaign to continue")
-    folder = out or _options.new_folder(f"{endpoint}-latency")
-    campaign = Campaign(plan, folder, resume=resume)
-    said = [*campaign.notes]
-    for note in said:
-        click.echo(f"note: {note}", err=True)
-    print_key(campaign.key_recipient)
-    with _CampaignProgress() as progress:
-        outcome = run_loop(campaign.hold(progress, stop))
-    held = read_campaign(folder)
-    summary = campaign_summary(held)
+    folder = campaign_folder(out, f"{endpoint}-latency", resume=resume)
+    campaign = LatencyCampaign(plan, folder, resume=resume)
+    known = campaign.notes
+    outcome = played(campaign, stop)
+    record = read_campaign(folder)
+    summary = campaign_summary(record)
     checked = check_campaign(assertions, summary)
     summary["asserts"] = [each.as_json() for each in checked]
-    if as_json:
-        _options.print_json(summary)
-    else:
-        print_campaign(summary)
-    for note in summary["notes"]:
-        if note not in (*said, outcome.stopped):
-            click.echo(f"note: {note}", err=True)
-    for each in checked:
-        click.echo(each.in_words, err=as_json)
-    click.echo(f"campaign: {folder}", err=as_json)
-    click.echo(f"page to open: {_page(held, summary)}", err=as_json)
-    if outcome.interrupted:
-        click.echo(f"Interrupted. To continue, rerun with --out {folder} --resume", err=True)
-    sys.exit(_status(outcome, checked))
+    status = print_ended(
+        campaign,
+        outcome,
+        known,
+        summary,
+        print_campaign,
+        lambda: _page(record, summary),
+        as_json=as_json,
+        checked=checked,
+    )
+    sys.exit(status)
 
 
 def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
     from live_eval.report.latency import write_campaign_page
 
     return write_campaign_page(campaign, summary)
-
-
-def _status(outcome: CampaignOutcome, checked: Sequence[CheckedAssertion]) -> int:
-    if outcome.interrupted:
-        return INTERRUPTED
-    if outcome.stopped:
-        click.echo(f"stopped: {outcome.stopped}", err=True)
-    if not all(checked):
-        return ASSERTION_FAILED
-    return FAILED if outcome.stopped or outcome.failed else 0
-
-
-class _CampaignProgress(RunProgress):
-    """The progress bar of a campaign: that of a run, point after point."""
-
-    def step(self, number: int, total: int, point: CampaignPoint) -> None:
-        """Name the point that begins."""
-        how = f"{counted(point.turns, 'turn')}, {counted(point.concurrency, 'session')} at a time"
-        self.note(f"{number} of {total}: {point.name} ({how}, {point.arrivals})")
 
 
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
@@ -270,23 +238,7 @@ command = click.Command(
             help="US dollars per million tokens: what a minute costs. Also audio_input and audio_output, "
             "needed where the endpoint counts tokens of sound, and cached_input.",
         ),
-        click.Option(
-            ["--out"],
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder of the campaign. Default: a new one in recordings/.",
-        ),
-        click.Option(
-            ["--resume"],
-            is_flag=True,
-            help="Continue the campaign in --out: its ended points stay, the others go on.",
-        ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
-        *(
-            option
-            for table in ("endpoint", "data", "turns", "impair")
-            for option in table_options(table)
-            if (option.name or "").replace("__", ".") not in _OWN
-        ),
+        *campaign_options(_OWN),
     ],
     help="""Measure an endpoint's latency under controlled load.
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from live_eval.errors import StoreError
 from live_eval.files import atomic_text, read_regular
 from live_eval.recording._files import is_own_file, own_name
@@ -18,6 +20,12 @@ from live_eval.redaction import SECRETS
 __all__ = ["DUPLEX_CAMPAIGN", "LATENCY_CAMPAIGN", "CampaignDocument", "names_a_run"]
 
 _MOST_BYTES = 1 << 26
+
+
+class _SharedFacts(BaseModel, strict=True):
+    endpoint: str | None = None
+    created: str | None = None
+    notes: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,21 @@ class CampaignDocument:
         if not isinstance(facts, dict) or facts.get("schema") != self.schema:
             found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
             raise StoreError(f"{path}: expected a {self.what} of schema {self.schema}, found {found!r}")
+        self.check(path, facts, _SharedFacts)
         return facts
+
+    @staticmethod
+    def check(path: Path, facts: Mapping[str, Any], form: type[BaseModel]) -> None:
+        """Check that a document has fields of a form.
+
+        Raises:
+            StoreError: A field has another type; names it.
+        """
+        try:
+            form.model_validate(facts)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise StoreError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def write(self, folder: Path, facts: Mapping[str, Any]) -> None:
         """Write it without secrets; the schema comes first.

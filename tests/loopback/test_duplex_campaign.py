@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import re
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +16,13 @@ import pytest_asyncio
 import soundfile
 from click.testing import CliRunner
 
-from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.campaigns.campaign import CampaignOutcome
+from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION
 from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli.duplex import command
 from live_eval.errors import StoreError, UsageError
+from live_eval.recording import TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
@@ -33,9 +38,9 @@ class Silent(SilentObserver):
     def __init__(self) -> None:
         self.again: list[int] = []
 
-    def run(self, name: str, void: int) -> None:
-        if void:
-            self.again.append(void)
+    def note(self, text: str) -> None:
+        if found := re.search(r"playing (\d+) void trials? again", text):
+            self.again.append(int(found[1]))
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -67,8 +72,10 @@ async def held(
     folder: Path,
     *impairments: str,
     observer: Silent | None = None,
+    resume: bool = False,
+    repeat: int = 1,
     **turns: Any,
-) -> DuplexOutcome:
+) -> CampaignOutcome:
     def campaign() -> DuplexCampaign:
         config = validate(
             {
@@ -78,9 +85,12 @@ async def held(
                 "impair": {"specs": list(impairments)},
             }
         )
-        return DuplexCampaign(DuplexPlan(config=config, probes=("own",), repeat=1, sentinel_turns=0), folder)
+        plan = DuplexPlan(config=config, probes=("own",), repeat=repeat, sentinel_turns=0)
+        return DuplexCampaign(plan, folder, resume=resume)
 
-    return await (await asyncio.to_thread(campaign)).hold(observer or Silent(), StopSignals())
+    played = await asyncio.to_thread(campaign)
+    with StopSignals() as stop:
+        return await played.hold(observer or Silent(), stop)
 
 
 async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
@@ -179,6 +189,49 @@ async def test_the_same_trials_are_played_again_with_an_impairment(
         await held(url, manifest, tmp_path / "c")
 
 
+class Impatient(Silent):
+    """An observer that asks the campaign to stop once a turn of the impaired run has been stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs = 0
+
+    def note(self, text: str) -> None:
+        self._runs += text in ("clean:", "impaired:")
+        super().note(text)
+
+    def turn(self, record: TurnRecord) -> None:
+        if self._runs == 2 and record.case.turn_index == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_campaign_that_was_stopped_resumes_without_losing_or_repeating_a_trial(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    url, folder = f"{endpoint}?stop_ms=100&reply_ms=2000", tmp_path / "c"
+    plan: dict[str, Any] = {"repeat": 2, "observer": Impatient()}
+    outcome = await held(url, manifest, folder, "delay=30ms", **plan)
+    assert outcome == CampaignOutcome(failed=0, interrupted=True, stopped="")
+    first = json.loads((folder / "duplex.json").read_text())
+    assert not first["complete"]
+    with pytest.raises(StoreError, match=r"its trials\.repeat was 2, but is now 3"):
+        await held(url, manifest, folder, "delay=30ms", repeat=3, resume=True)
+    with pytest.raises(
+        StoreError, match=r"its settings\.impair\.specs was \['delay=30ms'\], but is now \[\]"
+    ):
+        await held(url, manifest, folder, repeat=2, resume=True)
+    assert await held(url, manifest, folder, "delay=30ms", repeat=2, resume=True) == CampaignOutcome(
+        failed=0, interrupted=False, stopped=""
+    )
+    assert await outcomes(folder) == {"clean": [{"yielded": 2}], "impaired": [{"yielded": 2}]}
+    whole = json.loads((folder / "duplex.json").read_text())
+    assert (whole["complete"], whole["created"]) == (True, first["created"])
+    assert re.search(r"resumed at .*, after 3 of 4 trials", whole["notes"][-1])
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
+    assert [each["playing"] for entry in summary["probes"] for each in entry["trials"]] == [0] * 4
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_campaign_stops_where_no_session_can_be_held(manifest: Path, tmp_path: Path) -> None:
     ended = await held("ws://127.0.0.1:9/v1", manifest, tmp_path / "c", "delay=30ms", retries=0)
@@ -238,7 +291,7 @@ async def test_a_run_with_missing_turns_does_not_end(
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
         return replace(await play(*args, **kwargs), missing=1)
 
-    monkeypatch.setattr("live_eval.campaigns.duplex.campaign.play", forgetful)
+    monkeypatch.setattr("live_eval.campaigns.campaign.play", forgetful)
     ended = await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")
     assert ended.stopped == "1 turn not recorded"
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))

@@ -24,10 +24,11 @@ from click.testing import CliRunner
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
+from live_eval.campaigns.campaign import CampaignOutcome
 from live_eval.campaigns.latency.arrivals import Arrivals
-from live_eval.campaigns.latency.campaign import Campaign, CampaignOutcome
+from live_eval.campaigns.latency.campaign import LatencyCampaign
 from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE
-from live_eval.campaigns.latency.points import CampaignPlan, CampaignPoint, SessionKind
+from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
 from live_eval.cli import FAILED
 from live_eval.cli.latency import command
@@ -59,8 +60,9 @@ class Silent(SilentObserver):
     def __init__(self) -> None:
         self.steps: list[str] = []
 
-    def step(self, number: int, total: int, point: CampaignPoint) -> None:
-        self.steps.append(f"{number}/{total} {point.name}")
+    def note(self, text: str) -> None:
+        if found := re.match(r"(\d+) of (\d+): (\S+) \(", text):
+            self.steps.append(f"{found[1]}/{found[2]} {found[3]}")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -98,7 +100,7 @@ async def held(
     folder: Path, observer: Silent | None = None, *, resume: bool = False, **plan: Any
 ) -> CampaignOutcome:
     asked = CampaignPlan(**{"sentinel_turns": 0, **plan})
-    campaign = await asyncio.to_thread(Campaign, asked, folder, resume=resume)
+    campaign = await asyncio.to_thread(LatencyCampaign, asked, folder, resume=resume)
     with StopSignals() as stop:
         return await campaign.hold(observer or Silent(), stop)
 
@@ -400,9 +402,9 @@ class Impatient(Silent):
         super().__init__()
         self._at = at
 
-    def step(self, number: int, total: int, point: CampaignPoint) -> None:
-        super().step(number, total, point)
-        if point.name == self._at:
+    def note(self, text: str) -> None:
+        super().note(text)
+        if f": {self._at} (" in text:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -453,20 +455,20 @@ def test_what_the_endpoint_cannot_do_is_refused(manifest: Path, tmp_path: Path) 
     chat = {"name": "openai-chat-audio", "base_url": "http://127.0.0.1:1/v1", "model": "x"}
     settings = validate({"endpoint": chat, "data": {"path": str(manifest)}})
     with pytest.raises(UsageError, match="it has no warm sessions"):
-        Campaign(CampaignPlan(config=settings, sessions=(SessionKind.WARM,)), tmp_path / "c")
+        LatencyCampaign(CampaignPlan(config=settings, sessions=(SessionKind.WARM,)), tmp_path / "c")
     with pytest.raises(UsageError, match="endpointing needs the turn modes server_vad and manual"):
-        Campaign(CampaignPlan(config=settings, endpointing=True), tmp_path / "c")
+        LatencyCampaign(CampaignPlan(config=settings, endpointing=True), tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
 def test_a_campaign_that_was_killed_before_it_began_begins_again(manifest: Path, tmp_path: Path) -> None:
     settings = config("ws://127.0.0.1:9/v1", manifest)
-    Campaign(CampaignPlan(config=settings, turns=2, concurrency=(2,), inputs_s=(0.5,)), tmp_path / "c")
+    LatencyCampaign(CampaignPlan(config=settings, turns=2, concurrency=(2,), inputs_s=(0.5,)), tmp_path / "c")
     assert {path.name for path in (tmp_path / "c" / "inputs").iterdir()} == {"0.5s", "sentinel"}
-    Campaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
+    LatencyCampaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
     (tmp_path / "c" / "inputs" / "notes.txt").touch()
     with pytest.raises(StoreError, match="found inputs/; choose another folder"):
-        Campaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
+        LatencyCampaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -479,7 +481,7 @@ async def test_a_point_with_missing_turns_does_not_end(
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     plan: dict[str, Any] = {"config": settings, "turns": 2, "concurrency": (1, 2)}
     with monkeypatch.context() as patch:
-        patch.setattr("live_eval.campaigns.latency.campaign.play", forgetful)
+        patch.setattr("live_eval.campaigns.campaign.play", forgetful)
         outcome = await held(tmp_path / "c", **plan)
     assert outcome.stopped == "1 turn of c1 not recorded: the campaign stops here"
     assert not json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]

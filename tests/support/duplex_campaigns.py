@@ -122,10 +122,18 @@ def write_duplex_campaign(
     runs: Mapping[str, Sequence[tuple[str, str, Sequence[TurnRecord]]]],
     *,
     outages: Sequence[Mapping[str, Any]] = (),
+    settings: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Path:
-    """Write a campaign: for each run, the probe, the condition and the turns of each trial, and outages."""
-    manifest = {"endpoint": {"name": "made up"}, "outages": list(outages)}
+    """Write a campaign: for each run, the probe, the condition and the turns of each trial, and outages.
+
+    The runs have these settings of turns.
+    """
+    manifest = {
+        "endpoint": {"name": "made up"},
+        "outages": list(outages),
+        "config": {"turns": dict(settings or {})},
+    }
     folder.mkdir(parents=True)
     listed: dict[str, dict[str, Any]] = {}
     for run, trials in runs.items():

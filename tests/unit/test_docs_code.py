@@ -19,7 +19,8 @@ import pytest
 import soundfile
 import yaml
 
-from live_eval.campaigns.duplex.probes import Trial, probes_for, trials_of
+from live_eval.campaigns.duplex.probes import probes_for, trials_of
+from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import main
 from live_eval.cli._duplex import print_duplex

@@ -3,7 +3,8 @@
 The user's sound is timed as spoken: the annotated parts of each recording, else its boundaries of speech. The
 endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
 
-Over continuous media responses are what the session heard; `conversations_of` finds the endpoint's replies.
+Over continuous media responses are what the session heard; `segmentation.as_replies` finds the endpoint's
+replies.
 """
 
 from __future__ import annotations
@@ -16,37 +17,14 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.audio import Audio, int16_to_float, resample
-from live_eval.campaigns.duplex.segmentation import own_replies, segmented
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.record import heard_pieces, with_heard
 from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, greets, is_paced
 
-__all__ = ["both_sides_of", "conversation_of", "conversations_of"]
+__all__ = ["both_sides_of", "conversation_of"]
 
 _SECOND_NS = 1_000_000_000
 _ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
-
-
-def conversations_of(
-    run: RunReader | None, sessions: Sequence[Sequence[TurnRecord]]
-) -> list[Conversation | None]:
-    """Return the conversations of a run, in which each `AgentSpeech` is one reply of the endpoint.
-
-    Over continuous media replies are found by what the endpoint's own pauses in this run are.
-
-    Args:
-        run: As in `conversation_of`.
-        sessions: The turns of each session that were spoken, in order.
-
-    Returns:
-        One for each session; None for one without a turn.
-
-    Raises:
-        StoreError: Audio of a turn is missing.
-    """
-    heard = [conversation_of(run, turns) if turns else None for turns in sessions]
-    own = own_replies([each for each in heard if each is not None])
-    return [None if each is None else segmented(each, own) for each in heard]
 
 
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:

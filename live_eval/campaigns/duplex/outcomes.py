@@ -48,7 +48,7 @@ __all__ = [
     "unspoken",
 ]
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Version of the rules, and of what is taken for one reply; published metrics share it."""
 
 YIELD_WITHIN_NS = 2_000_000_000

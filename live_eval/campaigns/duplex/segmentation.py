@@ -5,13 +5,13 @@ spoken over a reply, sound that follows a pause is the rest of that reply or ano
 
 * the same reply, if it resumes before the user has finished what interrupts it, or after a gap between words
   (250 ms);
-* another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than
-  `SILENCE_NS`, which ends replies everywhere;
+* another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than the
+  silence that ends every reply of the run (`TurnLimits.silence_s`);
 * the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 
 An endpoint's own pauses are those inside the replies of its run that nobody spoke over, and that are not the
-possible rest of one (within `SILENCE_NS`). They are known for as long as at least `LEAST_REPLIES` of these
+possible rest of one (within that silence). They are known for as long as at least `LEAST_REPLIES` of these
 lasted.
 """
 
@@ -35,9 +35,9 @@ from live_eval.types import SpeechKind
 __all__ = [
     "LEAST_REPLIES",
     "MARGIN",
-    "SILENCE_NS",
     "SOONER",
     "OwnReplies",
+    "as_replies",
     "own_replies",
     "segmented",
 ]
@@ -48,8 +48,6 @@ SOONER = 0.8
 """The shortest time to an answer that an endpoint may need, over the shortest one that was observed."""
 LEAST_REPLIES = 3
 """Replies without interruption from which the endpoint's own pauses and answers are learned."""
-SILENCE_NS = 1_500_000_000
-"""A longer pause after words of the user ends a reply: the session's own limit (`TurnLimits.silence_s`)."""
 _FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
 _WORD_GAP_NS = 250_000_000  # between the words of one reply
 _RARE = 10  # of so many replies, one may have a pause that is a stall
@@ -66,11 +64,13 @@ class OwnReplies:
     """How an endpoint replies where nobody speaks over it.
 
     Args:
+        silence_ns: The silence that ends every reply.
         lengths_ns: Length of each of its replies, from first to last sound.
         longest_pause_ns: The longest pause in any of them, leaving out one reply in ten: a stall is no habit.
         answers_ns: Time from the user's last sample to each answer.
     """
 
+    silence_ns: int
     lengths_ns: tuple[int, ...] = ()
     longest_pause_ns: int = 0
     answers_ns: tuple[int, ...] = ()
@@ -78,7 +78,7 @@ class OwnReplies:
     @property
     def pause_limit_ns(self) -> int:
         """The longest pause that may be the endpoint's own."""
-        return min(max(_WORD_GAP_NS, round(MARGIN * self.longest_pause_ns)), SILENCE_NS)
+        return min(max(_WORD_GAP_NS, round(MARGIN * self.longest_pause_ns)), self.silence_ns)
 
     def knows_pauses(self, after_ns: int) -> bool:
         """Return whether enough replies lasted longer than `after_ns` to know their pauses until then."""
@@ -89,12 +89,19 @@ class OwnReplies:
         return len(self.answers_ns) >= LEAST_REPLIES and after_ns < SOONER * min(self.answers_ns)
 
 
-def own_replies(conversations: Sequence[Conversation]) -> OwnReplies:
-    """Return how an endpoint replies where nobody speaks over it.
+def as_replies(conversations: Sequence[Conversation], silence_ns: int) -> list[Conversation]:
+    """Return the conversations of a run so that each `AgentSpeech` is one reply of the endpoint.
 
     Args:
-        conversations: The conversations of a run, as `conversation_of` returns them.
+        conversations: As `conversation_of` returns them.
+        silence_ns: The silence after which the run's sessions ended a reply.
     """
+    own = own_replies(conversations, silence_ns)
+    return [segmented(each, own) for each in conversations]
+
+
+def own_replies(conversations: Sequence[Conversation], silence_ns: int) -> OwnReplies:
+    """Return how an endpoint replies where nobody speaks over it; the arguments are those of `as_replies`."""
     lengths_ns: list[int] = []
     pauses_ns: list[int] = []
     answers_ns: list[int] = []
@@ -104,7 +111,7 @@ def own_replies(conversations: Sequence[Conversation]) -> OwnReplies:
             if not speech.sounds:
                 continue
             start_ns, end_ns = speech.sounds[0].start_ns, speech.sounds[-1].end_ns
-            rest = spoken_over_ns is not None and start_ns - spoken_over_ns <= SILENCE_NS
+            rest = spoken_over_ns is not None and start_ns - spoken_over_ns <= silence_ns
             if rest or any(each.start_ns < end_ns and start_ns < each.end_ns for each in conversation.user):
                 spoken_over_ns = end_ns
                 continue
@@ -114,7 +121,7 @@ def own_replies(conversations: Sequence[Conversation]) -> OwnReplies:
         answers_ns += _answers_ns(conversation)
     pauses_ns.sort()
     longest_ns = pauses_ns[-1 - len(pauses_ns) // _RARE] if pauses_ns else 0
-    return OwnReplies(tuple(lengths_ns), longest_ns, tuple(answers_ns))
+    return OwnReplies(silence_ns, tuple(lengths_ns), longest_ns, tuple(answers_ns))
 
 
 def _answers_ns(conversation: Conversation) -> list[int]:
@@ -206,7 +213,7 @@ def _judged(
     if pause_ns <= _WORD_GAP_NS:
         return _Pause.OWN, ""
     known = own.knows_pauses(before_ns - began_ns)
-    if pause_ns > (own.pause_limit_ns if known else SILENCE_NS):
+    if pause_ns > (own.pause_limit_ns if known else own.silence_ns):
         return _Pause.END, ""
     if own.is_too_soon(after.start_ns - max(each.end_ns for each in interrupts)):
         return _Pause.OWN, ""

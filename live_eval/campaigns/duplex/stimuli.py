@@ -41,7 +41,7 @@ __all__ = [
     "Piece",
     "Recorded",
     "Say",
-    "StimulusTrial",
+    "Trial",
     "write_stimuli",
 ]
 
@@ -156,18 +156,23 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StimulusTrial:
-    """A trial to write.
+class Trial:
+    """One session of a campaign: a condition of a probe, with the words of one of its variants.
 
     Args:
-        trial_id: Its name, and that of its dialogue.
-        topic: What it is about: its probe.
-        lines: Its utterances, in order.
+        trial_id: Unique in the campaign; the name of the trial's dialogue.
+        probe: The probe's name.
+        condition: The condition's name.
+        meant: In lower case, the words of which one shows that a correction was taken up; empty if nothing is
+            corrected.
+        lines: The utterances, in order; empty for a trial that was read from a campaign's document.
     """
 
     trial_id: str
-    topic: str
-    lines: Sequence[Line]
+    probe: str
+    condition: str = ""
+    meant: tuple[str, ...] = ()
+    lines: Sequence[Line] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,7 +276,7 @@ def _noise(piece: Noise) -> NDArray[np.int16]:
     return float_to_int16((noise * 10 ** (piece.dbfs / 20)).astype(np.float32))
 
 
-def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
+def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
     """Write trials as a manifest of dialogues, with their recordings.
 
     Args:
@@ -299,7 +304,7 @@ def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
                         composer = composer or Composer()
                         written[line.pieces] = _write(composer.compose(line.pieces), line, folder)
             turns.append({**written[line.pieces], **_columns(line)})
-        rows.append({"id": trial.trial_id, "topic": trial.topic, "turns": turns})
+        rows.append({"id": trial.trial_id, "topic": trial.probe, "turns": turns})
     path = folder / _MANIFEST
     with atomic_text(path) as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
@@ -321,15 +326,10 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:
             shutil.copyfile(recorded.path, part)
-    found = recorded.boundaries
-    if found is None and recorded.parts:
-        return {
-            "audio": name,
-            **_edges(recorded.parts[0].onset_ns, recorded.parts[-1].end_ns, recorded.parts),
-        }
-    if found is None:
-        return {"audio": name}
-    return {"audio": name, **_edges(found.onset_ns, found.voice_end_ns, recorded.parts)}
+    found, parts = recorded.boundaries, recorded.parts
+    if found is not None:
+        return {"audio": name, **_edges(found.onset_ns, found.voice_end_ns, parts)}
+    return {"audio": name, **(_edges(parts[0].onset_ns, parts[-1].end_ns, parts) if parts else {})}
 
 
 def _edges(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:

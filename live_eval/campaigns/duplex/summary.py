@@ -12,7 +12,6 @@ from typing import Any
 
 from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.summary import outages_in_words
-from live_eval.campaigns.duplex.campaign import CLEAN
 from live_eval.campaigns.duplex.figures import (
     condition_figures,
     differences,
@@ -23,7 +22,8 @@ from live_eval.campaigns.duplex.figures import (
 )
 from live_eval.campaigns.duplex.outcomes import DURATIONS, RULES_VERSION
 from live_eval.campaigns.duplex.probes import SENTINEL
-from live_eval.campaigns.duplex.trials import PlayedTrial, TrialFacts, read_trials
+from live_eval.campaigns.duplex.stimuli import Trial
+from live_eval.campaigns.duplex.trials import CLEAN, PlayedTrial, last_playings, read_trials
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader
 from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, names_a_run
@@ -58,20 +58,20 @@ class DuplexRecord:
 
     def last(self, run: str) -> list[PlayedTrial]:
         """Return the last playing of each trial of a run."""
-        return list({trial.facts.trial_id: trial for trial in self.trials.get(run, ())}.values())
+        return last_playings(self.trials.get(run, ()))
 
 
 def read_duplex(folder: Path) -> DuplexRecord:
     """Read a campaign, complete or not.
 
     Raises:
-        StoreError: The folder holds no campaign, or a damaged one.
+        StoreError: The folder has no campaign, or a damaged one.
     """
     path = folder / DUPLEX_CAMPAIGN.file_name
     facts = DUPLEX_CAMPAIGN.read(folder)
     try:
         listed = [
-            TrialFacts(
+            Trial(
                 trial_id=str(each["trial"]),
                 probe=str(each["probe"]),
                 condition=str(each["condition"]),

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from live_eval.analysis.turn_taking.conversation import Conversation
-from live_eval.campaigns.duplex.from_turns import conversations_of
+from live_eval.campaigns.duplex.from_turns import conversation_of
 from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
+from live_eval.campaigns.duplex.segmentation import as_replies
+from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.errors import FailureKind
-from live_eval.recording import RunReader, TurnRecord
+from live_eval.recording import RunReader, TurnRecord, part_of
+from live_eval.session.limits import TurnLimits
 from live_eval.types import Failure
 
-__all__ = ["ANCHOR_WITHIN_NS", "MOST_PLAYINGS", "PlayedTrial", "TrialFacts", "read_trials"]
+__all__ = [
+    "ANCHOR_WITHIN_NS",
+    "CLEAN",
+    "IMPAIRED",
+    "MOST_PLAYINGS",
+    "PlayedTrial",
+    "last_playings",
+    "read_trials",
+    "to_play_again",
+]
+
+CLEAN = "clean"
+"""Folder of the run without impairment."""
+IMPAIRED = "impaired"
+"""Folder of the run with it."""
 
 MOST_PLAYINGS = 3
 """How often a trial is played at most, while it is void."""
 
 ANCHOR_WITHIN_NS = 50_000_000
 """A trial in which the user speaks over the reply further from the condition's moment is void."""
+
+_MOST_SILENCE_S = 3600.0
 
 _BEHAVIOUR = frozenset(
     {
@@ -40,28 +59,11 @@ _BEHAVIOUR = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialFacts:
-    """What a trial is.
-
-    Args:
-        trial_id: Its name.
-        probe: The name of its probe.
-        condition: The condition of the probe.
-        meant: Words that show that a correction was taken up; empty where nothing is corrected.
-    """
-
-    trial_id: str
-    probe: str
-    condition: str
-    meant: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedTrial:
     """One playing of a trial.
 
     Args:
-        facts: What the trial is.
+        facts: What was played.
         playing: 0 for the first playing; more where it was void before.
         rule: What was asked of the endpoint.
         turns: Its turns, in order.
@@ -72,7 +74,7 @@ class PlayedTrial:
             endpoint ``heard``; None where there are no such words. Empty where nothing is corrected.
     """
 
-    facts: TrialFacts
+    facts: Trial
     playing: int
     rule: Rule
     turns: tuple[TurnRecord, ...]
@@ -97,32 +99,67 @@ class PlayedTrial:
         return max((turn.timing.lag_ns for turn in self.turns), default=0)
 
 
-def read_trials(folder: Path, facts: Sequence[TrialFacts]) -> list[PlayedTrial]:
+def read_trials(folder: Path, trials: Sequence[Trial]) -> list[PlayedTrial]:
     """Read the trials of a run that were played so far, complete or not.
 
     Args:
         folder: The run's folder.
-        facts: The trials that it plays.
+        trials: The trials that it plays.
 
     Returns:
         Every playing of each trial, trial by trial.
 
     Raises:
-        StoreError: The folder holds no run, or a damaged one.
+        StoreError: The folder has no run, or a damaged one.
     """
     with RunReader.open(folder) as run:
-        played: dict[tuple[str, int], list[TurnRecord]] = {}
+        played: dict[tuple[str | None, int], list[TurnRecord]] = {}
         for turn in run.turns():
-            if turn.case.dialogue_id is not None:
-                played.setdefault((turn.case.dialogue_id, turn.repeat), []).append(turn)
+            played.setdefault((turn.case.dialogue_id, turn.repeat), []).append(turn)
         listed = [
             (each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
-            for each in facts
+            for each in trials
             for playing in range(MOST_PLAYINGS)
             if (turns := played.get((each.trial_id, playing)))
         ]
-        conversations = conversations_of(run, [_spoken(turns) for _, _, turns in listed])
-    return [_trial(*each, conversation) for each, conversation in zip(listed, conversations, strict=True)]
+        heard = [
+            conversation_of(run, spoken) if (spoken := _spoken(turns)) else None for _, _, turns in listed
+        ]
+        silence_ns = _silence_ns(run)
+    replies = iter(as_replies([each for each in heard if each is not None], silence_ns))
+    return [
+        _trial(*each, None if conversation is None else next(replies))
+        for each, conversation in zip(listed, heard, strict=True)
+    ]
+
+
+def last_playings(trials: Iterable[PlayedTrial]) -> list[PlayedTrial]:
+    """Return the last playing of each trial, from all of them in order."""
+    return list({each.facts.trial_id: each for each in trials}.values())
+
+
+def to_play_again(trials: Iterable[PlayedTrial]) -> set[str]:
+    """Return the trials that are void, and may be known if they are played again.
+
+    A trial in which no reply sounds at its anchor is played again once: the endpoint may pause there, or its
+    reply be too short, every time.
+    """
+    outcomes: dict[str, list[Outcome]] = {}
+    for each in trials:
+        outcomes.setdefault(each.facts.trial_id, []).append(each.outcome)
+    return {
+        name
+        for name, found in outcomes.items()
+        if found[-1].repeats and found[-2:] != [Outcome.NOT_OVERLAPPING] * 2
+    }
+
+
+def _silence_ns(run: RunReader) -> int:
+    """Return the silence after which the sessions of a run ended a reply."""
+    found = part_of(part_of(run.manifest, "config"), "turns").get("reply_silence")
+    if not isinstance(found, int | float) or not 0 < found <= _MOST_SILENCE_S:
+        found = TurnLimits().silence_s
+    return round(1e9 * found)
 
 
 def _spoken(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
@@ -130,7 +167,7 @@ def _spoken(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
 
 
 def _trial(
-    facts: TrialFacts, playing: int, turns: Sequence[TurnRecord], conversation: Conversation | None
+    trial: Trial, playing: int, turns: Sequence[TurnRecord], conversation: Conversation | None
 ) -> PlayedTrial:
     rule = rule_of([turn.case for turn in turns])
     failure = next(
@@ -146,14 +183,14 @@ def _trial(
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
     return PlayedTrial(
-        facts=facts,
+        facts=trial,
         playing=playing,
         rule=rule,
         turns=tuple(turns),
         conversation=conversation,
         judgement=judgement,
         failure=failure,
-        correction=_taken_up(facts, turns[-1]) if facts.meant else {},
+        correction=_taken_up(trial.meant, turns[-1]) if trial.meant else {},
     )
 
 
@@ -179,11 +216,8 @@ def _frame_ns(turn: TurnRecord) -> int:
     return int(np.median(np.diff(due_ns))) if len(due_ns) > 1 else 0
 
 
-def _taken_up(facts: TrialFacts, turn: TurnRecord) -> dict[str, bool | None]:
-    return {
-        "reply": _has_one_of(turn.reply_text, facts.meant),
-        "heard": _has_one_of(turn.heard_text, facts.meant),
-    }
+def _taken_up(meant: Sequence[str], turn: TurnRecord) -> dict[str, bool | None]:
+    return {"reply": _has_one_of(turn.reply_text, meant), "heard": _has_one_of(turn.heard_text, meant)}
 
 
 def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:

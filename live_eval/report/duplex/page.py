@@ -13,12 +13,11 @@ from urllib.parse import quote
 
 from live_eval import __version__
 from live_eval.analysis.statistics import quantile
-from live_eval.campaigns.duplex.campaign import CLEAN
 from live_eval.campaigns.duplex.from_turns import both_sides_of
 from live_eval.campaigns.duplex.outcomes import Outcome
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
-from live_eval.campaigns.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.trials import CLEAN, PlayedTrial
 from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.build import write_report

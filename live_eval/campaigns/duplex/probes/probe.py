@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from live_eval.campaigns.duplex.stimuli import Line
+from live_eval.campaigns.duplex.stimuli import Line, Trial
 
-__all__ = ["Condition", "Probe", "Trial", "sessions_of", "trials_of"]
+__all__ = ["Condition", "Probe", "sessions_of", "trials_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,6 @@ class Probe:
     name: str
     what: str
     conditions: Sequence[Condition]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One playing of a condition.
-
-    Args:
-        trial_id: Unique in the campaign; the name of the trial's dialogue.
-        probe: The probe's name.
-        condition: The condition's name.
-        lines: The utterances.
-        meant: The words of which one shows that a correction was taken up; empty if nothing is corrected.
-    """
-
-    trial_id: str
-    probe: str
-    condition: str
-    lines: Sequence[Line]
-    meant: tuple[str, ...] = ()
 
 
 def sessions_of(probes: Iterable[Probe]) -> Iterator[tuple[Line, ...]]:

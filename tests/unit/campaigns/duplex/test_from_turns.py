@@ -13,8 +13,8 @@ from live_eval.audio import Audio, Codec, CodecName
 from live_eval.campaigns.duplex.from_turns import (
     both_sides_of,
     conversation_of,
-    conversations_of,
 )
+from live_eval.campaigns.duplex.segmentation import as_replies
 from live_eval.recording import RunReader, RunWriter
 from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
@@ -158,10 +158,8 @@ def test_on_continuous_media_replies_are_found_by_the_endpoints_own_pauses() -> 
     hum = turn(t0_ms=1_500, parts_ms=((0, 200),), kind=SpeechKind.BACKCHANNEL)
     session = [turn(came, continuous=True), hum]
     others = [[turn(response("r", square(900), {1_000: 900}), continuous=True)] for _ in range(3)]
-    whole, *_ = conversations_of(None, [session, []])
-    found, *_ = conversations_of(None, [session, *others])
-    assert whole is not None
-    assert found is not None
+    (whole,) = as_replies([conversation_of(None, session)], 1500 * MS)
+    found, *_ = as_replies([conversation_of(None, turns) for turns in (session, *others)], 1500 * MS)
     assert [(ms(*each.sounds), each.text) for each in conversation_of(None, session).agent] == [
         ([(1_000, 1_700), (2_300, 2_600)], "well now")
     ]

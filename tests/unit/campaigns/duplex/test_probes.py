@@ -18,7 +18,6 @@ from live_eval.campaigns.duplex.probes import (
     OWN,
     PROBES,
     Probe,
-    Trial,
     note_on_pauses,
     probes_for,
     sentinel,
@@ -35,6 +34,7 @@ from live_eval.campaigns.duplex.stimuli import (
     Noise,
     Recorded,
     Say,
+    Trial,
 )
 from live_eval.data import load, locate
 from live_eval.data.dataset import DataKind, DataSet

@@ -9,7 +9,8 @@ from live_eval.campaigns.duplex.segmentation import OwnReplies, own_replies, seg
 from live_eval.types import SpeechKind
 from tests.unit.campaigns.duplex.test_outcomes import ASKED, MS, START, STOP, replies, says, talk
 
-OWN = OwnReplies(lengths_ns=(9_000 * MS,) * 3, longest_pause_ns=800 * MS, answers_ns=(500 * MS,) * 3)
+SILENCE = 1500 * MS
+OWN = OwnReplies(SILENCE, lengths_ns=(9_000 * MS,) * 3, longest_pause_ns=800 * MS, answers_ns=(500 * MS,) * 3)
 HUM = says((3000, 3400), kind=SpeechKind.BACKCHANNEL)
 
 
@@ -69,8 +70,8 @@ def test_an_endpoint_that_divides_its_replies_itself_is_taken_at_its_word() -> N
 def test_only_replies_that_nobody_spoke_over_show_the_endpoints_own_pauses() -> None:
     alone = stream([ASKED], replies((1500, 3000), (3700, 5000)))
     over = stream([ASKED, STOP], replies((1600, 3200), (4500, 9000)), replies((12_000, 13_000)))
-    own = own_replies([alone, over])
-    assert own == OwnReplies((3500 * MS, 1000 * MS), 700 * MS, (500 * MS, 600 * MS))
+    own = own_replies([alone, over], SILENCE)
+    assert own == OwnReplies(SILENCE, (3500 * MS, 1000 * MS), 700 * MS, (500 * MS, 600 * MS))
     assert own.pause_limit_ns == 875 * MS
     assert not own.knows_pauses(0)
 
@@ -83,7 +84,7 @@ def test_a_stall_of_the_network_in_one_reply_is_no_pause_of_its_own() -> None:
 
 
 def test_pauses_are_known_for_as_long_as_three_replies_lasted() -> None:
-    own = OwnReplies(lengths_ns=(1000 * MS, 2000 * MS, 3000 * MS, 4000 * MS))
+    own = OwnReplies(SILENCE, lengths_ns=(1000 * MS, 2000 * MS, 3000 * MS, 4000 * MS))
     assert own.knows_pauses(1999 * MS)
     assert not own.knows_pauses(2000 * MS)
     assert own.pause_limit_ns == 250 * MS
@@ -96,7 +97,9 @@ def test_pauses_are_known_for_as_long_as_three_replies_lasted() -> None:
 def test_an_endpoint_that_never_pauses_ends_its_reply_with_a_short_silence(
     resumes_ms: int, found: list[list[tuple[int, int]]]
 ) -> None:
-    own = OwnReplies(lengths_ns=(9_000 * MS,) * 3, longest_pause_ns=120 * MS, answers_ns=(200 * MS,) * 3)
+    own = OwnReplies(
+        SILENCE, lengths_ns=(9_000 * MS,) * 3, longest_pause_ns=120 * MS, answers_ns=(200 * MS,) * 3
+    )
     conversation = stream([ASKED, HUM], replies((2000, 3200), (resumes_ms, 9000)))
     assert sounds(segmented(conversation, own)) == found
 
@@ -104,12 +107,12 @@ def test_an_endpoint_that_never_pauses_ends_its_reply_with_a_short_silence(
 def test_a_stall_in_one_reply_of_ten_is_no_pause_of_its_own() -> None:
     plain = stream([ASKED], replies((1500, 3000), (3300, 5000)))
     stalled = stream([ASKED], replies((1500, 3000), (4200, 5000)))
-    assert own_replies([stalled, *[plain] * 8]).longest_pause_ns == 1200 * MS
-    assert own_replies([stalled, *[plain] * 9]).longest_pause_ns == 300 * MS
+    assert own_replies([stalled, *[plain] * 8], SILENCE).longest_pause_ns == 1200 * MS
+    assert own_replies([stalled, *[plain] * 9], SILENCE).longest_pause_ns == 300 * MS
 
 
 def test_the_rest_of_a_reply_that_was_spoken_over_shows_no_pauses() -> None:
     halves = stream([ASKED, HUM], replies((2000, 3600)), replies((4400, 9000)))
-    assert own_replies([halves]).lengths_ns == ()
+    assert own_replies([halves], SILENCE).lengths_ns == ()
     later = stream([ASKED, HUM], replies((2000, 3600)), replies((5200, 9000)))
-    assert own_replies([later]).lengths_ns == (3800 * MS,)
+    assert own_replies([later], SILENCE).lengths_ns == (3800 * MS,)

@@ -20,7 +20,7 @@ from live_eval.campaigns.duplex.stimuli import (
     NoiseKind,
     Recorded,
     Say,
-    StimulusTrial,
+    Trial,
     write_stimuli,
 )
 from live_eval.errors import UsageError
@@ -82,7 +82,7 @@ def test_an_utterance_without_sound_is_refused(composer: Composer) -> None:
 
 
 def test_stimuli_are_only_for_their_user(tmp_path: Path) -> None:
-    trial = StimulusTrial(trial_id="t", topic="t", lines=(Line(pieces=(Say("Yes."),)),))
+    trial = Trial(trial_id="t", probe="t", lines=(Line(pieces=(Say("Yes."),)),))
     manifest = write_stimuli([trial], tmp_path / "stimuli")
     assert {stat.S_IMODE(path.stat().st_mode) for path in (manifest, manifest.parent)} == {0o600, 0o700}
 
@@ -94,7 +94,7 @@ def test_a_manifest_says_what_each_utterance_is_and_when_it_begins(tmp_path: Pat
         speech=SpeechKind.BACKCHANNEL,
         anchor=Anchor(AnchorKind.REPLY_AUDIBLE, 900_000_000),
     )
-    trials = [StimulusTrial(trial_id=f"t{n}", topic="backchannel", lines=(asked, hum)) for n in (1, 2)]
+    trials = [Trial(trial_id=f"t{n}", probe="backchannel", lines=(asked, hum)) for n in (1, 2)]
     manifest = write_stimuli(trials, tmp_path)
     rows = [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
     first, second = rows[0]["turns"]
@@ -113,12 +113,24 @@ def test_a_recording_of_the_users_is_copied_as_it_is(tmp_path: Path) -> None:
     source.write_bytes(b"not audio: it fails when it is played")
     parts = (SpokenPart(0, 1_000_000), SpokenPart(3_000_000, 4_000_000))
     lines = (Line(pieces=(Recorded(source, "Hello", None, parts),)),)
-    manifest = write_stimuli(
-        [StimulusTrial(trial_id="own-1", topic="own", lines=lines)], tmp_path / "stimuli"
-    )
+    manifest = write_stimuli([Trial(trial_id="own-1", probe="own", lines=lines)], tmp_path / "stimuli")
     (turn,) = json.loads(manifest.read_text("utf-8"))["turns"]
     assert (tmp_path / "stimuli" / turn["audio"]).read_bytes() == source.read_bytes()
     assert (turn["onset_ms"], turn["voice_end_ms"], len(turn["parts"])) == (0, 4, 2)
+
+
+def test_stimuli_of_a_resumed_campaign_are_written_through_no_link(tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine.wav", tmp_path / "theirs"
+    mine.write_bytes(b"mine")
+    theirs.write_bytes(b"theirs")
+    trial = Trial(trial_id="own-1", probe="own", lines=(Line(pieces=(Recorded(mine),)),))
+    manifest = write_stimuli([trial], tmp_path / "stimuli")
+    (turn,) = json.loads(manifest.read_text("utf-8"))["turns"]
+    copied = manifest.with_name(turn["audio"])
+    copied.unlink()
+    copied.symlink_to(theirs)
+    write_stimuli([trial], tmp_path / "stimuli")
+    assert (copied.read_bytes(), theirs.read_bytes()) == (b"mine", b"theirs")
 
 
 def audio_of(pcm: NDArray[np.int16]) -> Audio:

@@ -14,8 +14,9 @@ import pytest
 from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation
 from live_eval.campaigns.duplex.figures import differences
 from live_eval.campaigns.duplex.outcomes import Outcome, Rule, judge
+from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
-from live_eval.campaigns.duplex.trials import PlayedTrial, TrialFacts
+from live_eval.campaigns.duplex.trials import PlayedTrial
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
 from tests.support import duplex_campaigns as written
@@ -35,9 +36,7 @@ def trial(
 ) -> PlayedTrial:
     meant = ("tuesday",) if correction is not None else ()
     return PlayedTrial(
-        facts=TrialFacts(
-            trial_id=f"{probe}-{condition}-{number}", probe=probe, condition=condition, meant=meant
-        ),
+        facts=Trial(trial_id=f"{probe}-{condition}-{number}", probe=probe, condition=condition, meant=meant),
         playing=playing,
         rule=rule,
         turns=(),
@@ -232,6 +231,9 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
         '{"schema": 1, "trials": [], "runs": {"clean": "../clean"}}', "utf-8"
     )
     with pytest.raises(StoreError, match="expected the folder names of the runs"):
+        read_duplex(tmp_path)
+    (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [], "runs": {}, "notes": 5}', "utf-8")
+    with pytest.raises(StoreError, match=r"duplex\.json: notes: Input should be a valid list"):
         read_duplex(tmp_path)
 
 

@@ -1,14 +1,16 @@
 """Trials read from runs over continuous media, where only silence divides replies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from live_eval.campaigns.duplex.figures import metrics
-from live_eval.campaigns.duplex.outcomes import Outcome
+from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule
+from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.summary import read_duplex
-from live_eval.campaigns.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.trials import PlayedTrial, to_play_again
 from tests.support import duplex_campaigns as written
 
 Sounds = Sequence[tuple[float, float]]
@@ -19,14 +21,20 @@ PAUSES = [(1500, 3100), (3870, 6000), (6770, 9000)]
 
 
 def played(
-    folder: Path, replies_ms: Sequence[Sounds], own_ms: Sounds = PAUSES, *, own: int = 3
+    folder: Path,
+    replies_ms: Sequence[Sounds],
+    own_ms: Sounds = PAUSES,
+    *,
+    own: int = 3,
+    settings: Mapping[str, Any] | None = None,
 ) -> PlayedTrial:
     """An interruption with these responses, in a run with `own` answers that nobody interrupted."""
     questions = [
         ("response-latency", "", written.streamed(f"q-{number}", [ASKED], [own_ms])) for number in range(own)
     ]
     trial = ("barge-in", "900 ms", written.streamed("t", [ASKED, OVER], replies_ms))
-    campaign = read_duplex(written.write_duplex_campaign(folder / "c", {"clean": [*questions, trial]}))
+    runs = {"clean": [*questions, trial]}
+    campaign = read_duplex(written.write_duplex_campaign(folder / "c", runs, settings=settings))
     return campaign.trials["clean"][-1]
 
 
@@ -118,6 +126,53 @@ def test_what_cannot_be_learned_of_an_endpoint_is_unknown(
         assert trial.outcome.void
         assert "heard again, and fewer than 3 replies" in trial.judgement.reason
         assert metrics([trial])["tau2.R_Y"]["n"] == 0
+
+
+@pytest.mark.parametrize(
+    ("silence_s", "outcome"),
+    [
+        (None, Outcome.FELL_SILENT),
+        (2.5, Outcome.UNKNOWN),
+        (0.5, Outcome.FELL_SILENT),
+        (-1, Outcome.FELL_SILENT),
+        ("soon", Outcome.FELL_SILENT),
+    ],
+)
+def test_the_silence_that_ends_a_reply_is_that_of_the_run(
+    tmp_path: Path, silence_s: object, outcome: Outcome
+) -> None:
+    """The reply stops 100 ms after the user began; another one, or the rest of it, is heard 1.9 s later."""
+    settings = None if silence_s is None else {"reply_silence": silence_s}
+    trial = played(tmp_path, [[(1500, 2500), (4400, 7000)]], own=1, settings=settings)
+    assert trial.outcome is outcome, trial.judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "again"),
+    [
+        ([Outcome.NATURAL_END] * 2, True),
+        ([Outcome.NOT_OVERLAPPING], True),
+        ([Outcome.NOT_OVERLAPPING] * 2, False),
+        ([Outcome.ANCHOR_MISSED, Outcome.NOT_OVERLAPPING], True),
+        ([Outcome.UNKNOWN], False),
+        ([Outcome.NATURAL_END, Outcome.YIELDED], False),
+    ],
+)
+def test_void_trials_are_played_again_while_that_may_help(outcomes: list[Outcome], again: bool) -> None:
+    playings = [
+        PlayedTrial(
+            facts=Trial(trial_id="t", probe="barge-in"),
+            playing=playing,
+            rule=Rule.INTERRUPTION,
+            turns=(),
+            conversation=None,
+            judgement=Judgement(outcome=outcome),
+            failure=None,
+            correction={},
+        )
+        for playing, outcome in enumerate(outcomes)
+    ]
+    assert to_play_again(playings) == ({"t"} if again else set())
 
 
 def test_a_pause_that_may_be_a_stop_is_unknown(tmp_path: Path) -> None:

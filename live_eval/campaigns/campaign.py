@@ -1,0 +1,324 @@
+"""A campaign: runs in order, in one folder, with one JSON document; it can be stopped and resumed.
+
+On disk, ``recordings/<campaign>/`` holds the document, the recordings that the campaign makes for itself, and
+each run in a folder of its name. A kind of campaign (`latency`, `duplex`) decides what each run plays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from live_eval.errors import StoreError
+from live_eval.files import flattened, private_folder
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, TurnRecord, own_folder
+from live_eval.recording.campaign_documents import CampaignDocument
+from live_eval.recording.contents import check_new
+from live_eval.redaction import SECRETS
+from live_eval.run.greetings import Greetings
+from live_eval.run.plan import Job, Plan
+from live_eval.run.runner import Observer, RunOutcome, play, running_endpoint
+from live_eval.run.stop_signals import StopSignals
+
+__all__ = ["Campaign", "CampaignOutcome"]
+
+_PLAYED = ("endpoint", "data", "task", "turns", "impair")  # tables of the run file that say what is played
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignOutcome:
+    """How a campaign ended.
+
+    Args:
+        failed: Turns of a latency campaign that were not captured; trials of a duplex campaign that failed.
+        interrupted: Whether the user stopped it.
+        stopped: Why it stopped before its end; empty if it did not.
+    """
+
+    failed: int
+    interrupted: bool
+    stopped: str
+
+
+class Campaign(ABC):
+    """Plays runs one after the other into a folder.
+
+    Everything is looked up, and the recordings are made, before anything is played: construct it off the
+    event loop.
+
+    Args:
+        folder: The campaign's folder, new or empty; created if missing.
+        base: The plan of a run with the settings that all runs share.
+        order: The names of the runs in playing order; a run may be played in several parts.
+        resume: Whether to continue the campaign in the folder: completed runs are kept.
+
+    Raises:
+        UsageError: The endpoint cannot do what the campaign needs.
+        DataError: The data set cannot be used.
+        StoreError: The folder is not empty, or has no campaign to resume, or one with another plan; or it
+            cannot be written.
+    """
+
+    document: ClassVar[CampaignDocument]
+    made: ClassVar[str]
+    """The folder of `CAMPAIGN_FORMS` for the recordings that the campaign makes."""
+
+    def __init__(self, folder: Path, base: Plan, order: Sequence[str], *, resume: bool) -> None:
+        self.folder = folder
+        self._base = base
+        self._order = order
+        self._base_url = ""
+        self._reached = False
+        self._ended: set[str] = set()
+        self._writers: dict[str, RunWriter] = {}
+        self._greetings = Greetings.of(base)
+        self._launched = base
+        manifest = base.manifest()
+        self._asked = {
+            **self._what_is_asked(),
+            "settings": {table: manifest["config"][table] for table in _PLAYED},
+            "data": manifest["data"]["fingerprint"],
+            "prompt": manifest["prompt"]["sha256"],
+            "timing_version": manifest["timing_version"],
+        }
+        self._earlier = self._resumed() if resume else self._begun()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._created = self._earlier.get("created", now)
+        if resume:
+            self._recall_all()
+        try:
+            private_folder(folder)
+            self._plans = self._make_plans()
+        except OSError as error:
+            raise StoreError(
+                f"{folder}: expected a folder to write a campaign to: {error.strerror}"
+            ) from None
+        notes = list(self._notes_before())
+        if resume:
+            notes = [
+                *(self._earlier.get("notes") or ()),
+                *notes,
+                f"resumed at {now}, after {self._progress()}",
+            ]
+        self._notes = list(dict.fromkeys(notes))
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is worth knowing about the campaign, one sentence each."""
+        return tuple(self._notes)
+
+    @property
+    def key_recipient(self) -> str | None:
+        """Which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+        return self._base.key_recipient
+
+    async def hold(self, observer: Observer, stop: StopSignals) -> CampaignOutcome:
+        """Play the runs, and keep the document up to date.
+
+        What was recorded before a stop is kept and can be resumed.
+
+        Args:
+            observer: Follows the campaign.
+            stop: The signals of the command.
+        """
+        stopped = ""
+        with stop.gently():
+            await asyncio.to_thread(self._write)  # first, so that the folder can be resumed or deleted
+            try:
+                stopped = await self._play_all(observer, stop)
+            finally:
+                self._notes += [stopped] * bool(stopped)
+                await asyncio.to_thread(self._leave)
+            failed = await asyncio.to_thread(self._count_failed)
+        return CampaignOutcome(failed, stop.requested and not self._complete, stopped)
+
+    # -- What a kind of campaign decides ----------------------------------------------------------------
+
+    @abstractmethod
+    def _what_is_asked(self) -> dict[str, Any]:
+        """Return what decides what is played, beyond the settings that all runs share."""
+
+    @abstractmethod
+    def _make_plans(self) -> Mapping[str, Plan]:
+        """Write the recordings and return the plan of each run, by its name."""
+
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """Return this kind's part of the document."""
+
+    @abstractmethod
+    async def _play(self, step: int, observer: Observer, stop: StopSignals) -> str:
+        """Play a step of the order, and end its run with its last one.
+
+        Returns:
+            Why the campaign stops; empty if it does not.
+        """
+
+    @abstractmethod
+    def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
+        """Take the turns of a run that were recorded before the campaign is resumed."""
+
+    @abstractmethod
+    def _progress(self) -> str:
+        """Return in words how much was recorded before the campaign is resumed."""
+
+    @abstractmethod
+    def _count_failed(self) -> int:
+        """Return `CampaignOutcome.failed`."""
+
+    def _notes_before(self) -> Sequence[str]:
+        """Return what is worth knowing before anything is played."""
+        return [note for plan in (self._base, *self._plans.values()) for note in plan.notes]
+
+    # -- Before -----------------------------------------------------------------------------------------
+
+    def _begun(self) -> dict[str, Any]:
+        """Check that a campaign can begin in the folder."""
+        name = self.document.file_name
+        if (self.folder / name).exists():
+            raise StoreError(
+                f"{self.folder}: holds a campaign already; choose another folder, or continue it with "
+                "--resume"
+            )
+        check_new(self.folder, "a campaign", (f"{name}.part",), (self.made,))
+        return {}
+
+    def _resumed(self) -> dict[str, Any]:
+        """Return the document of the campaign to resume, which must have the same plan."""
+        facts = self.document.read(self.folder)
+        _check_same_plan(self.folder, facts.get("plan"), self._asked)
+        return facts
+
+    def _recall_all(self) -> None:
+        for name in dict.fromkeys(self._order):
+            if not self._has_begun(name):
+                continue
+            with RunReader.open(own_folder(self.folder, self.folder / name)) as run:
+                turns = list(run.turns())
+                self._reached |= any(turn.failure is None for turn in turns)
+                self._recall(name, turns, ended=run.ended)
+                if run.ended:
+                    self._ended.add(name)
+
+    def _inputs(self, *inside: str) -> Path:
+        """Return a folder for recordings that the campaign makes; a link in its place could lead anywhere."""
+        path = self.folder
+        for name in (self.made, *inside):
+            path /= name
+            if os.path.lexists(path):
+                own_folder(self.folder, path)
+        return path
+
+    # -- Meanwhile --------------------------------------------------------------------------------------
+
+    async def _play_all(self, observer: Observer, stop: StopSignals) -> str:
+        """Play every step; return why the campaign stops before its end, or nothing."""
+        async with contextlib.AsyncExitStack() as stack:
+            with stop.cancelling():
+                endpoint = running_endpoint(self._launched, self.folder)
+                self._base_url = await stack.enter_async_context(endpoint)
+            for step, name in enumerate(self._order):
+                if stop.requested:
+                    break
+                if name not in self._ended and (stopped := await self._play(step, observer, stop)):
+                    return stopped
+        return ""
+
+    async def _play_jobs(
+        self, name: str, jobs: Sequence[Job], observer: Observer, stop: StopSignals, **options: Any
+    ) -> RunOutcome:
+        """Play the turns of a run that it has not recorded.
+
+        Args:
+            name: The run.
+            jobs: Turns of its plan.
+            observer: Follows the run.
+            stop: The signals of the command.
+            **options: More arguments of `live_eval.run.runner.play`.
+        """
+        writer = await asyncio.to_thread(self._begin, name)
+        outcome = await play(
+            replace(self._plans[name], jobs=tuple(jobs)),
+            writer,
+            self.folder / name,
+            observer,
+            base_url=self._base_url,
+            stop=stop,
+            reached=self._reached,
+            greetings=self._greetings,
+            **options,
+        )
+        self._reached = outcome.reached
+        return outcome
+
+    # -- On disk ----------------------------------------------------------------------------------------
+
+    @property
+    def _complete(self) -> bool:
+        return self._ended >= set(self._order)
+
+    def _has_begun(self, name: str) -> bool:
+        return (self.folder / name / RUN_FILE).exists()
+
+    def _begin(self, name: str) -> RunWriter:
+        """Return the store of a run; create it if need be."""
+        if name not in self._writers:
+            path = self.folder / name
+            self._writers[name] = (
+                RunWriter.resume(path)
+                if self._has_begun(name)
+                else RunWriter.create(path, self._plans[name].manifest())
+            )
+            self._write()
+        return self._writers[name]
+
+    async def _end(self, name: str) -> None:
+        """Note that a run is complete."""
+        await asyncio.to_thread(self._writers.pop(name).end)
+        self._ended.add(name)
+
+    def _leave(self) -> None:
+        for writer in self._writers.values():
+            writer.end(finished=False)
+        self._write()
+
+    def _write(self) -> None:
+        facts = {
+            "endpoint": self._base.spec.name,
+            "created": self._created,
+            "complete": self._complete,
+            "notes": self._notes,
+            **self._facts(),
+            "plan": self._asked,
+        }
+        self.document.write(self.folder, facts)
+
+
+def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> None:
+    """Refuse to resume a campaign with another plan.
+
+    Args:
+        folder: Its folder.
+        before: The plan in its document.
+        now: The plan to continue with.
+
+    Raises:
+        StoreError: They differ; says in what.
+    """
+    if not isinstance(before, dict):
+        raise StoreError(f"{folder}: cannot resume this campaign: another version of live-eval began it")
+    then, wanted = dict(flattened(before)), dict(flattened(json.loads(json.dumps(SECRETS.values(now)))))
+    for name in dict.fromkeys((*then, *wanted)):
+        if then.get(name) != wanted.get(name):
+            raise StoreError(
+                f"{folder}: cannot resume this campaign: its {name} was {then.get(name)!r}, but is now "
+                f"{wanted.get(name)!r}"
+            )
