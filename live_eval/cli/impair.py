@@ -62,17 +62,13 @@ def command(
 
 def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> None:
     """Serve a proxy until SIGINT or SIGTERM."""
-    import asyncio
-    import signal
-
     from live_eval.clock import SystemClock
+    from live_eval.http.connections import stop_event
     from live_eval.impair.proxy import ImpairingProxy
     from live_eval.session.event_loop import run
 
     async def serve() -> None:
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
+        stop = stop_event()
         async with ImpairingProxy(url, impairment, SystemClock(), port=port) as proxy:
             if as_json:
                 click.echo(json.dumps(impairment.as_json() | {"url": proxy.origin, "to": url}))

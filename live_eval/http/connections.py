@@ -1,23 +1,30 @@
-"""Handling of a server's HTTP connections that hang up early, stay idle or are too many."""
+"""A server's HTTP connections: serving them, and those that hang up early, stay idle or are too many."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import os
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from live_eval.clock import Clock
+from live_eval.errors import LiveEvalError
 
-__all__ = ["MOST_HEADER_S", "Connections", "LimitedSite"]
+__all__ = ["CLOSE_TIMEOUT_S", "MOST_HEADER_S", "Connections", "LimitedSite", "serve", "stop_event"]
 
 MOST_HEADER_S = 20.0
 """A connection without a complete request for this long is closed."""
+
+CLOSE_TIMEOUT_S = 2.0
+"""How long connections may take to close at the end."""
 
 _LOOK_NS = 1_000_000_000
 _MOST_UNCOLLECTED = 200_000  # objects, of some hundred bytes each
@@ -99,6 +106,58 @@ def _is_receiving(connection: RequestHandler) -> bool:
     return transport is not None and (transport.get_write_buffer_size() > 0 or not transport.is_reading())
 
 
+def stop_event() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def serve(
+    app: web.Application,
+    site: Callable[[web.AppRunner], LimitedSite],
+    announce: Callable[[int], None],
+    *,
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    until_end_of: int | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        app: The application.
+        site: Returns where to listen.
+        announce: Called with the port once the server accepts connections.
+        beside: Runs meanwhile.
+        until_end_of: Also stop at the end of this file descriptor: a pipe that closes when the parent dies.
+
+    Raises:
+        LiveEvalError: The address cannot be bound.
+    """
+    loop, stop = asyncio.get_running_loop(), stop_event()
+    if until_end_of is not None:
+
+        def read(descriptor: int = until_end_of) -> None:
+            if not os.read(descriptor, 4096):
+                loop.remove_reader(descriptor)
+                stop.set()
+
+        loop.add_reader(until_end_of, read)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_TIMEOUT_S)
+    await runner.setup()
+    try:
+        listening = site(runner)
+        await listening.start()
+        async with asyncio.TaskGroup() as tasks:
+            helpers = [tasks.create_task(run()) for run in (listening.watch, beside) if run is not None]
+            announce(int(runner.addresses[0][1]))
+            await stop.wait()
+            for helper in helpers:
+                helper.cancel()
+    finally:
+        await runner.cleanup()
+
+
 class LimitedSite(web.BaseSite):
     """Listens on a TCP port; beyond a limit, a new connection displaces one that sends no request.
 
@@ -125,10 +184,20 @@ class LimitedSite(web.BaseSite):
         """Listen from now on.
 
         Raises:
-            OSError: The address cannot be bound.
+            LiveEvalError: The address cannot be bound.
         """
         await super().start()
-        self._server = await self._listen()
+        try:
+            self._server = await self._listen()
+        except OSError as error:
+            where = f"{self._host} port {self._port}"
+            why = error.strerror or error
+            raise LiveEvalError(f"cannot listen on {where}: {why}; --port 0 picks a free port") from None
+
+    async def watch(self) -> None:
+        """Close connections that keep the server waiting for a request, until cancelled."""
+        assert self._runner.server is not None
+        await self._connections.watch(self._runner.server)
 
     async def _listen(self) -> asyncio.Server:
         loop = asyncio.get_running_loop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 from aiohttp import web
 
 from live_eval.clock import SystemClock
-from live_eval.errors import LiveEvalError
 from live_eval.http.connections import Connections, LimitedSite
+from live_eval.http.connections import serve as serve_application
 from live_eval.studio.answers import explain_errors
 from live_eval.studio.library import Library
 from live_eval.studio.parts import PARTS, Part
@@ -25,7 +24,6 @@ __all__ = ["MAX_BODY_BYTES", "application", "serve"]
 MAX_BODY_BYTES = 256 * 1024
 """Largest body of a request."""
 
-_CLOSE_TIMEOUT_S = 2.0
 _MOST_CONNECTIONS = 512
 """Most connections at a time: fewer than a process may usually open files."""
 
@@ -60,40 +58,15 @@ class _Threads(ThreadPoolExecutor):
 
 
 async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serve what `application` returned on an address; see `live_eval.http.connections.serve`.
 
     Threads that still compute an answer then are not waited for; Python itself waits for them when it exits.
-
-    Args:
-        app: What `application` returned.
-        host: Address to bind.
-        port: Port to bind; 0 picks a free one.
-        announce: Called with the port once the server accepts connections.
-
-    Raises:
-        LiveEvalError: The address cannot be bound.
     """
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(_Threads(thread_name_prefix="studio"))
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())
     app.middlewares.insert(0, connections.middleware)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
-    await runner.setup()
-    try:
-        try:
-            await LimitedSite(runner, host, port, most=_MOST_CONNECTIONS, connections=connections).start()
-        except OSError as error:
-            raise LiveEvalError(
-                f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 picks a free port"
-            ) from None
-        async with asyncio.TaskGroup() as tasks:
-            assert runner.server is not None
-            watching = tasks.create_task(connections.watch(runner.server))
-            announce(int(runner.addresses[0][1]))
-            await stop.wait()
-            watching.cancel()
-    finally:
-        await runner.cleanup()
+
+    def site(runner: web.AppRunner) -> LimitedSite:
+        return LimitedSite(runner, host, port, most=_MOST_CONNECTIONS, connections=connections)
+
+    await serve_application(app, site, announce)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import signal
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
@@ -14,8 +12,8 @@ from itertools import groupby
 import orjson
 from aiohttp import WSCloseCode, web
 
-from live_eval.errors import LiveEvalError
-from live_eval.http.connections import Connections
+from live_eval.http.connections import CLOSE_TIMEOUT_S, Connections
+from live_eval.http.connections import serve as serve_application
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.reference.faults.catalogue import FaultLayer
@@ -32,7 +30,6 @@ __all__ = ["MODEL", "Endpoint", "serve"]
 
 # Largest request body: an offer, or the settings of a session.
 _MAX_BODY_BYTES = 256 * 1024
-_CLOSE_TIMEOUT_S = 2.0
 
 
 class Endpoint:
@@ -104,7 +101,7 @@ class Endpoint:
             compress=False,
             max_msg_size=route.most_bytes,
             protocols=route.subprotocols,
-            timeout=_CLOSE_TIMEOUT_S,
+            timeout=CLOSE_TIMEOUT_S,
         )
         if not socket.can_prepare(request).ok:
             return refused(RefusedError(426, "upgrade_required", "Expected a WebSocket handshake."))
@@ -141,54 +138,13 @@ async def serve(
     *,
     until_end_of: int | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serve an endpoint on an address; see `live_eval.http.connections.serve`."""
+    shared = endpoint.host
 
-    Args:
-        endpoint: What to serve.
-        host: Address to bind.
-        port: Port to bind; 0 picks a free one.
-        announce: Called with the port once the server accepts connections.
-        until_end_of: Also stop at the end of this file descriptor: a pipe that closes when the parent dies.
+    def site(runner: web.AppRunner) -> StampedSite:
+        faults, connections = endpoint.connection_faults, endpoint.connections
+        return StampedSite(runner, host, port, shared.clock, faults, connections=connections)
 
-    Raises:
-        LiveEvalError: The address cannot be bound.
-    """
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    if until_end_of is not None:
-
-        def read(descriptor: int = until_end_of) -> None:
-            if not os.read(descriptor, 4096):
-                loop.remove_reader(descriptor)
-                stop.set()
-
-        loop.add_reader(until_end_of, read)
-    runner = web.AppRunner(endpoint.application(), access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
-    await runner.setup()
-    try:
-        site = StampedSite(
-            runner,
-            host,
-            port,
-            endpoint.host.clock,
-            endpoint.connection_faults,
-            connections=endpoint.connections,
-        )
-        try:
-            await site.start()
-        except OSError as error:
-            raise LiveEvalError(f"cannot listen on {host} port {port}: {error}") from None
-        async with asyncio.TaskGroup() as tasks:
-            assert runner.server is not None
-            helpers = [
-                tasks.create_task(job)
-                for job in (endpoint.host.probe.run(), endpoint.connections.watch(runner.server))
-            ]
-            announce(int(runner.addresses[0][1]))
-            await stop.wait()
-            for helper in helpers:
-                helper.cancel()
-    finally:
-        await runner.cleanup()
+    await serve_application(
+        endpoint.application(), site, announce, beside=shared.probe.run, until_end_of=until_end_of
+    )
