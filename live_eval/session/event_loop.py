@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -44,15 +44,15 @@ _MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeReading:
-    """Readings of the probe over a span of time.
+    """Readings of the probe over a span of time; none by default.
 
     Args:
         at_ns: When each probe was due, int64, shape (probes,).
         lag_ns: How late the loop was, int64, shape (probes,).
     """
 
-    at_ns: NDArray[np.int64]
-    lag_ns: NDArray[np.int64]
+    at_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    lag_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class LoopProbe:

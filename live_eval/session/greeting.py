@@ -29,7 +29,6 @@ class GreetingWatch:
     def __init__(self) -> None:
         self._sounds = False
         self._progress_ns: int | None = None
-        self._heard_until_ns = 0
 
     def look(self, state: TurnState, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
         """Yield what has changed since the last call.
@@ -41,14 +40,15 @@ class GreetingWatch:
         speaking, progress_ns = state.goes_on(now_ns), state.progress_ns
         if progress_ns is None:
             return
-        if progress_ns != self._progress_ns:  # playout is simulated only after an arrival
-            self._progress_ns, self._heard_until_ns = progress_ns, state.heard_until_ns or progress_ns
+        if progress_ns != self._progress_ns:
+            self._progress_ns = progress_ns
             if not self._sounds:
                 self._sounds = True
                 yield GreetingBegan(progress_ns)
-        if self._sounds and not speaking and now_ns >= self._heard_until_ns:
+        heard_until_ns = state.heard_until_ns or progress_ns
+        if self._sounds and not speaking and now_ns >= heard_until_ns:
             self._sounds = False
-            yield GreetingEnded(self._heard_until_ns)
+            yield GreetingEnded(heard_until_ns)
 
 
 class AfterGreeting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,14 +12,16 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, resample_int16
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import AudioError
+from live_eval.playout import PlayoutQueue
 from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import CapturedResponse
 from live_eval.session.bounds import TEXT_CHARACTERS
-from live_eval.timing import ResponseRecord, ResponseStatus, play
+from live_eval.timing import ResponseRecord, ResponseStatus
 from live_eval.types import Usage
 
 __all__ = ["MOST_RESPONSES", "OpenResponse", "Responses"]
 
+_SECOND_NS = 1_000_000_000
 MOST_RESPONSES = 200
 """Most responses of a turn. Each becomes an audio file and a row; no conversation needs this many."""
 
@@ -56,6 +59,8 @@ class OpenResponse:
     pieces: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     decoders: dict[Codec, Decoder] = field(default_factory=dict)
+    queue: PlayoutQueue = field(default_factory=PlayoutQueue)
+    starts: list[int] = field(default_factory=list)
 
     @property
     def text(self) -> str | None:
@@ -84,10 +89,18 @@ class OpenResponse:
     @property
     def heard_until_ns(self) -> int | None:
         """When the last sample so far is heard; None if no audio has arrived."""
-        if not self.chunks:
-            return None
-        playout = play(self.record())
-        return playout.heard_ns(playout.heard_samples - 1) if playout.heard_samples else None
+        rate_hz = self.codec.rate_hz if self.codec is not None else 1
+        for at in range(len(self.starts), len(self.chunks)):  # what came since the last call
+            self.starts.append(self.queue.push(self.arrivals[at], self.samples[at], rate_hz))
+        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # as `play`
+        heard = len(self.starts) if cut_ns is None else bisect_left(self.starts, cut_ns)
+        for at in reversed(range(heard)):
+            start_ns, samples = self.starts[at], self.samples[at]
+            if cut_ns is not None:
+                samples = min(samples, (cut_ns - start_ns) * rate_hz // _SECOND_NS)
+            if samples:
+                return start_ns + (samples - 1) * _SECOND_NS // rate_hz
+        return None
 
     def hear(
         self,

@@ -465,10 +465,10 @@ class Session:
 
     # -- What is kept ------------------------------------------------------------------------------------
 
-    def _reading(self) -> ProbeReading | None:
+    def _reading(self) -> ProbeReading:
         """Return how late the event loop was in the turn that ends now."""
         if self._probe is None:
-            return None
+            return ProbeReading()
         return self._probe.between(self._timeline.current.timed_from_ns, self._clock.now_ns())
 
     def _release(self, kept: int) -> None:

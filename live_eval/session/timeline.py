@@ -95,7 +95,7 @@ class SessionTurn:
     skipped_silence_frames: int = 0
     sent_stats: MediaStats | None = None
     sent_before: MediaStats | None = None
-    reading: ProbeReading | None = None
+    reading: ProbeReading = field(default_factory=ProbeReading)
     stamping: Stamping | None = None
 
     @property
@@ -138,13 +138,13 @@ class SessionTurn:
             frame_sent_ns=np.asarray(self.sent, np.int64),
             barge_in_ns=self.barge_in_ns,
             backchannel=self.backchannel,
+            probe_at_ns=self.reading.at_ns,
+            probe_lag_ns=self.reading.lag_ns,
             setup_ns=dict(setup_ns),
             stamps=stamping.kind,
             stamp_error_ns=stamping.error_ns,
             clock_steps=stamping.clock_steps,
         )
-        if self.reading is not None:
-            trace = replace(trace, probe_at_ns=self.reading.at_ns, probe_lag_ns=self.reading.lag_ns)
         return replace(
             self.state.captured(trace, self.wall_ns, manual=manual),
             late_speech_frames=self.late_speech_frames,
@@ -177,17 +177,11 @@ class _Replies:
         self.turn = turn
         self.state = turn.state
         self._audibility = Audibility(paced=turn.state.paced) if listens else None
-        self._progress_ns: int | None = None
-        self._heard_until_ns = 0
 
     @property
     def heard_until_ns(self) -> int:
         """When the last sample so far is heard, or when something last came; 0 before."""
-        progress_ns = self.state.progress_ns
-        if progress_ns != self._progress_ns:  # playout is simulated only when something came
-            self._progress_ns = progress_ns
-            self._heard_until_ns = max(progress_ns or 0, self.state.heard_until_ns or 0)
-        return self._heard_until_ns
+        return max(self.state.progress_ns or 0, self.state.heard_until_ns or 0)
 
     def become_audible(self) -> Iterator[ReplyAudible]:
         """Yield the responses that have become audible since the last call."""
@@ -261,7 +255,6 @@ class Timeline:
 
     @property
     def _heard_until_ns(self) -> int:
-        # Simulates playout after each arrival: ask only once no reply is under way.
         return max(replies.heard_until_ns for replies in self._replies)
 
     @property
@@ -281,7 +274,7 @@ class Timeline:
         self._replies.append(_Replies(turn, listens=self._listens))
 
     def next_turn(
-        self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None, *, goes_on: bool = False
+        self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, goes_on: bool = False
     ) -> None:
         """End the turn under way and begin another in the same session.
 
@@ -320,7 +313,7 @@ class Timeline:
         self.current.state.rest()
 
     def end_turn(
-        self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None, *, goes_on: bool = False
+        self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, goes_on: bool = False
     ) -> None:
         """End the turn under way: what comes is no longer part of it, unless it names what is.
 

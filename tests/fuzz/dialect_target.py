@@ -16,6 +16,7 @@ from live_eval.cassettes.player import ACTIONS, Player
 from live_eval.cassettes.recorder import WireRecord
 from live_eval.dialect import Event, Message, Output
 from live_eval.recording.record import finish
+from live_eval.session.event_loop import ProbeReading
 from live_eval.session.limits import TurnLimits
 from live_eval.session.timeline import Timeline
 from live_eval.session.turn import TurnState
@@ -84,7 +85,7 @@ class _Conversation:
             self._step(line[:1], line[1:])
             list(self._timeline.look(player.now_ns))
         self._note(player.close(1000, "bye"))
-        self._timeline.end_turn(player.now_ns, None, None)
+        self._timeline.end_turn(player.now_ns, ProbeReading(), None)
         for turn in self._timeline.release(0):
             stamping = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
             captured = turn.captured(manual=self._manual, setup_ns={}, stamping=stamping)
@@ -108,7 +109,7 @@ class _Conversation:
             case b"t" if player.timers:
                 self._note(player.fire(next(iter(player.timers))))
             case b"n":
-                self._timeline.next_turn(now_ns, None, None)
+                self._timeline.next_turn(now_ns, ProbeReading(), None)
 
     def _note(self, outputs: Sequence[Output]) -> None:
         for output in outputs:

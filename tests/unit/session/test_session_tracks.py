@@ -11,6 +11,7 @@ from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message, Output, PlaybackStarted, PlaybackStopped, SdpBody, Signalling
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session import Session
+from live_eval.session.event_loop import ProbeReading
 from live_eval.session.timeline import Timeline
 from live_eval.session.turn import TurnState
 from live_eval.testing.clock import FakeClock
@@ -151,7 +152,7 @@ def test_packets_lost_between_two_turns_count_in_the_one_that_begins() -> None:
     timeline.start(0, 0)
     for number in (0, 1, 2):
         timeline.packet_received(RtpPacket(number * 20 * MS, number, number * 960, bytes([1 << 3, 1]), OPUS))
-    timeline.next_turn(60 * MS, None, None)
+    timeline.next_turn(60 * MS, ProbeReading(), None)
     for number in (5, 6):
         timeline.packet_received(RtpPacket(number * 20 * MS, number, number * 960, bytes([1 << 3, 1]), OPUS))
     lost = [turn.state.media.lost for turn in timeline.turns if turn.state.media is not None]
