@@ -45,7 +45,6 @@ ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 AUDIO_MB = 40.0
 _TEMPLATES = Path(__file__).with_name("templates")
 _COLOURS = 6
-_SCRIPTS = ("page.js", "listing.js", "waves.js", "report.js")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +166,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         version=__version__,
         runs=runs,
         colours=_COLOURS,
-        script=inline_script([_TEMPLATES / name for name in _SCRIPTS]),
+        script=inline_script(_TEMPLATES / "report.js"),
         latencies=latency_table(runs),
         scores=score_table(runs),
         score_notes=[*judges_in_words(runs), *prompts],

@@ -7,19 +7,13 @@ from pathlib import Path
 
 from aiohttp import web
 
-import live_eval.report
 from live_eval.studio.answers import NotFoundError
 from live_eval.studio.security import for_listeners, is_listener
+from live_eval.web import KIT
 
 __all__ = ["add_routes"]
 
 _STATIC = Path(__file__).with_name("static")
-_REPORT = Path(live_eval.report.__file__).parent
-_SHARED = {
-    "page.css": _REPORT / "pages" / "page.css",
-    "report.css": _REPORT / "templates" / "report.css",
-}
-"""The studio looks like the report."""
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -56,10 +50,11 @@ async def _file(request: web.Request) -> web.FileResponse:
 
 def _files() -> dict[str, Path]:
     """Return the files of the front end, by name."""
-    return _SHARED | {
-        file.relative_to(_STATIC).as_posix(): file
-        for file in _STATIC.rglob("*")
-        if file.is_file() and file.suffix in _TYPES
+    return {
+        f"{prefix}{file.name}": file
+        for folder, prefix in ((_STATIC, ""), (KIT, "web/"))
+        for file in folder.iterdir()
+        if file.suffix in _TYPES
     }
 
 

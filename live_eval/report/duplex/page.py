@@ -39,7 +39,6 @@ DUPLEX_PAGE = "duplex.html"
 """The page of a campaign, in its folder."""
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
-_SCRIPTS = ("page.js", "listing.js", "waves.js", "duplex.js")
 _COLOURS = 6
 
 
@@ -170,7 +169,7 @@ def _page(
         title=title,
         version=__version__,
         colours=_COLOURS,
-        script=inline_script([_TEMPLATES / name for name in _SCRIPTS]),
+        script=inline_script(_TEMPLATES / "duplex.js"),
         sides=sides,
         facts=_facts(sources),
         notes=list(dict.fromkeys(note for summary in summaries for note in summary["notes"])),

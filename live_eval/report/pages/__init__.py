@@ -1,10 +1,10 @@
-"""The shared frame and style of pages, which open offline and load nothing from other hosts."""
+"""The shared frame of pages, which open offline and load nothing from other hosts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from markupsafe import Markup
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text
 from live_eval.text.wording import printable
+from live_eval.web import KIT, bundle
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -40,7 +41,7 @@ def page_template(path: Path, **filters: Callable[..., str]) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([path.parent, Path(__file__).parent]),
+        loader=FileSystemLoader([path.parent, Path(__file__).parent, KIT]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -58,10 +59,9 @@ def _printable(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
-def inline_script(files: Sequence[Path]) -> InlineScript:
-    """Return one script made of several files, which see each other's functions and leave no names behind."""
-    code = "\n".join(file.read_text("utf-8") for file in files)
-    text = f'"use strict";\n(() => {{\n{code}}})();\n'
+def inline_script(script: Path) -> InlineScript:
+    """Return a page's script with the kit's modules that it imports."""
+    text = bundle(script)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return InlineScript(Markup(text), digest)  # files of this package
 

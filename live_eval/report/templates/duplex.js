@@ -1,29 +1,35 @@
-listing(document.getElementById("trial-table"), { noun: "trials", named: "trial", details: trialDetails });
+// The table of a campaign's trials, and the details of a trial.
+import { values } from "./web/details.js";
+import { make, texts } from "./web/elements.js";
+import { milliseconds } from "./web/format.js";
+import { listRows } from "./web/rows.js";
+import { levelsOf, recording } from "./web/sound.js";
 
-function trialDetails(trial, data) {
-  const panel = make("div", { class: "panel" });
-  if (data.reason) panel.append(make("div", { class: data.verdict === "failed" ? "failure" : "reason" }, data.reason));
-  if (data.envelope) {
-    const sounds = data.sounds.map(([title, url]) => ({ title, url }));
-    const { elements, close } = waves(data, sounds, "There is no sound of this trial.");
-    trial.panel.addEventListener("gone", close);
-    panel.append(...elements);
-  } else {
-    panel.append(make("div", { class: "reason" }, "Nothing was recorded."));
-  }
-  const turns = list("Turns in the run's report", data.turns.map(([id]) => [id, "", ""]));
-  data.turns.forEach(([id, href], index) => {
-    turns.querySelectorAll("th")[index].replaceChildren(make("a", { href }, id));
-  });
-  panel.append(
-    texts(data.texts),
+listRows(document.getElementById("trial-table"), { noun: "trials", named: "trial", details: trialDetails });
+
+function trialDetails(_, trial, signal) {
+  const durations = trial.durations.map(([name, ms]) => ({ name, value: milliseconds(ms, 1) }));
+  const turns = trial.turns.map(([id, href]) => [make("a", { href }, id), " "]);
+  return [
+    trial.reason && make("p", { class: trial.verdict === "failed" ? "failure" : "reason" }, trial.reason),
+    trial.envelope ? sound(trial, signal) : make("p", { class: "reason" }, "Nothing was recorded."),
+    texts(trial.texts),
     make(
       "div",
-      { class: "columns" },
-      list("Durations", data.durations.map(([title, value]) => [title, value === null ? null : `${round(value, 1)} ms`, ""])),
-      list("Trial", data.facts.map(([name, text]) => [name, text, ""])),
-      turns,
+      { class: "halves" },
+      durations.length > 0 && values("Durations", ["duration", "value"], durations),
+      texts([...trial.facts, ["turns in the run's report", turns.length > 0 && turns]]),
     ),
-  );
-  return panel;
+  ];
+}
+
+function sound(trial, signal) {
+  const { seconds: length, shades, zoom, said: described } = trial;
+  const marks = trial.marks.map(([kind, title, at]) => ({ kind, title, at_s: at }));
+  const sounds = trial.sounds.map(([title, url]) => ({ title, url }));
+  const load = async () => levelsOf(trial.envelope);
+  const view = recording({ length, marks, shades, zoom, described, load }, sounds, signal);
+  view.refine();
+  const silence = "There is no sound of this trial.";
+  return [view.element, !sounds.length && make("p", { class: "note" }, silence)];
 }

@@ -1,42 +1,52 @@
-listing(document.getElementById("turn-table"), { noun: "turns", named: "turn", details: turnDetails });
+// The table of a report's turns, and the details of a turn.
+import { latencies, remark, scores } from "./web/details.js";
+import { bytes } from "./web/drawing.js";
+import { make, row, table, texts } from "./web/elements.js";
+import { listRows } from "./web/rows.js";
+import { handover, levelsOf, recording } from "./web/sound.js";
 
-function turnDetails(turn, data) {
-  const panel = make("div", { class: "panel" });
-  if (data.failure) panel.append(make("div", { class: "failure" }, make("b", {}, data.failure[0]), ": ", data.failure[1]));
-  if (data.envelope) panel.append(...turnWaves(turn, data));
-  const lag = [["lag (error bar)", data.lag[0], data.lag[1] ? "above the limit" : ""]];
-  panel.append(
-    texts(data.texts),
+listRows(document.getElementById("turn-table"), { noun: "turns", named: "turn", details: turnDetails });
+
+function turnDetails({ row: { id } }, turn, signal) {
+  const [ms, flagged] = turn.lag;
+  const times = turn.latencies.map(([title, value, reason]) => ({ title, ms: value, reason }));
+  const judged = turn.scores.map(([name, value, unit, reason, title]) => ({ name, value, unit, reason, title }));
+  return [
+    turn.failure && remark(...turn.failure),
+    turn.warnings.map(([kind, message]) => remark(kind, message, "warning")),
+    turn.envelope && sound(id, turn, signal),
+    texts(turn.texts),
     make(
       "div",
-      { class: "columns" },
-      list("Latency", data.latencies.concat(lag).map(([title, value, reason]) => [title, value === null ? null : `${round(value, 1)} ms`, reason])),
-      list("Scores", data.scores.map(([name, value, unit, reason]) => [name, value === null ? null : `${round(value, 2)} ${unit}`, reason])),
-      list("Turn", data.facts.map(([name, text]) => [name, text, ""])),
-      list("Responses", data.responses.map(([status, reason, text, headline]) => [headline ? `${status} (measured)` : status, reason || "–", text])),
-      list("Warnings", data.warnings.map(([kind, message]) => [kind, message, ""])),
+      { class: "halves" },
+      make("div", {}, latencies(times, { ms, flagged }), texts(turn.facts)),
+      scores(judged),
     ),
-  );
-  return panel;
+    turn.responses.length > 0 && responses(turn.responses),
+  ];
 }
 
-function turnWaves(turn, data) {
-  const mark = (kind) => (data.marks.find((one) => one[0] === kind) || [])[2];
-  const [end, audible] = [mark("end"), mark("audible")];
-  const gap = end !== undefined && audible !== undefined ? [Math.min(end, audible), Math.max(end, audible)] : null;
-  const sounds = [];
-  const sound = document.getElementById(`sound-${turn.row.id}`);
-  if (sound) {
-    const url = URL.createObjectURL(new Blob([bytes(sound.textContent.trim())], { type: sound.dataset.mime }));
-    sounds.push({ title: "both", url });
-    turn.panel.addEventListener("gone", () => URL.revokeObjectURL(url));
-  }
-  const drawing = {
-    ...data,
-    shades: gap ? [[null, "gap", ...gap]] : [],
-    zoom: gap ? { title: "Zoom to the handover", from: gap[0] - 0.4, to: gap[1] + 0.6 } : null,
-  };
-  const { elements, close } = waves(drawing, sounds, "The sound of this turn is not in the page; its files are named below.");
-  turn.panel.addEventListener("gone", close);
-  return elements;
+function responses(all) {
+  const rows = all.map(([status, reason, text, measured]) =>
+    row(measured ? `${status} (measured)` : status, reason || "–", text),
+  );
+  return table("Responses", ["status", "reason", "text"], rows);
+}
+
+function sound(id, turn, signal) {
+  const marks = turn.marks.map(([kind, title, at]) => ({ kind, title, at_s: at }));
+  const load = async () => levelsOf(turn.envelope);
+  const clip = document.getElementById(`sound-${id}`);
+  const sounds = clip ? [{ title: "both", url: urlOf(clip, signal) }] : [];
+  const view = recording({ length: turn.seconds, marks, load, ...handover(marks) }, sounds, signal);
+  view.refine();
+  const silence = "The sound of this turn is not in the page; its files are named below.";
+  return [view.element, !clip && make("p", { class: "note" }, silence)];
+}
+
+function urlOf(clip, signal) {
+  const sound = new Blob([bytes(clip.textContent.trim())], { type: clip.dataset.mime });
+  const url = URL.createObjectURL(sound);
+  signal.addEventListener("abort", () => URL.revokeObjectURL(url));
+  return url;
 }

@@ -1,7 +1,7 @@
 // Two runs compared, turn by turn.
 import { read } from "./api.js";
-import { button, figure, fill, make, problem, row, table } from "./dom.js";
-import { counted, number, words } from "./format.js";
+import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
+import { counted, number, words } from "./web/format.js";
 
 export async function show(place, { parts: [a, b], query, signal }) {
   const title = "Compare";

@@ -1,7 +1,7 @@
 // The messages of a turn, loaded as they are asked for.
 import { path, read } from "./api.js";
-import { button, choice, fill, make } from "./dom.js";
-import { counted, number } from "./format.js";
+import { button, choice, fill, make } from "./web/elements.js";
+import { counted, number } from "./web/format.js";
 
 const MORE = 200;
 

@@ -1,7 +1,7 @@
 // Blind listening tests: the list of them, and a form for a new one.
 import { path, post, read } from "./api.js";
-import { choice, figure, fill, make, problem, table } from "./dom.js";
-import { counted, when } from "./format.js";
+import { choice, figure, fill, make, problem, table } from "./web/elements.js";
+import { counted, when } from "./web/format.js";
 
 export const KINDS = {
   ab: "A/B: which reply is better",
@@ -71,6 +71,7 @@ function list(tests, isOwner) {
     "Listening tests",
     ["test", "question", "made", { label: "cases", figure: true }, "votes", "results"],
     rows,
+    { class: "runs" },
   );
 }
 

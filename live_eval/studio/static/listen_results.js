@@ -1,7 +1,7 @@
 // What the votes of a listening test say, and the files that other commands import.
 import { path, read, withQuery } from "./api.js";
-import { figure, fill, make, row, table } from "./dom.js";
-import { NONE, counted, number } from "./format.js";
+import { figure, fill, make, row, table } from "./web/elements.js";
+import { NONE, counted, number } from "./web/format.js";
 import { KINDS } from "./listen.js";
 
 export async function show(place, { test, signal }) {

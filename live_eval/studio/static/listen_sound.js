@@ -1,5 +1,5 @@
 // A sound of a listening test.
-import { announce } from "./dom.js";
+import { announce } from "./web/elements.js";
 
 const MISSED_S = 0.2;
 

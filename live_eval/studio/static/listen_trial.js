@@ -2,7 +2,7 @@
 //
 // Sounds and trials have random names: nothing in this page knows which run a reply is from.
 import { path, post } from "./api.js";
-import { announce, button, fill, make, problem, unseen } from "./dom.js";
+import { announce, button, fill, make, problem, unseen } from "./web/elements.js";
 import { Sound } from "./listen_sound.js";
 
 const QUESTIONS = { ab: "Which reply is better?", abx: "Which reply is X?", rating: "Rate the reply." };

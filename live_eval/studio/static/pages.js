@@ -1,7 +1,7 @@
 // The pages that live-eval's other commands write, in a frame of their own.
 import { path, read, withQuery } from "./api.js";
-import { fill, make, row, table } from "./dom.js";
-import { NONE, when } from "./format.js";
+import { fill, make, row, table } from "./web/elements.js";
+import { NONE, when } from "./web/format.js";
 
 const PAGES = {
   latency: {

@@ -1,7 +1,7 @@
 // The progress of a run under way, as the server sends it.
 import { path } from "./api.js";
-import { badge, make } from "./dom.js";
-import { counted } from "./format.js";
+import { badge, make } from "./web/elements.js";
+import { counted } from "./web/format.js";
 
 /** Browsers open six connections to a server at most, and streams hold theirs. */
 const MOST_STREAMS = 3;

@@ -1,7 +1,7 @@
 // A run's page: what it is, its figures, its turns. A campaign's: its runs and its page.
 import { StudioError, path, read } from "./api.js";
-import { announce, figure, fill, make, problem, row, table } from "./dom.js";
-import { NONE, counted, milliseconds, number, when, words } from "./format.js";
+import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
+import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
 import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 

@@ -1,8 +1,9 @@
 // All runs and campaigns: a list that follows runs under way, or one of them.
 import { read } from "./api.js";
-import { announce, badge, button, choice, figure, fill, make, row, table } from "./dom.js";
-import { NONE, when } from "./format.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
+import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
+import { NONE, when } from "./web/format.js";
+import { Listing, filters, pageOf, searched } from "./web/listing.js";
 
 const AGAIN_MS = 5_000;
 const KINDS = [
@@ -28,36 +29,24 @@ export async function show(place, { parts, query, signal }) {
 class RunList {
   constructor(place, query, signal) {
     this.signal = signal;
-    this.filter = { text: query.get("filter") ?? "", kind: "", state: "" };
     this.chosen = new Set();
-    this.followed = new Map(); // of runs under way: how to stop following them, and the latest that is known
+    this.followed = new Map(); // of runs in progress: how to stop following them, and their latest progress
     this.cells = new Map();
     this.runs = null;
-    this.count = make("output", {});
     this.frame = make("div", {});
     this.compare = make("div", { class: "actions" });
-    const search = make("input", { type: "search", name: "filter", value: this.filter.text });
-    search.addEventListener("input", () => this.narrow({ text: search.value }));
-    this.states = make("select", {
-      name: "state",
-      change: (event) => this.narrow({ state: event.target.value }),
-    });
-    this.form = make(
-      "form",
-      { class: "filters", role: "search", "aria-label": "Runs", submit: (event) => event.preventDefault() },
-      make("label", {}, "Search", search),
-      choice("Kind", "kind", KINDS, "", (kind) => this.narrow({ kind })),
-      make("label", {}, "State", this.states),
-      this.count,
-    );
+    this.states = make("span", { class: "selects" });
+    const filter = query.get("filter") ?? "";
+    const form = filters("Runs", search("filter", filter), choice("Kind", "kind", KINDS, ""), this.states);
+    const pages = make("p", { class: "pages" });
     this.failure = make("p", { class: "failure", role: "alert", hidden: true });
-    fill(place, make("h1", {}, "Runs"), this.form, this.compare, this.failure, this.frame);
-  }
-
-  narrow(change) {
-    Object.assign(this.filter, change);
-    this.draw();
-    announce(this.count.value);
+    this.listing = new Listing(
+      { form, frame: this.frame, pages, noun: "runs" },
+      async (asked) => this.matching(asked),
+      (answer) => this.draw(answer),
+      { asked: { filter }, all: true },
+    );
+    fill(place, make("h1", {}, "Runs"), form, this.compare, this.failure, this.frame, pages);
   }
 
   /** Read the list again; say so if that fails. */
@@ -81,38 +70,27 @@ class RunList {
     this.text = text;
     const there = new Set(runs.map((run) => run.id));
     for (const id of this.chosen) if (!there.has(id)) this.chosen.delete(id);
-    this.drawStates();
-    this.draw();
+    this.drawStates([...new Set(runs.map(stateOf))].sort());
+    await this.listing.refresh();
   }
 
-  drawStates() {
-    const states = [...new Set(this.runs.map(stateOf))].sort();
-    fill(
-      this.states,
-      make("option", { value: "" }, "all"),
-      states.map((state) => make("option", { selected: state === this.filter.state }, state)),
+  drawStates(states) {
+    if (String(states) === this.known) return;
+    this.known = String(states);
+    fill(this.states, choice("State", "state", [["", "all"], ...states], this.listing.asked.state));
+  }
+
+  matching({ filter, kind, state, ...part }) {
+    const text = (run) =>
+      [run.name, run.endpoint, run.model, run.data, run.kind, run.problem].join(" ").toLowerCase();
+    const found = searched(this.runs, filter, text).filter(
+      (run) => (!kind || run.kind === kind) && (!state || stateOf(run) === state),
     );
+    return pageOf(found, this.runs, part);
   }
 
-  matching() {
-    const wanted = this.filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-    return this.runs.filter((run) => {
-      const words = [run.name, run.endpoint, run.model, run.data, run.kind, run.problem]
-        .join(" ")
-        .toLowerCase();
-      return (
-        wanted.every((word) => words.includes(word)) &&
-        (!this.filter.kind || run.kind === this.filter.kind) &&
-        (!this.filter.state || stateOf(run) === this.filter.state)
-      );
-    });
-  }
-
-  draw() {
-    const focused = this.frame.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    const runs = this.matching();
+  draw({ rows: runs }) {
     this.cells.clear();
-    this.count.value = `${runs.length} of ${this.runs.length}`;
     const heads = [
       "choose",
       "run",
@@ -140,7 +118,6 @@ class RunList {
               : "No runs yet. `live-eval run --endpoint reference --data sample` makes one.",
           ),
     );
-    if (focused) this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
     this.drawActions();
     this.followRunning();
   }

@@ -5,7 +5,7 @@
 // view is shown: requests end with it, and what else is to be closed listens to it.
 //
 //     #/runs/6f74f40c533b0930/turns/le_101%2Ftarget?figure=voice_to_voice
-import { announce, fill, make, problem } from "./dom.js";
+import { announce, fill, make, problem } from "./web/elements.js";
 
 const VIEWS = [
   { name: "runs", title: "Runs", load: () => import("./runs.js") },

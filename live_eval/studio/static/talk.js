@@ -1,12 +1,11 @@
 // Talk to an endpoint with the browser's microphone: levels, what both sides say, and each turn's latencies.
 import { read } from "./api.js";
-import { fill, make, problem } from "./dom.js";
-import { words } from "./format.js";
+import { fill, make, problem } from "./web/elements.js";
+import { words } from "./web/format.js";
 import { connect } from "./talk_connection.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
-const STYLE = "/static/talk.css";
 /** What the page says of a conversation, by its state. */
 const inWords = (endpoint) => ({
   idle: "",
@@ -19,7 +18,6 @@ const inWords = (endpoint) => ({
 });
 
 export async function show(place, { signal }) {
-  await styled();
   const { endpoints, default: usual, taken } = await read("/api/talk", { signal });
   const talk = new Talk(endpoints, usual, taken);
   fill(place, make("h1", {}, "Talk"), talk.element);
@@ -27,13 +25,6 @@ export async function show(place, { signal }) {
   addEventListener("pagehide", () => talk.leave(), { signal });
   addEventListener("keydown", (event) => talk.key(event), { signal });
   return "Talk";
-}
-
-function styled() {
-  if (document.querySelector(`link[href="${STYLE}"]`)) return undefined;
-  return new Promise((done) =>
-    document.head.append(make("link", { rel: "stylesheet", href: STYLE, load: done, error: done })),
-  );
 }
 
 /** The view: a form before the conversation, then the conversation. */

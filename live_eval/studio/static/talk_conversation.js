@@ -1,5 +1,5 @@
 // A conversation on the page: levels, controls, what both sides say, and the figures of its turns.
-import { announce, button, fill, make } from "./dom.js";
+import { announce, button, fill, make } from "./web/elements.js";
 import { turnFigures } from "./talk_turn.js";
 
 const SILENT_DB = -60;

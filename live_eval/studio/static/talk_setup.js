@@ -1,6 +1,6 @@
 // The form in which somebody chooses the endpoint to talk to.
-import { choice, fill, make } from "./dom.js";
-import { words } from "./format.js";
+import { choice, fill, make } from "./web/elements.js";
+import { words } from "./web/format.js";
 
 /** Which endpoint to talk to. */
 export class Setup {

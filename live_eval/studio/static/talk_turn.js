@@ -1,6 +1,6 @@
 // The figures of one turn of a conversation.
-import { make } from "./dom.js";
-import { milliseconds, number, words } from "./format.js";
+import { figure, make, row } from "./web/elements.js";
+import { milliseconds, number, words } from "./web/format.js";
 
 /** Make the figures of a turn: its latencies step by step, from the end of the user's speech on. */
 export function turnFigures({
@@ -22,13 +22,7 @@ export function turnFigures({
     bar.style.marginLeft = `${(100 * begin) / whole}%`;
     bar.style.width = `${(100 * Math.max(0, ms)) / whole}%`;
     begin += Math.max(0, ms);
-    return make(
-      "tr",
-      {},
-      make("th", { scope: "row" }, name),
-      make("td", { class: "talk-bars" }, bar),
-      make("td", { class: "figure" }, milliseconds(ms)),
-    );
+    return row(name, make("td", { class: "talk-bars" }, bar), figure(milliseconds(ms)));
   });
   const summary = failure
     ? make("p", { class: "failure" }, `${words(failure.kind)}: ${failure.message}`)

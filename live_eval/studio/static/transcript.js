@@ -1,7 +1,7 @@
 // What both sides of a turn say and when it is heard; the times of single words when somebody asks for them.
 import { path, read } from "./api.js";
-import { announce, button, fill, make } from "./dom.js";
-import { seconds } from "./format.js";
+import { announce, button, fill, make } from "./web/elements.js";
+import { seconds } from "./web/format.js";
 
 /**
  * Make the transcript.

@@ -1,31 +1,31 @@
 // A turn: its sound, marks, transcript, figures, reasons and wire events.
 import { path, read } from "./api.js";
-import { announce, badge, button, figure, fill, make, row, table } from "./dom.js";
-import { milliseconds, number, score, seconds, words } from "./format.js";
 import { eventList } from "./events.js";
 import { behindLatency, behindScore } from "./intervals.js";
-import { Player } from "./player.js";
-import { Tracks } from "./tracks.js";
 import { transcript } from "./transcript.js";
 import { neighbours, turnLink } from "./turn_table.js";
+import { latencies, remark, scores } from "./web/details.js";
+import { badge, button, figure, fill, make, row, table, texts } from "./web/elements.js";
+import { seconds, words } from "./web/format.js";
+import { handover, recording } from "./web/sound.js";
 
-/** What is heard before and after an interval that is played, so that it is not heard out of context. */
-const AROUND_S = 0.25;
+const SIDES = [
+  ["both", "both sides"],
+  ["user", "user"],
+  ["reply", "reply"],
+];
 
 export async function show(place, { parts: [run, , turnId], query, signal }) {
   const address = ["api", "runs", run, "turns", turnId];
   const turn = await read(path(...address), { signal });
   const sound = turn.audio.available ? await openSound(address, turn, signal).catch(() => null) : null;
-  const hear = sound && ((interval, title) => sound.hear(interval, title));
+  const hear = sound?.hear;
   const figures = new Map();
   fill(
     place,
     heading(run, turn),
-    turn.failure &&
-      make("p", { class: "failure" }, make("b", {}, words(turn.failure.kind)), ": ", turn.failure.message),
-    turn.warnings.map(({ kind, message }) =>
-      make("p", { class: "warning" }, make("b", {}, words(kind)), ": ", message),
-    ),
+    turn.failure && remark(turn.failure.kind, turn.failure.message),
+    turn.warnings.map(({ kind, message }) => remark(kind, message, "warning")),
     sound
       ? sound.element
       : make(
@@ -38,20 +38,19 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
     make(
       "div",
       { class: "halves" },
-      section("Latency", latencies(turn, hear, figures)),
-      section("Scores", scores(turn, hear, figures)),
+      section("Latency", measured(turn, hear, figures)),
+      section("Scores", judged(turn, hear, figures)),
     ),
     turn.judgements.some((each) => each.detail) && section("What the judges say", judgements(turn)),
     turn.responses.length > 0 && section("Responses", responses(turn, hear)),
     section("Texts and facts", facts(turn)),
     section(
       "Wire events",
-      eventList(address, turn.events, sound && ((at) => sound.hear([at, at], "the event")), signal),
+      eventList(address, turn.events, hear && ((at) => hear([at, at], "the event")), signal),
     ),
   );
-  if (sound) await sound.tracks.refine();
-  const asked = figures.get(query.get("figure"));
-  if (asked) asked();
+  await sound?.refine();
+  figures.get(query.get("figure"))?.();
   return turn.turn_id;
 }
 
@@ -90,70 +89,24 @@ function section(title, ...children) {
 
 async function openSound(address, turn, signal) {
   const { seconds: length } = await read(path(...address, "waveform"), { query: { bins: 1 }, signal });
-  const followed = []; // what is highlighted while it is heard
-  const move = (at) => {
-    tracks.moveTo(at);
-    for (const { element, sounds } of followed)
-      element.classList.toggle(
-        "heard",
-        sounds.some(([from, to]) => at >= from && at <= to),
-      );
-  };
-  const follow = (element, sounds) => followed.push({ element, sounds });
-  const player = new Player(address, length, signal, move);
-  const tracks = new Tracks(address, length, turn.marks, signal, player);
-  const hear = ([from, to], title) => {
-    tracks.select(from, to);
-    player.play(Math.max(0, from - AROUND_S), to + AROUND_S);
-    element.scrollIntoView({
-      block: "nearest",
-      behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
-    });
-    announce(`Playing ${title}, ${seconds(from)} to ${seconds(to)}.`);
-  };
-  const end = turn.marks.find((mark) => mark.kind === "end");
-  const audible = turn.marks.find((mark) => mark.kind === "audible");
-  const views = make(
-    "span",
-    { class: "choice", role: "group", "aria-label": "View" },
-    button("Zoom in", () => tracks.zoom(0.5)),
-    button("Zoom out", () => tracks.zoom(2)),
-    button("Whole", () => tracks.whole()),
-    end &&
-      audible &&
-      button("Handover", () =>
-        tracks.look(Math.min(end.at_s, audible.at_s) - 0.4, Math.max(end.at_s, audible.at_s) + 0.6),
+  const load = async (from, to, columns) => {
+    const interval = { start_s: from.toFixed(4), end_s: to.toFixed(4) };
+    const [{ reply: endpoint, ...peaks }, user, reply] = await Promise.all([
+      read(path(...address, "waveform"), { query: { bins: columns, ...interval }, signal }),
+      ...["user", "reply"].map((side) =>
+        read(path(...address, "spectrogram"), { query: { side, columns, ...interval }, signal }),
       ),
-  );
-  player.element.append(views);
-  const markList = make(
-    "ol",
-    { class: "mark-list" },
-    turn.marks.map(({ kind, title, at_s: at }, index) =>
-      make(
-        "li",
-        {},
-        button(
-          [make("i", { class: `swatch m-${kind}` }), `${index + 1} ${title} ${seconds(at)}`],
-          () => hear([at, at], title),
-          { title: "Play around it" },
-        ),
-      ),
-    ),
-  );
-  const element = make(
-    "section",
-    { class: "sound", "aria-label": "Sound" },
-    tracks.element,
-    player.element,
-    markList,
-  );
-  return { element, tracks, hear, follow };
+    ]);
+    return { ...peaks, endpoint, spectra: { user, endpoint: reply } };
+  };
+  const sounds = SIDES.map(([side, title]) => ({ title, url: path(...address, "audio", side) }));
+  const { marks } = turn;
+  return recording({ length, marks, load, spectra: true, ...handover(marks) }, sounds, signal);
 }
 
 // -- Figures -----------------------------------------------------------------------------------------------------
 
-/** A figure that plays the sound behind it, where there is some; remembered by name for links to it. */
+/** Make a value that plays the sound behind it, if there is any; remembered by name for links to it. */
 function playable(name, text, interval, hear, figures) {
   if (!hear || !interval) return text;
   const play = () => hear(interval, `${words(name)}, ${text}`);
@@ -164,53 +117,16 @@ function playable(name, text, interval, hear, figures) {
   });
 }
 
-function latencies(turn, hear, figures) {
-  const rows = turn.latencies.map(({ name, title, ms, reason }) => {
-    const interval = behindLatency(turn, name, ms);
-    return row(
-      title,
-      figure(playable(name, milliseconds(ms), interval, hear, figures)),
-      make("td", { class: "reason" }, reason ?? ""),
-    );
-  });
-  rows.push(
-    row(
-      "lag (error bar)",
-      figure(`${number(turn.lag_ms, 1)} ms`),
-      make("td", { class: "reason" }, turn.flagged ? "above the limit" : ""),
-    ),
-  );
-  return table(
-    "Latencies; a figure plays what lies behind it",
-    ["latency", { label: "value", figure: true }, "reason"],
-    rows,
-  );
+function measured(turn, hear, figures) {
+  const play = ({ name, ms }, text) => playable(name, text, behindLatency(turn, name, ms), hear, figures);
+  return latencies(turn.latencies, { ms: turn.lag_ms, flagged: turn.flagged }, hear && play);
 }
 
-function scores(turn, hear, figures) {
-  if (!turn.scores.length) return make("p", { class: "note" }, "Not scored.");
-  const rows = turn.scores.map(
-    ({ name, title, unit, value, reason, higher_is_better: higher, judge, version, side }) =>
-      row(
-        [
-          name,
-          make(
-            "small",
-            { class: "of" },
-            `${title}${higher === null ? "" : higher ? ", higher is better" : ", lower is better"}`,
-          ),
-        ],
-        figure(
-          playable(name, score(value, unit), value === null ? null : behindScore(turn, side), hear, figures),
-        ),
-        make("td", { class: "reason" }, reason ?? `${judge} ${version}`),
-      ),
-  );
-  return table(
-    "Scores; a figure plays what was judged",
-    ["score", { label: "value", figure: true }, "reason or judge"],
-    rows,
-  );
+function judged(turn, hear, figures) {
+  const play = ({ name, value, side }, text) =>
+    playable(name, text, value === null ? null : behindScore(turn, side), hear, figures);
+  const rows = turn.scores.map((one) => ({ ...one, by: `${one.judge} ${one.version}` }));
+  return scores(rows, hear && play);
 }
 
 function judgements({ judgements: all }) {
@@ -218,19 +134,13 @@ function judgements({ judgements: all }) {
     .filter(({ detail }) => detail && Object.keys(detail).length)
     .map(({ judge, version, status, reason, detail }) => {
       const said = Object.entries(detail);
-      const texts = said.filter(([, value]) => typeof value === "string" && value.includes(" "));
+      const reasons = said.filter(([, value]) => typeof value === "string" && value.includes(" "));
       return make(
         "details",
-        { class: "judgement", open: texts.length > 0 },
+        { class: "judgement", open: reasons.length > 0 },
         make("summary", {}, `${judge} ${version} `, status !== "scored" && badge(status, "failed")),
         reason && make("p", { class: "reason" }, reason),
-        make(
-          "dl",
-          { class: "texts" },
-          said.map(([name, value]) =>
-            make("div", {}, make("dt", {}, words(name)), make("dd", {}, inWords(value))),
-          ),
-        ),
+        texts(said.map(([name, value]) => [words(name), inWords(value)])),
       );
     });
 }
@@ -278,7 +188,7 @@ function facts(turn) {
   const question =
     turn.question &&
     `${turn.question.text} ${turn.question.options.map(([letter, text]) => `${letter}. ${text}`).join(" ")} (key: ${turn.question.answer ?? "none"})`;
-  const texts = [
+  return texts([
     ["Script", turn.text],
     ["Question", question],
     ["Heard by the endpoint's transcriber", turn.heard_text],
@@ -286,10 +196,5 @@ function facts(turn) {
     ["Read as", turn.question && (turn.chosen ?? "no single option")],
     ["Reference reply", turn.reference_text],
     ...turn.notes.map(({ name, text }) => [name, text]),
-  ].filter(([, text]) => text);
-  return make(
-    "dl",
-    { class: "texts" },
-    texts.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))),
-  );
+  ]);
 }

@@ -1,13 +1,17 @@
 // The turns of a run: searched, filtered, sorted and paged by the server.
 import { path, read } from "./api.js";
-import { announce, badge, button, choice, figure, fill, make, table } from "./dom.js";
-import { NONE, milliseconds, number, words } from "./format.js";
+import { badge, choice, figure, fill, make, search, table } from "./web/elements.js";
+import { NONE, milliseconds, number, words } from "./web/format.js";
+import { Listing, filters } from "./web/listing.js";
 
-const PAGE = 100;
-const WAIT_MS = 150;
 const LATENCIES = ["voice_to_voice", "first_byte"];
 const MOST_SCORES = 6;
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
+const LAGS = [
+  ["", "all"],
+  ["0", "not flagged"],
+  ["1", "flagged"],
+];
 
 let listed = { run: null, turns: [] };
 
@@ -28,67 +32,45 @@ export function turnLink(run, turn, figureName = null) {
 export class TurnTable {
   constructor(place, run, query, signal) {
     this.run = run;
-    this.signal = signal;
     this.asked = Object.fromEntries(
       ["filter", "sort", "descending", "flagged", "offset", ...FILTERS].map((name) => [
         name,
         query.get(name) ?? "",
       ]),
     );
-    this.newest = 0;
-    this.form = make("form", {
-      class: "filters",
-      role: "search",
-      "aria-label": "Turns",
-      submit: (event) => event.preventDefault(),
-    });
     this.selects = make("span", { class: "selects" });
-    this.count = make("output", {});
-    this.search = make("input", { type: "search", name: "filter", value: this.asked.filter });
-    this.search.addEventListener("input", () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.ask({ filter: this.search.value }), WAIT_MS);
-    });
-    fill(this.form, make("label", {}, "Search", this.search), this.selects, this.count);
+    const form = filters("Turns", search("filter", this.asked.filter), this.selects);
     this.frame = make("div", {});
-    this.pages = make("p", { class: "pages" });
-    fill(place, this.form, this.frame, this.pages);
+    const pages = make("p", { class: "pages" });
+    this.listing = new Listing(
+      { form, frame: this.frame, pages, noun: "turns" },
+      (query) => read(path("api", "runs", run, "turns"), { query, signal }),
+      (answer) => this.draw(answer),
+      { first: "recorded", asked: this.asked, changed: () => this.keep() },
+    );
+    fill(place, form, this.frame, pages);
   }
 
-  /** Ask for other turns, and keep what was asked for in the address. */
-  async ask(change) {
-    Object.assign(this.asked, { offset: "" }, change);
+  load() {
+    return this.listing.refresh();
+  }
+
+  /** Keep what is asked for in the address. */
+  keep() {
     const query = new URLSearchParams(Object.entries(this.asked).filter(([, value]) => value)).toString();
     history.replaceState(null, "", `#/runs/${this.run}${query ? `?${query}` : ""}`);
-    await this.load().catch((error) => {
-      if (error.name !== "AbortError")
-        fill(this.frame, make("p", { class: "failure", role: "alert" }, error.message));
-    });
-    announce(this.count.value);
   }
 
-  async load() {
-    this.newest += 1;
-    const number = this.newest;
-    const answer = await read(path("api", "runs", this.run, "turns"), {
-      query: { ...this.asked, limit: PAGE },
-      signal: this.signal,
-    });
-    if (number === this.newest) this.draw(answer); // answers may overtake each other
-  }
-
-  draw({ total, matching, offset, rows, scores, choices }) {
+  draw({ total, rows, scores, choices }) {
     listed = { run: this.run, turns: rows.map((row) => row.turn_id) };
     this.drawFilters(choices);
-    this.count.value = `${matching.toLocaleString("en")} of ${total.toLocaleString("en")} turns`;
     const shown = scores.slice(0, MOST_SCORES);
     const heads = [
-      this.head("turn", "recorded"),
+      { label: "turn", sort: "recorded" },
       "cue",
-      ...LATENCIES.map((name) => ({ label: this.head(words(name), name), figure: true })),
-      ...shown.map(({ name, title }) => ({ label: this.head(name, name, title), figure: true })),
+      ...LATENCIES.map((name) => ({ label: words(name), sort: name, figure: true })),
+      ...shown.map(({ name, title }) => ({ label: name, sort: name, title, figure: true })),
     ];
-    const focused = this.frame.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     fill(
       this.frame,
       rows.length
@@ -100,10 +82,6 @@ export class TurnTable {
           )
         : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
     );
-    this.markSorted();
-    if (focused)
-      this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
-    this.drawPages(matching, offset);
   }
 
   row(turn, scores) {
@@ -143,65 +121,16 @@ export class TurnTable {
     );
   }
 
-  head(label, sort, title = null) {
-    const pressed = () => {
-      const same = (this.asked.sort || "recorded") === sort;
-      this.ask({
-        sort,
-        descending: same ? (this.asked.descending === "1" ? "" : "1") : sort === "recorded" ? "" : "1",
-      });
-    };
-    return button(label, pressed, { title, "data-sort": sort, "data-key": `sort ${sort}` });
-  }
-
-  markSorted() {
-    for (const sorter of this.frame.querySelectorAll("[data-sort]")) {
-      if (sorter.dataset.sort !== (this.asked.sort || "recorded")) continue;
-      sorter
-        .closest("th")
-        .setAttribute("aria-sort", this.asked.descending === "1" ? "descending" : "ascending");
-    }
-  }
-
   drawFilters(choices) {
     const made = JSON.stringify(choices);
     if (made === this.choices) return;
     this.choices = made;
     const useful = FILTERS.filter((name) => choices[name].length > 1 || this.asked[name]);
+    const select = (label, name, options) => choice(label, name, options, this.asked[name]);
     fill(
       this.selects,
-      useful.map((name) =>
-        choice(name, name, [["", "all"], ...choices[name]], this.asked[name], (value) =>
-          this.ask({ [name]: value }),
-        ),
-      ),
-      choice(
-        "lag",
-        "flagged",
-        [
-          ["", "all"],
-          ["0", "not flagged"],
-          ["1", "flagged"],
-        ],
-        this.asked.flagged,
-        (flagged) => this.ask({ flagged }),
-      ),
-    );
-  }
-
-  drawPages(matching, offset) {
-    const last = Math.min(offset + PAGE, matching);
-    const go = (to) => async () => {
-      await this.ask({ offset: to ? String(to) : "" });
-      this.form.scrollIntoView();
-      this.frame.querySelector("a.name")?.focus({ preventScroll: true });
-    };
-    this.pages.hidden = matching <= PAGE && offset === 0;
-    fill(
-      this.pages,
-      button("Previous", go(Math.max(0, offset - PAGE)), { disabled: offset === 0 }),
-      make("span", {}, ` turns ${matching ? offset + 1 : 0} to ${last} `),
-      button("Next", go(offset + PAGE), { disabled: last >= matching }),
+      useful.map((name) => select(name, name, [["", "all"], ...choices[name]])),
+      select("lag", "flagged", LAGS),
     );
   }
 }

@@ -26,7 +26,7 @@ try {
   const host = await open();
   const base = new URL("/", link).href;
   await host.goto(`${base}#/listen`);
-  await host.getByRole("button", { name: "Make the test" }).click();
+  await host.getByRole("button", { name: "Create the test" }).click();
   await host.getByLabel("Your name").waitFor();
   const test = host.url();
 

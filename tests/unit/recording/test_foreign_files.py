@@ -47,7 +47,6 @@ ALLOWED = {
     "reference/server/process.py ReferenceProcess._log_tail": "the log that _open_log opened",
     "reference/truth.py TruthFile.__init__": "a file that the user names",
     "reference/truth.py read_truth": "a file that the user names",
-    "report/pages/__init__.py inline_script": "files of the package",
     "run/prompts/__init__.py _text": "a file of the package",
     "run/prompts/__init__.py load_prompt": "a file of the package, or one that the user names",
     "run/run_file.py located": "a file that the user names",
@@ -58,6 +57,7 @@ ALLOWED = {
     "studio/front_end.py _page": "a file of the package",
     "studio/pages.py _duplex_of": "a page just written to a temporary folder of the studio",
     "testing/virtual_sound.py VirtualSound.recording": "a file that the test names",
+    "web/__init__.py _module": "a file of the package",
     "weights/fetching.py _Download._receive": "in the user's folder of weights",
 }
 """Functions that open files in another way than through `live_eval.files`, and why they may."""

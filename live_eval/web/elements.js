@@ -1,4 +1,4 @@
-// Elements. Every text comes from an endpoint or a data set: it goes in as text, never as markup.
+// Elements. Text comes from endpoints and data sets: it enters as text, never as markup.
 
 /**
  * Make an element.
@@ -50,13 +50,14 @@ export function badge(text, kind = "") {
  * Make a table that scrolls sideways in its own frame.
  *
  * @param {string} caption
- * @param {Array<Node|string|{label: Node|string, figure: boolean}>} heads
+ * @param {Array<string|{label: string, figure: boolean, sort: string, title: string}>} heads `sort` is the key by
+ *     which a `Listing` sorts.
  * @param {HTMLTableRowElement[]} rows
  */
 export function table(caption, heads, rows, attributes = {}) {
   const cells = heads.map((head) => {
-    const { label, figure } = typeof head === "string" || head instanceof Node ? { label: head } : head;
-    return make("th", { scope: "col", class: figure && "figure" }, label);
+    const { label, figure, sort, title } = typeof head === "string" ? { label: head } : head;
+    return make("th", { scope: "col", class: figure && "figure", "data-sort": sort, title }, label);
   });
   return make(
     "div",
@@ -86,10 +87,26 @@ export function figure(...children) {
   return make("td", { class: "figure" }, children);
 }
 
+/** Make a list of names and texts; entries without a text are left out. */
+export function texts(entries) {
+  const shown = entries.filter(([, text]) => text);
+  if (!shown.length) return null;
+  return make(
+    "dl",
+    { class: "texts" },
+    shown.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))),
+  );
+}
+
+/** Make a search field. */
+export function search(name, value) {
+  return make("label", {}, "Search", make("input", { type: "search", name, value }));
+}
+
 /** Make a select with a label above it. `options`: [value, text] or a text that is both. */
-export function choice(label, name, options, value, change) {
+export function choice(label, name, options, value, change = null) {
   const all = options.map((option) => (Array.isArray(option) ? option : [option, option]));
-  const select = make("select", { name, change: (event) => change(event.target.value) });
+  const select = make("select", { name, change: change && ((event) => change(event.target.value)) });
   for (const [key, text] of all) select.append(make("option", { value: key, selected: key === value }, text));
   return make("label", {}, label, select);
 }
@@ -115,7 +132,9 @@ export function problem(error) {
   return make("p", { class: "failure", role: "alert" }, error.message);
 }
 
-/** Say something to screen readers without moving the focus. */
+/** Announce a text to screen readers without moving the focus. */
 export function announce(text) {
-  document.getElementById("announcer").textContent = text;
+  const made = () =>
+    document.body.appendChild(make("p", { id: "announcer", class: "unseen", role: "status" }));
+  (document.getElementById("announcer") ?? made()).textContent = text;
 }

@@ -4,6 +4,11 @@
 const QUIET_DB = -80;
 const LOUD_DB = -15;
 
+/** Decode base64. */
+export function bytes(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
 /** Make a canvas as sharp as the screen. Returns its context and its size in CSS pixels. */
 export function prepare(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
@@ -27,7 +32,7 @@ export function colour(name) {
  * Draw the peaks of one side.
  *
  * @param {HTMLCanvasElement} canvas
- * @param {{start_s: number, step_s: number, levels: number[]}} peaks 0 to 255 on a square-root scale.
+ * @param {{start_s: number, step_s: number, levels: Iterable<number>}} peaks 0 to 255 on a square-root scale.
  * @param {[number, number]} view From and to, in seconds.
  * @param {number} gain Of both sides, so that they are drawn to one scale.
  * @param {number[]} rgb
@@ -36,13 +41,15 @@ export function drawWave(canvas, peaks, [from, to], gain, rgb) {
   const { context, width, height } = prepare(canvas);
   const pixels = width / (to - from);
   context.fillStyle = `rgb(${rgb.join(" ")})`;
+  context.beginPath(); // as one shape: separate ones would show seams between neighbours
   peaks.levels.forEach((level, index) => {
     const left = (peaks.start_s + index * peaks.step_s - from) * pixels;
     const wide = peaks.step_s * pixels;
     if (left + wide < 0 || left > width) return;
     const half = Math.max(0.4, (height / 2 - 1) * Math.min(1, (level * gain) / 255) ** 1.4);
-    context.fillRect(left, height / 2 - half, Math.max(wide, 0.6), 2 * half);
+    context.rect(left, height / 2 - half, Math.max(wide, 0.6), 2 * half);
   });
+  context.fill();
 }
 
 /**
@@ -52,7 +59,7 @@ export function drawWave(canvas, peaks, [from, to], gain, rgb) {
  * @param {number[][]} ramp Colours from quiet to loud.
  */
 export function picture({ columns, rows, low_db: lowDb, data }, ramp) {
-  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+  const levels = bytes(data);
   const colours = Array.from({ length: 256 }, (_, level) =>
     between(ramp, (lowDb - (lowDb * level) / 255 - QUIET_DB) / (LOUD_DB - QUIET_DB)),
   );
@@ -61,7 +68,7 @@ export function picture({ columns, rows, low_db: lowDb, data }, ramp) {
   const image = context.createImageData(canvas.width, rows);
   for (let column = 0; column < columns; column += 1) {
     for (let row = 0; row < rows; row += 1) {
-      const [red, green, blue] = colours[bytes[column * rows + row]];
+      const [red, green, blue] = colours[levels[column * rows + row]];
       image.data.set([red, green, blue, 255], 4 * ((rows - 1 - row) * columns + column));
     }
   }

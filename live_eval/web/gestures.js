@@ -1,26 +1,26 @@
-// What keys and pointers do to the tracks of a turn.
+// What keys and pointers do to a waveform.
 
 const STEP_S = 0.1;
 const LONG_STEP_S = 1;
 const DRAG_PIXELS = 4;
 
 /** Move the cursor, play and zoom by keys. */
-export function answerKeys(element, tracks, player) {
+export function answerKeys(element, waveform) {
   element.addEventListener("keydown", (event) => {
     const step = event.shiftKey ? LONG_STEP_S : STEP_S;
     const keys = {
-      ArrowLeft: () => player.seek(tracks.at - step),
-      ArrowRight: () => player.seek(tracks.at + step),
-      PageDown: () => player.seek(tracks.at - LONG_STEP_S),
-      PageUp: () => player.seek(tracks.at + LONG_STEP_S),
-      Home: () => player.seek(0),
-      End: () => player.seek(tracks.length),
-      " ": () => player.toggle(),
-      "+": () => tracks.zoom(0.5),
-      "=": () => tracks.zoom(0.5),
-      "-": () => tracks.zoom(2),
-      0: () => tracks.whole(),
-      Escape: () => tracks.mark(null),
+      ArrowLeft: () => waveform.seek(waveform.at - step),
+      ArrowRight: () => waveform.seek(waveform.at + step),
+      PageDown: () => waveform.seek(waveform.at - LONG_STEP_S),
+      PageUp: () => waveform.seek(waveform.at + LONG_STEP_S),
+      Home: () => waveform.seek(0),
+      End: () => waveform.seek(waveform.length),
+      " ": () => waveform.player?.toggle(),
+      "+": () => waveform.zoom(0.5),
+      "=": () => waveform.zoom(0.5),
+      "-": () => waveform.zoom(2),
+      0: () => waveform.whole(),
+      Escape: () => waveform.mark(null),
     };
     if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -28,13 +28,13 @@ export function answerKeys(element, tracks, player) {
   });
 }
 
-/** Play from where somebody clicks, or the interval that they drag over. */
-export function answerPointer(element, tracks, player) {
+/** Play from a clicked moment, or a dragged interval. */
+export function answerPointer(element, waveform) {
   element.addEventListener("pointerdown", (down) => {
     if (down.button !== 0) return;
     const { left, width } = element.getBoundingClientRect();
     const moment = ({ clientX }) => {
-      const [from, to] = tracks.view;
+      const [from, to] = waveform.view;
       return from + Math.max(0, Math.min(1, (clientX - left) / width)) * (to - from);
     };
     const begin = moment(down);
@@ -45,13 +45,13 @@ export function answerPointer(element, tracks, player) {
     element.setPointerCapture(down.pointerId);
     const move = (event) => {
       wide ||= Math.abs(event.clientX - down.clientX) > DRAG_PIXELS;
-      if (wide) tracks.mark(dragged(event));
+      if (wide) waveform.mark(dragged(event));
     };
     const lift = (event) => {
       ending.abort();
-      if (wide) return player.play(...dragged(event));
-      tracks.mark(null);
-      return player.play(begin);
+      if (wide) return waveform.player?.play(...dragged(event));
+      waveform.mark(null);
+      return waveform.player ? waveform.player.play(begin) : waveform.seek(begin);
     };
     element.addEventListener("pointermove", move, { signal });
     element.addEventListener("pointerup", lift, { signal });

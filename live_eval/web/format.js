@@ -1,16 +1,16 @@
-// Figures and times in words.
+// Numbers and times as text.
 
 export const NONE = "–";
 
-/** A number with so many digits after the point and a true minus; "–" where there is none. */
+/** A number with a fixed number of decimals and a true minus; "–" if missing. */
 export function number(value, digits = 0) {
   if (value === null || value === undefined) return NONE;
   const text = value.toFixed(digits);
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
 
-export function milliseconds(value) {
-  return value === null || value === undefined ? NONE : `${number(value)} ms`;
+export function milliseconds(value, digits = 0) {
+  return value === null || value === undefined ? NONE : `${number(value, digits)} ms`;
 }
 
 export function seconds(value, digits = 2) {

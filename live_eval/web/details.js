@@ -1,0 +1,63 @@
+// What the details of a turn or a trial have in common: failures, and values with the reasons of missing ones.
+import { figure, make, row, table } from "./elements.js";
+import { milliseconds, score, words } from "./format.js";
+
+/** A failure or a warning with its kind. */
+export function remark(kind, message, severity = "failure") {
+  return make("p", { class: severity }, make("b", {}, words(kind)), ": ", message);
+}
+
+/**
+ * Make a table of values.
+ *
+ * @param {string} caption
+ * @param {string[]} heads Of the names, the values and, if there are any, the reasons.
+ * @param {Array<{name: string, note: string, value: Node|string, reason: string}>} rows
+ */
+export function values(caption, [name, value, reason], rows) {
+  const cells = rows.map((each) =>
+    row(
+      [each.name, each.note && make("small", { class: "of" }, each.note)],
+      figure(each.value),
+      ...(reason ? [make("td", { class: "reason" }, each.reason ?? "")] : []),
+    ),
+  );
+  return table(caption, [name, { label: value, figure: true }, ...(reason ? [reason] : [])], cells);
+}
+
+/**
+ * Make the table of a turn's latencies.
+ *
+ * @param {Array<{name: string, title: string, ms: number|null, reason: string|null}>} rows
+ * @param {{ms: number, flagged: boolean}} lag
+ * @param {function(object, string)} [play] Makes the button that plays the sound behind a value, or returns its text.
+ */
+export function latencies(rows, lag, play = null) {
+  const shown = rows.map((one) => {
+    const text = milliseconds(one.ms, 1);
+    return { name: one.title, value: play ? play(one, text) : text, reason: one.reason };
+  });
+  const reason = lag.flagged ? "above the limit" : "";
+  shown.push({ name: "lag (error bar)", value: milliseconds(lag.ms, 1), reason });
+  const caption = `Latencies${play ? "; a value plays the sound behind it" : ""}`;
+  return values(caption, ["latency", "value", "reason"], shown);
+}
+
+/**
+ * Make the table of a turn's scores.
+ *
+ * @param {Array<{name: string, title: string, value: number|null, unit: string, reason: string|null,
+ *     higher_is_better: boolean|null, by: string}>} rows `by` names the judge.
+ * @param {function(object, string)} [play] As for `latencies`.
+ */
+export function scores(rows, play = null) {
+  if (!rows.length) return make("p", { class: "note" }, "Not scored.");
+  const better = { true: ", higher is better", false: ", lower is better" };
+  const shown = rows.map((one) => {
+    const text = score(one.value, one.unit);
+    const note = `${one.title}${better[one.higher_is_better] ?? ""}`;
+    return { name: one.name, note, value: play ? play(one, text) : text, reason: one.reason || one.by };
+  });
+  const caption = `Scores${play ? "; a value plays what was judged" : ""}`;
+  return values(caption, ["score", "value", play ? "reason or judge" : "reason"], shown);
+}

@@ -1,0 +1,130 @@
+// A table that is searched, filtered, sorted and paged: by the server, or in the page.
+import { announce, button, fill, make } from "./elements.js";
+
+export const PAGE = 100;
+const WAIT_MS = 150;
+
+/** Make the form of a listing: fields are named as what is asked for. */
+export function filters(label, ...fields) {
+  return make("form", { class: "filters", role: "search", "aria-label": label }, fields, make("output", {}));
+}
+
+/**
+ * A table whose rows are asked for.
+ *
+ * Column heads with `data-sort` sort; figures begin with the greatest. A focused element with `data-key` keeps the
+ * focus when the table is drawn again.
+ */
+export class Listing {
+  /**
+   * @param {object} parts
+   * @param {HTMLFormElement} parts.form Its fields are what is asked for, by name; it contains an output.
+   * @param {HTMLElement} parts.frame Contains the table.
+   * @param {HTMLElement} parts.pages For the buttons of the pages.
+   * @param {string} parts.noun "turns".
+   * @param {function(object): Promise<object>} load Called with what is asked for: fields, sort, descending, offset and
+   *     limit (Infinity for all). Returns {total, matching, offset} and what `show` needs.
+   * @param {function(object)} show Draws the rows of an answer.
+   * @param {object} [options]
+   * @param {string} [options.first] The sort key without a request.
+   * @param {object} [options.asked] What to ask for first.
+   * @param {boolean} [options.all] Offer to show all rows at once.
+   * @param {function(object)} [options.changed] Called with every request of the user.
+   */
+  constructor({ form, frame, pages, noun }, load, show, options = {}) {
+    Object.assign(this, { form, frame, pages, noun, load, show });
+    Object.assign(this, { first: "", asked: {}, all: false, changed() {} }, options);
+    this.newest = 0;
+    const ask = () => this.ask({ ...fieldsOf(form), offset: "" });
+    form.addEventListener("input", (event) => {
+      clearTimeout(this.timer);
+      if (event.target.type === "search") this.timer = setTimeout(ask, WAIT_MS);
+      else ask();
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  /** Ask for other rows. */
+  async ask(change) {
+    Object.assign(this.asked, change);
+    this.changed(this.asked);
+    try {
+      await this.refresh();
+    } catch (error) {
+      if (error.name !== "AbortError")
+        fill(this.frame, make("p", { class: "failure", role: "alert" }, error.message));
+    }
+    announce(this.form.querySelector("output").value);
+  }
+
+  /** Ask for the same rows again. */
+  async refresh() {
+    this.newest += 1;
+    const number = this.newest;
+    const answer = await this.load({ limit: PAGE, ...this.asked });
+    if (number === this.newest) this.draw(answer); // answers may overtake each other
+  }
+
+  draw(answer) {
+    const { total, matching, offset } = answer;
+    const focused = this.frame.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const count = (value) => value.toLocaleString("en");
+    this.form.querySelector("output").value = `${count(matching)} of ${count(total)} ${this.noun}`;
+    this.show(answer);
+    for (const head of this.frame.querySelectorAll("th[data-sort]")) this.drawHead(head);
+    if (focused)
+      this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    this.drawPages(matching, offset);
+  }
+
+  drawHead(head) {
+    const { sort: key } = head.dataset;
+    if (!head.querySelector("button"))
+      head.append(button([...head.childNodes], () => this.sort(head, key), { "data-key": `sort ${key}` }));
+    if ((this.asked.sort || this.first) !== key) head.removeAttribute("aria-sort");
+    else head.setAttribute("aria-sort", this.asked.descending ? "descending" : "ascending");
+  }
+
+  sort(head, key) {
+    const again = (this.asked.sort || this.first) === key;
+    const descending = again ? !this.asked.descending : head.classList.contains("figure");
+    this.ask({ sort: key, descending: descending ? "1" : "", offset: "" });
+  }
+
+  drawPages(matching, offset) {
+    const { limit = PAGE } = this.asked;
+    const last = Math.min(offset + limit, matching);
+    const go = (change) => async () => {
+      await this.ask(change);
+      this.form.scrollIntoView();
+      this.frame.querySelector("tbody :is(a, button)")?.focus({ preventScroll: true });
+    };
+    const to = (place) => go({ offset: place > 0 ? String(place) : "" });
+    this.pages.hidden = matching <= PAGE && offset === 0;
+    fill(
+      this.pages,
+      button("Previous", to(offset - PAGE), { disabled: offset === 0 }),
+      make("span", {}, ` ${this.noun} ${matching ? offset + 1 : 0} to ${last} `),
+      button("Next", to(offset + PAGE), { disabled: last >= matching }),
+      this.all && button("Show all", go({ limit: Infinity, offset: "" }), { disabled: limit > PAGE }),
+    );
+  }
+}
+
+/** Return what the fields of a form ask for, by name. */
+export function fieldsOf(form) {
+  return Object.fromEntries(new FormData(form));
+}
+
+/** Return the rows whose text contains every word of a search. */
+export function searched(rows, search, textOf) {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return rows.filter((row) => words.every((word) => textOf(row).includes(word)));
+}
+
+/** Answer a request from the rows found of all. */
+export function pageOf(found, all, { offset, limit }) {
+  const first = Number(offset || 0);
+  const rows = found.slice(first, first + limit);
+  return { total: all.length, matching: found.length, offset: first, rows };
+}

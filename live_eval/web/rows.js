@@ -1,0 +1,104 @@
+// The rows of a table in the page: searched, filtered, sorted, paged, and opened to their details.
+//
+// A row has a `.name`, its figures in data-values, its badges in data-status, searchable text in data-search, and an
+// attribute for each filter of the form. Its details are JSON in a script element.
+import { button, make } from "./elements.js";
+import { Listing, PAGE, fieldsOf, pageOf, searched } from "./listing.js";
+
+/**
+ * List the rows of a table.
+ *
+ * @param {HTMLTableElement} table
+ * @param {object} options
+ * @param {string} options.noun "turns".
+ * @param {string} options.named The parameter of the page's fragment by which other pages link to a row; the filters
+ *     are parameters too.
+ * @param {function(object, object, AbortSignal): Array} options.details Makes the contents of an open row from the row
+ *     and its JSON; the signal is aborted when it is closed.
+ */
+export function listRows(table, { noun, named, details }) {
+  const body = table.tBodies[0];
+  const form = document.querySelector(".filters");
+  const rows = [...body.rows].map((row, order) => ({
+    row,
+    order,
+    name: row.querySelector(".name").textContent,
+    status: row.dataset.status.split(" "),
+    values: row.dataset.values.split(" ").map((text) => (text === "" ? null : Number(text))),
+    panel: null,
+  }));
+
+  async function load({ search = "", sort, descending, offset, limit, ...wanted }) {
+    const found = searched(rows, search, ({ row }) => row.dataset.search)
+      .filter(matcher(wanted))
+      .sort(comparer(sort || "order", descending ? -1 : 1));
+    return pageOf(found, rows, { offset, limit });
+  }
+
+  // Other rows stay in memory: a table of thousands of rows is slow to lay out.
+  const show = (answer) => {
+    body.replaceChildren(...answer.rows.flatMap((one) => (one.panel ? [one.row, one.panel] : [one.row])));
+  };
+  const parts = { form, frame: table, pages: document.querySelector(".pages"), noun };
+  const listing = new Listing(parts, load, show, { first: "order", all: true });
+
+  function toggle(one) {
+    if (one.panel) {
+      one.panel.remove();
+      one.panel = null;
+      one.leaving.abort();
+    } else {
+      one.leaving = new AbortController();
+      const contents = details(one, JSON.parse(one.row.querySelector("script").textContent), one.leaving.signal);
+      const panel = make("div", { class: "panel" }, contents);
+      one.panel = make("tr", { class: "detail" }, make("td", { colspan: one.row.cells.length }, panel));
+      one.row.after(one.panel);
+    }
+    one.row.querySelector("button.name").setAttribute("aria-expanded", String(one.panel !== null));
+  }
+
+  /** Show what the page's fragment names: an open row, or filtered rows. */
+  async function open() {
+    const asked = new URLSearchParams(location.hash.slice(1));
+    const one = rows.find((each) => `#${each.row.id}` === location.hash || each.name === asked.get(named));
+    const filters = Object.keys(fieldsOf(form)).filter((name) => asked.has(name));
+    if (!one && !filters.length) return;
+    form.reset();
+    for (const name of filters) form.elements[name].value = asked.get(name);
+    const page = one && !listing.asked.limit ? PAGE * Math.floor(one.order / PAGE) : 0;
+    await listing.ask({ ...fieldsOf(form), sort: "", descending: "", offset: page });
+    if (one && !one.panel) toggle(one);
+    (one ? one.row : form).scrollIntoView();
+  }
+
+  for (const one of rows) {
+    const click = () => toggle(one);
+    one.row
+      .querySelector(".name")
+      .replaceWith(button(one.name, click, { class: "name", "aria-expanded": "false" }));
+  }
+  form.hidden = false;
+  listing.refresh();
+  window.addEventListener("hashchange", open);
+  open();
+}
+
+function matcher(wanted) {
+  const filters = Object.entries(wanted).filter(([, value]) => value !== "");
+  return ({ row, status }) =>
+    filters.every(([name, value]) =>
+      name === "status" ? status.includes(value) : row.dataset[name] === value,
+    );
+}
+
+function comparer(by, sign) {
+  const key = (one) =>
+    by === "order" ? one.order : /^\d+$/.test(by) ? one.values[Number(by)] : one.row.dataset[by];
+  return (a, b) => {
+    const [one, two] = [key(a), key(b)];
+    if (one === two) return a.order - b.order;
+    if (one === null) return 1; // missing figures are last, in both directions
+    if (two === null) return -1;
+    return (one < two ? -1 : 1) * sign;
+  };
+}

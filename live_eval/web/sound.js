@@ -1,0 +1,89 @@
+// A recording of both sides: its waveforms, a player, and its marks.
+import { bytes } from "./drawing.js";
+import { announce, button, make } from "./elements.js";
+import { seconds } from "./format.js";
+import { Player } from "./player.js";
+import { Waveform } from "./waveform.js";
+
+/** Context played before and after an interval. */
+const AROUND_S = 0.25;
+
+/** Return the `shades` and the `zoom` of a turn: from the end of the user's speech to the first audible sample. */
+export function handover(marks) {
+  const moments = ["end", "audible"].map((kind) => marks.find((mark) => mark.kind === kind)?.at_s);
+  if (moments.includes(undefined)) return { shades: [], zoom: null };
+  const [from, to] = moments.sort((one, other) => one - other);
+  return {
+    shades: [[null, "gap", from, to]],
+    zoom: { title: "Handover", from: from - 0.4, to: to + 0.6 },
+  };
+}
+
+/** Return the levels of an envelope inside a page, as a `Waveform` loads them. */
+export function levelsOf({ step, user, endpoint }) {
+  return { start_s: 0, step_s: step, user: bytes(user), endpoint: bytes(endpoint) };
+}
+
+/**
+ * Show a recording.
+ *
+ * @param {object} drawing As for `Waveform`; and `zoom`: {title, from, to}, an interval to zoom to, or null.
+ * @param {Array<{title: string, url: string}>} sounds As for `Player`; none if the recording cannot be played.
+ * @param {AbortSignal} signal Stops playback.
+ * @returns {{element: HTMLElement, refine: function, hear: function|null, follow: function}} `refine` draws the view;
+ *     `hear(interval, title)` plays an interval; `follow(element, intervals)` highlights an element while one of its
+ *     intervals is played.
+ */
+export function recording(drawing, sounds, signal) {
+  const followed = [];
+  const waveform = new Waveform(drawing, signal);
+  const move = (at) => {
+    waveform.moveTo(at);
+    for (const { element, intervals } of followed)
+      element.classList.toggle(
+        "heard",
+        intervals.some(([from, to]) => at >= from && at <= to),
+      );
+  };
+  const player = sounds.length ? new Player(sounds, drawing.length, signal, move) : null;
+  waveform.playedBy(player);
+  const hear = ([from, to], title) => {
+    waveform.select(from, to);
+    player.play(Math.max(0, from - AROUND_S), to + AROUND_S);
+    element.scrollIntoView({
+      block: "nearest",
+      behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+    });
+    announce(`Playing ${title}, ${seconds(from)} to ${seconds(to)}.`);
+  };
+  const { zoom } = drawing;
+  const views = make(
+    "span",
+    { class: "choice", role: "group", "aria-label": "View" },
+    button("Zoom in", () => waveform.zoom(0.5)),
+    button("Zoom out", () => waveform.zoom(2)),
+    button("Whole", () => waveform.whole()),
+    zoom && button(zoom.title, () => waveform.look(zoom.from, zoom.to)),
+  );
+  const marks = drawing.marks.map(({ kind, title, at_s: at }, index) => {
+    const label = [make("i", { class: `swatch m-${kind}` }), `${index + 1} ${title} ${seconds(at)}`];
+    return make(
+      "li",
+      {},
+      player ? button(label, () => hear([at, at], title), { title: "Play around it" }) : label,
+    );
+  });
+  const element = make(
+    "section",
+    { class: "sound", "aria-label": "Sound" },
+    waveform.element,
+    make("div", { class: "player" }, player?.element, views),
+    make("ol", { class: "mark-list" }, marks),
+  );
+  return {
+    element,
+    refine: () => waveform.refine(),
+    hear: player && hear,
+    follow: (each, intervals) => followed.push({ element: each, intervals }),
+  };
+}

@@ -1,0 +1,292 @@
+// Both sides of a conversation over time: waveforms and spectrograms on one axis, with marks, a cursor and a selection.
+import { colour, drawSpectrogram, drawWave, picture, ticks } from "./drawing.js";
+import { fill, make } from "./elements.js";
+import { seconds } from "./format.js";
+import { answerKeys, answerPointer } from "./gestures.js";
+
+const SIDES = ["user", "endpoint"];
+const MOST_COLUMNS = 2_000;
+const SHORTEST_S = 0.05;
+const SPOKEN_STEP_S = 1;
+const WAIT_MS = 150;
+const KEYS = "left and right arrow move, + and − zoom, 0 shows the whole, Escape clears the selection";
+const HELP = `Click to play from there, drag to play an interval. Keys: Space plays, ${KEYS}.`;
+const SILENT_HELP = `Keys: ${KEYS}.`;
+let made = 0;
+
+export class Waveform {
+  /**
+   * @param {object} drawing
+   * @param {number} drawing.length Of the recording, in seconds.
+   * @param {Array<{kind: string, title: string, at_s: number}>} drawing.marks
+   * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (0 the
+   *     user, 1 the endpoint, null both), kind, from, to.
+   * @param {string} [drawing.described] The drawing in words.
+   * @param {boolean} [drawing.spectra] Whether there are spectrograms.
+   * @param {function(number, number, number): Promise} drawing.load Called with an interval and a number of columns;
+   *     returns {start_s, step_s, user, endpoint}: levels of 0 to 255 on a square-root scale; and `spectra` of both sides.
+   * @param {AbortSignal} signal
+   */
+  constructor({ length, marks, shades = [], described = "", spectra = false, load }, signal) {
+    Object.assign(this, { length, marks, shades, described, spectra, load, signal });
+    Object.assign(this, { view: [0, length], at: 0, said: 0, selection: null, shown: null, asked: 0 });
+    this.player = null;
+    this.build();
+    const size = new ResizeObserver(() => this.draw());
+    size.observe(this.lanes);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const recolour = () => {
+      this.pictures = {};
+      this.draw();
+    };
+    dark.addEventListener("change", recolour);
+    signal.addEventListener("abort", () => {
+      size.disconnect();
+      dark.removeEventListener("change", recolour);
+    });
+  }
+
+  build() {
+    this.canvases = {};
+    this.pictures = {};
+    const canvas = (side, what) => {
+      this.canvases[`${side} ${what}`] = make("canvas", { class: what, "aria-hidden": "true" });
+      return this.canvases[`${side} ${what}`];
+    };
+    this.cursor = make("div", { class: "cursor-line" });
+    this.selected = make("div", { class: "selection", hidden: true });
+    this.lines = make("div", { class: "mark-lines" });
+    this.backs = [...SIDES, "both"].map(() => make("div", { class: "shades" }));
+    made += 1;
+    const help = make("p", { class: "note", id: `waveform-help-${made}` });
+    this.help = help;
+    this.lanes = make(
+      "div",
+      {
+        class: "lanes",
+        tabindex: "0",
+        role: "slider",
+        "aria-label": "Position in the recording",
+        "aria-valuemin": "0",
+        "aria-valuenow": "0",
+        "aria-valuemax": this.length.toFixed(2),
+        "aria-describedby": help.id,
+      },
+      SIDES.map((side, index) =>
+        make(
+          "div",
+          { class: `lane ${side}` },
+          this.backs[index],
+          canvas(side, "wave"),
+          this.spectra && canvas(side, "spectrum"),
+          make("span", { class: "lane-name", "aria-hidden": "true" }, side),
+        ),
+      ),
+      this.backs[2],
+      this.lines,
+      this.selected,
+      this.cursor,
+    );
+    this.flags = make("div", { class: "flags", "aria-hidden": "true" });
+    this.ruler = make("div", { class: "ruler", "aria-hidden": "true" });
+    this.failure = make("p", { class: "failure", role: "alert", hidden: true });
+    this.element = make("div", { class: "waveform" }, this.flags, this.lanes, this.ruler, this.failure, help);
+    this.playedBy(null);
+    answerKeys(this.lanes, this);
+    answerPointer(this.lanes, this);
+  }
+
+  /** Let a player play what is clicked; null without sound. */
+  playedBy(player) {
+    this.player = player;
+    fill(
+      this.help,
+      player ? HELP : SILENT_HELP,
+      this.described && make("span", { class: "unseen" }, ` ${this.described}`),
+    );
+  }
+
+  // -- What is shown ----------------------------------------------------------------------------------------------
+
+  /** Load the view at the resolution of the screen. */
+  async refine() {
+    try {
+      await this.read();
+      this.failure.hidden = true;
+    } catch (error) {
+      if (this.signal.aborted) return;
+      this.failure.textContent = error.message;
+      this.failure.hidden = false;
+    }
+  }
+
+  async read() {
+    this.asked += 1;
+    const number = this.asked;
+    const pixels = Math.round(this.lanes.clientWidth * (window.devicePixelRatio || 1));
+    const columns = Math.min(MOST_COLUMNS, Math.max(200, pixels)) || 1_000;
+    const shown = await this.load(...this.view, columns);
+    if (number !== this.asked) return; // answers may overtake each other
+    if (!this.gain) {
+      const most = (levels) => levels.reduce((one, other) => Math.max(one, other), 1);
+      this.gain = Math.min(3, 255 / Math.max(...SIDES.map((side) => most(shown[side]))));
+    }
+    this.shown = shown;
+    this.pictures = {};
+    this.draw();
+  }
+
+  /** Show from one moment to another. */
+  look(from, to) {
+    const span = Math.max(SHORTEST_S, Math.min(this.length, to - from));
+    const start = Math.max(0, Math.min(this.length - span, from));
+    this.view = [start, start + span];
+    this.draw();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.refine(), WAIT_MS);
+  }
+
+  /** Zoom in (a factor below 1) or out around the cursor, or around the middle if the cursor is outside the view. */
+  zoom(factor) {
+    const [from, to] = this.view;
+    const centre = this.at >= from && this.at <= to ? this.at : (from + to) / 2;
+    this.look(centre - (centre - from) * factor, centre + (to - centre) * factor);
+  }
+
+  whole() {
+    this.look(0, this.length);
+  }
+
+  /** Mark an interval, and show it with its surroundings. */
+  select(from, to) {
+    this.selection = [Math.max(0, from), Math.min(this.length, to)];
+    const [left, right] = this.view;
+    const span = to - from;
+    if (from < left || to > right || span < (right - left) / 6) {
+      const around = Math.max(0.3, span / 2);
+      this.look(from - around, to + around);
+    } else this.place();
+  }
+
+  /** Mark an interval within the view while it is dragged; null for none. */
+  mark(interval) {
+    this.selection = interval;
+    this.place();
+  }
+
+  draw() {
+    const { view, shown } = this;
+    const ramp = colour("--panel");
+    const ink = colour("--ink");
+    for (const side of shown ? SIDES : []) {
+      const rgb = colour(`--${side}`);
+      drawWave(this.canvases[`${side} wave`], { ...shown, levels: shown[side] }, view, this.gain, rgb);
+      if (!this.spectra) continue;
+      const spectrum = shown.spectra[side];
+      this.pictures[side] ??= picture(spectrum, [ramp, rgb, ink]);
+      drawSpectrogram(this.canvases[`${side} spectrum`], spectrum, this.pictures[side], view);
+    }
+    this.place();
+    this.drawShades();
+    this.drawRuler();
+    this.drawMarks();
+  }
+
+  percent(at) {
+    return (100 * (at - this.view[0])) / (this.view[1] - this.view[0]);
+  }
+
+  /** Lay an element over an interval of the view. */
+  spread(element, interval) {
+    const [from, to] = interval.map((at) => Math.max(0, Math.min(100, this.percent(at))));
+    element.style.left = `${from}%`;
+    element.style.width = `${to - from}%`;
+  }
+
+  /** Place the cursor and the selection. */
+  place() {
+    const left = this.percent(this.at);
+    this.cursor.hidden = left < 0 || left > 100;
+    this.cursor.style.left = `${left}%`;
+    this.selected.hidden = !this.selection;
+    if (this.selection) this.spread(this.selected, this.selection);
+  }
+
+  drawShades() {
+    for (const back of this.backs) fill(back);
+    for (const [lane, kind, from, to] of this.shades) {
+      const shade = make("div", { class: kind });
+      this.spread(shade, [from, to]);
+      this.backs[lane ?? 2].append(shade);
+    }
+  }
+
+  drawRuler() {
+    const { digits, at } = ticks(...this.view, Math.max(3, this.lanes.clientWidth / 90));
+    fill(
+      this.ruler,
+      at.map((moment) => {
+        const tick = make("span", {}, seconds(moment, digits));
+        tick.style.left = `${this.percent(moment)}%`;
+        tick.className = this.percent(moment) < 3 ? "first" : this.percent(moment) > 97 ? "last" : "";
+        return tick;
+      }),
+    );
+  }
+
+  /** Draw marks with their names, in as many lines as keep neighbours apart. */
+  drawMarks() {
+    const width = this.lanes.clientWidth || 1;
+    const ends = [];
+    const flags = [];
+    const lines = [];
+    this.marks.forEach(({ kind, title, at_s: at }, index) => {
+      const left = this.percent(at);
+      if (left < 0 || left > 100) return;
+      const name = make("span", { class: "flag-name" }, ` ${title}`);
+      const flag = make("span", { class: `m-${kind}` }, make("b", {}, index + 1), name);
+      const line = make("div", { class: `m-${kind}` });
+      line.style.left = flag.style.left = `${left}%`;
+      flags.push(flag);
+      lines.push(line);
+    });
+    fill(this.flags, flags);
+    fill(this.lines, lines);
+    for (const flag of flags) {
+      const from = (parseFloat(flag.style.left) / 100) * width;
+      const wide = flag.offsetWidth;
+      const backwards = from + wide > width;
+      if (backwards) flag.classList.add("backwards");
+      const [start, end] = backwards ? [from - wide, from] : [from, from + wide];
+      let place = ends.findIndex((taken) =>
+        taken.every(([one, other]) => end + 6 < one || start > other + 6),
+      );
+      if (place < 0) place = ends.push([]) - 1;
+      ends[place].push([start, end]);
+      flag.style.top = `${place * 1.25}em`;
+    }
+    this.flags.style.height = `${Math.max(1, ends.length) * 1.25}em`;
+  }
+
+  // -- The cursor ---------------------------------------------------------------------------------------------
+
+  /** Move the cursor by a key or a click. */
+  seek(at) {
+    if (this.player) this.player.seek(at);
+    else this.moveTo(Math.max(0, Math.min(this.length, at)));
+  }
+
+  /** Move the cursor, and the view with it. */
+  moveTo(at) {
+    this.at = at;
+    const [from, to] = this.view;
+    if (at > to || at < from) this.look(at - (to - from) * 0.05, at + (to - from) * 0.95);
+    else this.place();
+    // Screen readers announce every change of a focused slider.
+    if (this.player?.playing && Math.abs(at - this.said) < SPOKEN_STEP_S) return;
+    this.said = at;
+    this.lanes.setAttribute("aria-valuenow", at.toFixed(2));
+    const before = this.marks.filter((mark) => mark.at_s <= at + 0.005).at(-1);
+    this.lanes.setAttribute("aria-valuetext", `${seconds(at)}${before ? `, after ${before.title}` : ""}`);
+  }
+}
