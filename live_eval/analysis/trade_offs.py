@@ -179,7 +179,7 @@ def _incomparable(first: ComparedRun, mine: ScoreSummary, other: ComparedRun, th
 def _pairs(summary: RunSummary, score: ScoreSummary) -> Iterator[tuple[TurnFacts, tuple[float, float]]]:
     for turn, value in summary.table.scored(summary.turns, score.column):
         latency = turn.milliseconds(LATENCY)
-        if latency is not None and not has_uncertain_start(turn, LATENCY):
+        if latency is not None and not has_uncertain_start(turn.timing, LATENCY):
             yield turn, (latency, value)
 
 

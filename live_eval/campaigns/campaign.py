@@ -58,6 +58,7 @@ class Campaign(ABC):
         folder: The campaign's folder, new or empty; created if missing.
         base: The plan of a run with the settings that all runs share.
         order: The names of the runs in playing order; a run may be played in several parts.
+        asked: What decides what is played, beyond the settings that all runs share.
         resume: Whether to continue the campaign in the folder: completed runs are kept.
 
     Raises:
@@ -71,7 +72,9 @@ class Campaign(ABC):
     made: ClassVar[str]
     """The folder of `CAMPAIGN_FORMS` for the recordings that the campaign makes."""
 
-    def __init__(self, folder: Path, base: Plan, order: Sequence[str], *, resume: bool) -> None:
+    def __init__(
+        self, folder: Path, base: Plan, order: Sequence[str], asked: Mapping[str, Any], *, resume: bool
+    ) -> None:
         self.folder = folder
         self._base = base
         self._order = order
@@ -83,17 +86,17 @@ class Campaign(ABC):
         self._launched = base
         manifest = base.manifest()
         self._asked = {
-            **self._what_is_asked(),
+            **asked,
             "settings": {table: manifest["config"][table] for table in _PLAYED},
             "data": manifest["data"]["fingerprint"],
             "prompt": manifest["prompt"]["sha256"],
             "timing_version": manifest["timing_version"],
         }
-        self._earlier = self._resumed() if resume else self._begun()
+        self._earlier = self._resumed() if resume else {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._created = self._earlier.get("created", now)
-        if resume:
-            self._recall_all()
+        if not resume:
+            self._check_new()
         try:
             private_folder(folder)
             self._plans = self._make_plans()
@@ -143,10 +146,6 @@ class Campaign(ABC):
     # -- What a kind of campaign decides ----------------------------------------------------------------
 
     @abstractmethod
-    def _what_is_asked(self) -> dict[str, Any]:
-        """Return what decides what is played, beyond the settings that all runs share."""
-
-    @abstractmethod
     def _make_plans(self) -> Mapping[str, Plan]:
         """Write the recordings and return the plan of each run, by its name."""
 
@@ -180,7 +179,7 @@ class Campaign(ABC):
 
     # -- Before -----------------------------------------------------------------------------------------
 
-    def _begun(self) -> dict[str, Any]:
+    def _check_new(self) -> None:
         """Check that a campaign can begin in the folder."""
         name = self.document.file_name
         if (self.folder / name).exists():
@@ -189,24 +188,19 @@ class Campaign(ABC):
                 "--resume"
             )
         check_new(self.folder, "a campaign", (f"{name}.part",), (self.made,))
-        return {}
 
     def _resumed(self) -> dict[str, Any]:
-        """Return the document of the campaign to resume, which must have the same plan."""
+        """Return the document of the campaign to resume, which must have the same plan; take its turns."""
         facts = self.document.read(self.folder)
         _check_same_plan(self.folder, facts.get("plan"), self._asked)
-        return facts
-
-    def _recall_all(self) -> None:
-        for name in dict.fromkeys(self._order):
-            if not self._has_begun(name):
-                continue
+        for name in filter(self._has_begun, dict.fromkeys(self._order)):
             with RunReader.open(own_folder(self.folder, self.folder / name)) as run:
                 turns = list(run.turns())
-                self._reached |= any(turn.failure is None for turn in turns)
+                self._reached |= any(turn.captured for turn in turns)
                 self._recall(name, turns, ended=run.ended)
                 if run.ended:
                     self._ended.add(name)
+        return facts
 
     def _inputs(self, *inside: str) -> Path:
         """Return a folder for recordings that the campaign makes; a link in its place could lead anywhere."""

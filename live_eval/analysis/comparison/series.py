@@ -148,7 +148,7 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
     for name in LATENCIES:
         if any(turn.milliseconds(name) is not None for turn in turns):
             values = {
-                turn.key: None if has_uncertain_start(turn, name) else turn.milliseconds(name)
+                turn.key: None if has_uncertain_start(turn.timing, name) else turn.milliseconds(name)
                 for turn in turns
             }
             made.append(Series(name, "latency", values, unit="ms", higher_is_better=False))

@@ -28,7 +28,7 @@ from live_eval.analysis.statistics import (
     rounded,
 )
 from live_eval.analysis.summary.facts import latency
-from live_eval.analysis.summary.latencies import Percentiles
+from live_eval.analysis.summary.latencies import Percentiles, has_uncertain_start
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED
 from live_eval.recording import TurnRecord
@@ -65,7 +65,6 @@ _FROM_INTENDED = {
 METRICS = (*_TIMED, "complete", "start_delay", *_FROM_INTENDED)
 """The latencies of a campaign."""
 
-_NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "start_delay"})
 _SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
 _TICKS_PER_HALVING = 5
 
@@ -136,8 +135,7 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
     return {
         turn.turn_id: ns / 1e6
         for turn in turns
-        if (ns := _counted(turn, name).ns) is not None
-        and not (turn.timing.uncertain and name not in _NOT_FROM_VOICE_END)
+        if (ns := _counted(turn, name).ns) is not None and not has_uncertain_start(turn.timing, name)
     }
 
 

@@ -17,6 +17,7 @@ from live_eval.analysis.statistics import (
 )
 from live_eval.analysis.summary.facts import TurnFacts, latency
 from live_eval.judging import TURN_FAILED
+from live_eval.timing import TurnTiming
 
 __all__ = ["LATENCIES", "LatencySummary", "Percentiles", "has_uncertain_start", "summarise_latency"]
 
@@ -31,7 +32,7 @@ LATENCIES = (
 )
 """The latencies of a turn, in the order of docs/timing.md."""
 
-_FROM_VOICE_END = frozenset({"endpointing", "first_byte", "voice_to_voice", "transcript"})
+_NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "start_delay"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,9 @@ class LatencySummary:
         }
 
 
-def has_uncertain_start(turn: TurnFacts, name: str) -> bool:
-    """Return whether a latency of a turn begins with an end of speech that is uncertain."""
-    return turn.timing.uncertain and name in _FROM_VOICE_END
+def has_uncertain_start(timing: TurnTiming, name: str) -> bool:
+    """Return whether a latency of a run or a campaign begins with an end of speech that is uncertain."""
+    return timing.uncertain and name not in _NOT_FROM_VOICE_END
 
 
 def summarise_latency(name: str, turns: Sequence[TurnFacts]) -> LatencySummary:
@@ -120,7 +121,7 @@ def summarise_latency(name: str, turns: Sequence[TurnFacts]) -> LatencySummary:
         value = turn.milliseconds(name)
         if value is None:
             missing[latency(turn.timing, name).reason if turn.captured else TURN_FAILED] += 1
-        elif has_uncertain_start(turn, name):
+        elif has_uncertain_start(turn.timing, name):
             uncertain.append(value)
         else:
             certain.append((value, turn))

@@ -100,13 +100,7 @@ class DuplexCampaign(Campaign):
         self._played: dict[str, Sequence[PlayedTrial]] = {}
         base = make_plan(plan.config.model_copy(update={"data": DataTable()}))
         _check(base)  # refuses what is wrong before anything is written
-        super().__init__(folder, base, self._order, resume=resume)
-
-    # -- Before -----------------------------------------------------------------------------------------
-
-    def _what_is_asked(self) -> dict[str, Any]:
-        plan = self._plan
-        trials = {
+        asked = {
             "probes": [probe.name for probe in self._probes],
             "repeat": plan.repeat,
             "sentinel_turns": plan.sentinel_turns,
@@ -114,7 +108,9 @@ class DuplexCampaign(Campaign):
             "data": None if self._data is None else self._data.fingerprint,
             "recordings": None if self._data is None else plan.config.data.model_dump(mode="json"),
         }
-        return {"trials": trials}
+        super().__init__(folder, base, self._order, {"trials": asked}, resume=resume)
+
+    # -- Before -----------------------------------------------------------------------------------------
 
     def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
         self._recorded |= {(name, turn.case.dialogue_id) for turn in turns}

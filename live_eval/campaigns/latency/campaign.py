@@ -68,32 +68,18 @@ class LatencyCampaign(Campaign):
         self._steps = steps_of(plan)
         self._points = {step.point.name: step.point for step in self._steps}
         self._held: int | None = None
-        self._priority: str | None = None
         self._ended_turns: defaultdict[str, EndedTurns] = defaultdict(EndedTurns)  # by point
         _check(plan)
         base = make_plan(_base_of(plan))  # refuses what is wrong before anything is written
-        super().__init__(folder, base, [step.point.name for step in self._steps], resume=resume)
+        order = [step.point.name for step in self._steps]
+        super().__init__(folder, base, order, {"points": _as_json(plan)}, resume=resume)
+        self._priority = part_of(self._earlier, "machine").get("priority")
         most = max(point.concurrency for point in self._points.values())
         self._calibration = nearest(base.spec.transport_kind.value, most, base.processes)
 
     # -- Before -----------------------------------------------------------------------------------------
 
-    def _what_is_asked(self) -> dict[str, Any]:
-        plan = self._plan
-        points = {
-            "turns": plan.turns,
-            "concurrency": list(plan.concurrency),
-            "arrivals": str(plan.arrivals),
-            "input_s": list(plan.inputs_s),
-            "turn_detection": [public_settings(detection) for detection in plan.detections],
-            "sessions": [kind.value for kind in plan.sessions],
-            "endpointing": plan.endpointing,
-            "sentinel_turns": plan.sentinel_turns,
-        }
-        return {"points": points}
-
     def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
-        self._priority = part_of(self._earlier, "machine").get("priority")
         for turn in turns:
             self._ended_turns[name].take(turn.failure)
         if ended:
@@ -208,6 +194,20 @@ class LatencyCampaign(Campaign):
             "turn_mode": self._plans[point.name].turn_mode.value,
             "sessions": point.sessions.value,
         }
+
+
+def _as_json(plan: CampaignPlan) -> dict[str, Any]:
+    """Return everything that decides what the points are, without secrets."""
+    return {
+        "turns": plan.turns,
+        "concurrency": list(plan.concurrency),
+        "arrivals": str(plan.arrivals),
+        "input_s": list(plan.inputs_s),
+        "turn_detection": [public_settings(detection) for detection in plan.detections],
+        "sessions": [kind.value for kind in plan.sessions],
+        "endpointing": plan.endpointing,
+        "sentinel_turns": plan.sentinel_turns,
+    }
 
 
 def _base_of(plan: CampaignPlan) -> RunConfig:

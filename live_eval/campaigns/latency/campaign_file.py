@@ -46,21 +46,16 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
     Raises:
         StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
     """
+    path = folder / CAMPAIGN_FILE
     facts = LATENCY_CAMPAIGN.read(folder)
     points = facts.get("points")
-    if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
-        raise StoreError(
-            f"{folder / CAMPAIGN_FILE}: expected a list of points, each with the folder name of its run"
-        )
+    if not isinstance(points, list) or not all(
+        isinstance(point, dict) and names_a_run(point.get("run")) for point in points
+    ):
+        raise StoreError(f"{path}: expected a list of points, each with the folder name of its run")
     if len(points) > MOST_POINTS:
-        raise StoreError(
-            f"{folder / CAMPAIGN_FILE}: expected at most {MOST_POINTS} points, found {len(points)}"
-        )
-    LATENCY_CAMPAIGN.check(folder / CAMPAIGN_FILE, facts, _Facts)
+        raise StoreError(f"{path}: expected at most {MOST_POINTS} points, found {len(points)}")
+    LATENCY_CAMPAIGN.check(path, facts, _Facts)
     if len({point["run"] for point in points}) < len(points):
-        raise StoreError(f"{folder / CAMPAIGN_FILE}: expected points with different runs, found one twice")
+        raise StoreError(f"{path}: expected points with different runs, found one twice")
     return facts
-
-
-def _names_a_run(point: object) -> bool:
-    return isinstance(point, dict) and names_a_run(point.get("run"))
