@@ -19,7 +19,6 @@ from live_eval.recording.schema import (
     RUN_FILE,
     RUN_SCHEMA_VERSION,
     SCORES_FILE,
-    SCORES_SCHEMA_VERSION,
     WIRE_FOLDER,
 )
 from live_eval.recording.scores import (
@@ -37,7 +36,6 @@ __all__ = [
     "RUN_FILE",
     "RUN_SCHEMA_VERSION",
     "SCORES_FILE",
-    "SCORES_SCHEMA_VERSION",
     "WIRE_FOLDER",
     "FailedAttempt",
     "JudgeProblem",

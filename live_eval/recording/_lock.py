@@ -58,11 +58,10 @@ class WriterLock:
                 # The holder may have removed the file between our opening and our locking it.
                 if not self._path.exists():
                     continue
-                raise StoreLockedError(f"{self._path.parent}: is being written by {self._holder()}") from None
+                raise StoreLockedError(
+                    f"{self._path.parent}: is being written by {_holder_of(self._path) or 'another process'}"
+                ) from None
             return
-
-    def _holder(self) -> str:
-        return _holder_of(self._path) or "another process"
 
 
 def is_held(path: Path) -> bool:
@@ -94,9 +93,6 @@ def _holder_of(path: Path) -> str:
 
 def _check_kind(path: Path) -> None:
     """Refuse links, pipes and devices: the folder may come from somebody else."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(mode):
-        raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}; remove it")
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(mode := path.lstat().st_mode):
+            raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}; remove it")

@@ -15,7 +15,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing.connection import Connection
 
 from live_eval.errors import LiveEvalError
@@ -70,27 +69,19 @@ def judge_processes(
     """
     threads = str(max(1, core_count() // jobs))
     plain = {**os.environ, **dict.fromkeys(_THREADS, threads)}
-    start = partial(_JudgeProcess, options, hung_s)
-    name = "this machine"
-    cores = [WorkerPlace(name, partial(_started, start, plain)) for _ in range(jobs)]
-    graphics = [
-        WorkerPlace(name, partial(_started, start, {**plain, "CUDA_VISIBLE_DEVICES": gpu}))
-        for gpu in (_gpus() if options.device == "cuda" else ())
-    ]
+
+    def place(environment: Mapping[str, str]) -> WorkerPlace[_JudgeProcess]:
+        return WorkerPlace("this machine", lambda _: _JudgeProcess(options, hung_s, environment))
+
+    cores = [place(plain) for _ in range(jobs)]
+    gpus = _gpus() if options.device == "cuda" else ()
+    graphics = [place({**plain, "CUDA_VISIBLE_DEVICES": gpu}) for gpu in gpus]
     with contextlib.ExitStack() as stack:
         on_cores, on_gpus = (
             stack.enter_context(contextlib.closing(WorkerGroup(places, announce)))
             for places in (cores, graphics)
         )
         yield WorkerPool(on_cores, on_gpus, options, lambda _, spec: missing_requirements(spec, options))
-
-
-def _started(
-    start: Callable[[Mapping[str, str]], _JudgeProcess],
-    environment: Mapping[str, str],
-    _stopping: threading.Event,
-) -> _JudgeProcess:
-    return start(environment)
 
 
 def _gpus() -> list[str]:

@@ -7,9 +7,10 @@ never raises for what a judge does wrong: it returns a `Failed` with the reason.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +44,7 @@ __all__ = [
     "LoadedJudges",
     "as_configured",
     "check_options",
+    "judge_batch",
     "judge_options",
     "key_recipients",
     "llm_options",
@@ -309,6 +311,21 @@ def load_judge_runner(
     return LlmJudgeRunner(judge, LlmDriver(settings, answers=answers, budget=budget), stack)
 
 
+def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) -> JudgedBatch:
+    """Let a judge judge turns, loaded by `load` or before, and measure how long both take."""
+    clock = SystemClock()
+    began_ns = clock.now_ns()
+    judgements: Sequence[Judgement] = ()
+    problem = None
+    try:
+        runner = load()
+    except LiveEvalError as error:
+        problem = str(error)
+    else:
+        judgements = runner.judge(turns)
+    return JudgedBatch(judgements, problem, (clock.now_ns() - began_ns) / 1e9)
+
+
 class LoadedJudges:
     """Local judges in a worker, each loaded when its first batch arrives.
 
@@ -328,19 +345,11 @@ class LoadedJudges:
             version: The version under which its scores are stored.
             turns: The turns.
         """
-        clock = SystemClock()
-        began_ns = clock.now_ns()
-        judgements: Sequence[Judgement] = ()
-        problem = None
-        try:
-            if name not in self._runners:
-                self._runners[name] = self._loaded(name, version)
-            judgements = self._runners[name].judge(turns)
-        except LiveEvalError as error:
-            problem = str(error)
-        return JudgedBatch(judgements, problem, (clock.now_ns() - began_ns) / 1e9)
+        return judge_batch(partial(self._loaded, name, version), turns)
 
     def _loaded(self, name: str, version: str) -> JudgeRunner:
+        if name in self._runners:
+            return self._runners[name]
         spec = as_configured(registry.judge(name), self._options)
         here = scoring_version(spec, self._options)
         if here != version:
@@ -348,7 +357,7 @@ class LoadedJudges:
                 f"the judge is {here!r} on a node, and {version!r} where the scores are stored: "
                 "install the same weights on both"
             )
-        return load_judge_runner(spec, self._options, ExitStack())
+        return self._runners.setdefault(name, load_judge_runner(spec, self._options, ExitStack()))
 
 
 class _LocalJudgeRunner:

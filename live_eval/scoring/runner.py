@@ -25,9 +25,8 @@ from pydantic import ValidationError
 
 from live_eval import registry
 from live_eval.audio import MAX_RECORDING_S, Audio, read_audio
-from live_eval.clock import SystemClock
 from live_eval.data import sample_path
-from live_eval.errors import AudioError, LiveEvalError, StoreError, UsageError
+from live_eval.errors import AudioError, StoreError, UsageError
 from live_eval.judging import (
     TURN_FAILED,
     Failed,
@@ -48,6 +47,7 @@ from live_eval.scoring.judge_runner import (
     JudgeRunner,
     as_configured,
     check_options,
+    judge_batch,
     load_judge_runner,
     missing_requirements,
     scoring_version,
@@ -132,6 +132,10 @@ class _Work:
 
     def wants(self, turn_id: str) -> bool:
         return self.again or turn_id not in self.scored
+
+    def loaded(self, load: Callable[[JudgeSpec], JudgeRunner]) -> JudgeRunner:
+        self.runner = self.runner or load(self.spec)
+        return self.runner
 
     @property
     def looks_at(self) -> frozenset[Need]:
@@ -384,24 +388,8 @@ def _ask(
             asked.answer = pool.submit(work.spec, turns)
         else:
             asked.answer = Future()
-            asked.answer.set_result(_judge_here(work, turns, load))
+            asked.answer.set_result(judge_batch(partial(work.loaded, load), turns))
     return asked
-
-
-def _judge_here(
-    work: _Work, turns: Sequence[JudgedTurn], load: Callable[[JudgeSpec], JudgeRunner]
-) -> JudgedBatch:
-    clock = SystemClock()
-    began_ns = clock.now_ns()
-    judgements: Sequence[Judgement] = ()
-    problem = None
-    try:
-        work.runner = work.runner or load(work.spec)
-    except LiveEvalError as error:
-        problem = str(error)
-    else:
-        judgements = work.runner.judge(turns)
-    return JudgedBatch(judgements, problem, (clock.now_ns() - began_ns) / 1e9)
 
 
 def _verdicts(asked: _Asked) -> dict[str, Judgement]:

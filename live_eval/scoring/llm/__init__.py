@@ -7,7 +7,7 @@ from live_eval.scoring.llm.budget import Budget, Expense, Price, Tokens
 from live_eval.scoring.llm.calls import CallProblem
 from live_eval.scoring.llm.driver import LlmDriver
 from live_eval.scoring.llm.metering import LlmUsage
-from live_eval.scoring.llm.options import OPENAI_BASE_URL, PRESETS, LlmOptions, LlmSettings, Preset
+from live_eval.scoring.llm.options import OPENAI_BASE_URL, PRESETS, LlmOptions, LlmSettings
 from live_eval.scoring.llm.questions import AnswerCache, question_key, without_payloads
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "LlmOptions",
     "LlmSettings",
     "LlmUsage",
-    "Preset",
     "Price",
     "Tokens",
     "question_key",
