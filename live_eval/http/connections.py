@@ -187,6 +187,8 @@ class LimitedSite(web.BaseSite):
             LiveEvalError: The address cannot be bound.
         """
         await super().start()
+        assert self._runner.server is not None
+        self._http = self._runner.server  # the runner forgets it while connections may still be delayed
         try:
             self._server = await self._listen()
         except OSError as error:
@@ -196,22 +198,16 @@ class LimitedSite(web.BaseSite):
 
     async def watch(self) -> None:
         """Close connections that keep the server waiting for a request, until cancelled."""
-        assert self._runner.server is not None
-        await self._connections.watch(self._runner.server)
+        await self._connections.watch(self._http)
 
     async def _listen(self) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         return await loop.create_server(
-            lambda: self._protocol() if self._has_room() else _Refusal(), self._host, self._port
+            lambda: self._http() if self._has_room() else _Refusal(), self._host, self._port
         )
 
-    def _protocol(self) -> RequestHandler:
-        assert self._runner.server is not None
-        return self._runner.server()
-
     def _has_room(self) -> bool:
-        assert self._runner.server is not None
-        open_now = self._runner.server.connections
+        open_now = self._http.connections
         return len(open_now) < self._most or self._connections.make_room(open_now)
 
 

@@ -322,6 +322,17 @@ async def test_an_endpoint_is_never_ready() -> None:
             await asyncio.wait_for(socket.recv(), 0.1)
 
 
+async def test_a_slow_accept_may_outlast_the_endpoint() -> None:
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    async with endpoint(calibrate=True, faults=parse_faults("slow_accept:100ms")) as url:
+        host, port = url.removeprefix("ws://").partition("/")[0].split(":")
+        _, writer = await asyncio.open_connection(host, port)
+    await asyncio.sleep(0.2)
+    writer.close()
+    assert problems == []
+
+
 async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
     async with endpoint(truth=path, calibrate=True) as url:

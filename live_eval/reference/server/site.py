@@ -81,7 +81,7 @@ class StampedSite(LimitedSite):
             raise
         if self._connection_faults is not None:
             await self._connection_faults.prepare()
-        listener = _Listener(listening, self._protocol, self._has_room, self._clock, self._connection_faults)
+        listener = _Listener(listening, self._http, self._has_room, self._clock, self._connection_faults)
         return cast(asyncio.Server, listener)
 
 
