@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SESSIONS_PER_WORKER = 50
-"""Sessions that one worker holds with an error below a millisecond (docs/timing.md)."""
+"""Sessions that one worker holds with an error below a millisecond (docs/time-accuracy.md)."""
 
 
 @dataclass(frozen=True, slots=True)

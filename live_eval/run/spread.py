@@ -12,7 +12,7 @@ __all__ = ["core_count", "default_processes", "overload"]
 _IN_OWN = 4
 """So many sessions need no process, whose start takes half a second."""
 _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
-"""Sessions that one process was measured to time well: docs/timing.md."""
+"""Sessions that one process was measured to time well: docs/time-accuracy.md."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:

@@ -111,6 +111,14 @@ def test_python_reads_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) 
     assert "wind" in capsys.readouterr().out
 
 
+def test_the_readme_reads_a_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [in_python, in_pytest] = blocks(ROOT / "README.md", "python")
+    exec(in_python.text, {})
+    assert "wind" in capsys.readouterr().out
+    # tests/loopback/test_pytest_plugin.py runs this one.
+    assert in_pytest.text == blocks(DOCS / "pytest.md", "python")[0].text
+
+
 def test_the_specifications_of_plugins_are_valid() -> None:
     page = DOCS / "plugins.md"
     [client, judge] = [block.text for block in blocks(page, "python")]
