@@ -1,6 +1,6 @@
-"""Our endpoint for strangers to talk to, and strangers for our harness: each in a process of its own.
+"""Fixtures that start the reference endpoint and third-party programs, each in its own process.
 
-`make e2e` sets the strangers up; where one is absent, its tests are skipped and say why.
+`make e2e` installs the third-party programs; tests of a missing one are skipped with the reason.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def strangers_python() -> Path:
-    """The Python in whose environment most strangers live."""
+    """The Python of the environment that has most third-party packages."""
     return _python("voice")
 
 
 @pytest.fixture(scope="session")
 def exports_python() -> Path:
-    """The Python in whose environment live-eval is installed next to the programs that read its exports."""
+    """The Python of the environment that has live-eval and the programs that read its exports."""
     return _python("exports")
 
 
 @pytest.fixture(scope="session")
 def node() -> str:
-    """Node.js, with the strangers' packages set up."""
+    """Node.js with the third-party packages installed."""
     found = shutil.which("node")
     if found is None:
         pytest.skip("there is no node on this machine")
@@ -82,7 +82,7 @@ def node() -> str:
 
 @pytest.fixture(scope="session")
 def browser() -> str:
-    """A Chromium."""
+    """The path of Chromium."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip(f"no Chromium found: install one ({', '.join(BROWSERS)}) or set CHROMIUM to its path")
@@ -91,7 +91,7 @@ def browser() -> str:
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Serving:
-    """Runs a server for a test: see `served`."""
+    """Run a server for a test; see `served`."""
 
     def serve(
         command: Sequence[str | Path], ready: str, environment: Mapping[str, str] | None = None
@@ -103,7 +103,7 @@ def serving(tmp_path: Path) -> Serving:
 
 @pytest.fixture
 def echo_bot(serving: Serving) -> Bot:
-    """Runs a bot that says what it hears so many milliseconds later; the value is its address."""
+    """Run a bot that echoes what it hears after a delay in milliseconds; the value is its address."""
 
     @contextmanager
     def run(kind: str, delay_ms: int) -> Iterator[str]:
@@ -122,7 +122,7 @@ def echo_bot(serving: Serving) -> Bot:
 
 @pytest.fixture
 def aimock(node: str, serving: Serving, tmp_path: Path) -> Aimock:
-    """Runs vendors' services as others mock them."""
+    """Run third-party mocks of vendors' services."""
 
     @contextmanager
     def run(
@@ -150,9 +150,9 @@ def _python(name: str) -> Path:
 
 @pytest.fixture
 def run_turns(tmp_path: Path) -> Runs:
-    """Holds turns of one case as a user does, on the command line, and returns them as the run keeps them.
+    """Run turns of one case from the command line and return them as the run stores them.
 
-    Its arguments are flags of ``live-eval run``; `times` sessions are held at once.
+    Its arguments are flags of ``live-eval run``; `times` sessions run concurrently.
     """
 
     def run(*flags: str | Path, times: int = 1, folder: str = "run") -> list[TurnRecord]:
@@ -172,7 +172,7 @@ def run_turns(tmp_path: Path) -> Runs:
 
 @pytest.fixture
 def run_turn(run_turns: Runs) -> Run:
-    """Holds one turn: see `run_turns`."""
+    """Run one turn; see `run_turns`."""
 
     def run(*flags: str | Path, folder: str = "run") -> TurnRecord:
         (turn,) = run_turns(*flags, folder=folder)
@@ -186,9 +186,9 @@ def run_turn(run_turns: Runs) -> Run:
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
-    """Writes recordings of the sample, and seconds of silence, as one WAV file: strangers know no FLAC.
+    """Write recordings of the sample and silence to one WAV file: third-party programs cannot read FLAC.
 
-    Its arguments are the rate, and names and seconds in the order in which they are to be heard.
+    Its arguments are the rate, then the names of recordings and seconds of silence in order.
     """
 
     def write(rate_hz: int, *parts: str | float) -> Path:

@@ -1,4 +1,4 @@
-"""For tests of disturbed runs: an endpoint that can be killed, a command to disturb, short speech."""
+"""Helpers for tests of disturbed runs: an endpoint that can be killed, a running command, short speech."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_S = 180.0
 
 
 def speech(folder: Path, number: int, *, turns: int = 1) -> Path:
-    """Write recordings of 0.3 s of speech, as dialogues of so many turns; return their manifest."""
+    """Write dialogues whose turns are 0.3 s of speech each; return their manifest."""
     signal = calibration_speech(300, _RATE_HZ)
     end_ms = 1000 * signal.voice_end_sample / _RATE_HZ
     rows = []
@@ -49,7 +49,7 @@ def speech(folder: Path, number: int, *, turns: int = 1) -> Path:
 
 
 def run_arguments(base_url: str, data: Path, out: Path, *judges: str) -> list[str | Path]:
-    """Return the arguments of a run that plays one turn after the other, by default with one quick judge."""
+    """Return the arguments of a run with one session at a time, by default with one fast judge."""
     where = ("--base-url", base_url, "--data", data, "--out", out)
     how = ("--concurrency", "1", "--turn-mode", "manual", "--word-times", "off", "--no-report")
     return ["run", "--endpoint", "reference", *where, *how, *(judges or ("--judges", "bleu"))]
@@ -57,7 +57,7 @@ def run_arguments(base_url: str, data: Path, out: Path, *judges: str) -> list[st
 
 @dataclass
 class Endpoint:
-    """The reference endpoint in a process of its own, which calibrates: it answers each turn alike."""
+    """The reference endpoint in its own process, in calibration mode: it answers every turn alike."""
 
     log: Path
     arguments: Sequence[str]
@@ -65,7 +65,7 @@ class Endpoint:
     _process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Start it, on the same port as before."""
+        """Start the endpoint on the same port as before."""
         port = self.base_url.rpartition(":")[2].partition("/")[0] or "0"
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
@@ -80,26 +80,26 @@ class Endpoint:
         self.base_url = json.loads(line)["base_url"]
 
     def kill(self) -> None:
-        """End it at once, if it runs."""
+        """Kill the endpoint if it is running."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
             self._process = None
 
     def suspend(self) -> None:
-        """Let it accept connections, and do nothing else, until `resume`."""
+        """Stop the process, so that connections are accepted but not served until `resume`."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the stopped process."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
 
 @contextmanager
 def endpoint(folder: Path, *arguments: str) -> Iterator[Endpoint]:
-    """Serve the reference endpoint for a block, which may stop and start it."""
+    """Serve the reference endpoint inside a ``with`` block, which may stop and start it."""
     one = Endpoint(folder / "endpoint.log", ("--delay-ms", "20", "--reply-ms", "300", *arguments))
     one.start()
     try:
@@ -110,7 +110,7 @@ def endpoint(folder: Path, *arguments: str) -> Iterator[Endpoint]:
 
 @dataclass
 class Command:
-    """A command of live-eval that runs."""
+    """A running live-eval command."""
 
     process: subprocess.Popen[str]
 
@@ -118,7 +118,7 @@ class Command:
         os.kill(self.process.pid, number)
 
     def end(self, timeout_s: float = _LONGEST_S) -> tuple[int, str]:
-        """Wait for its end; return its status and what it printed."""
+        """Wait until the command exits; return its exit status and output."""
         said, _ = self.process.communicate(timeout=timeout_s)
         return self.process.returncode, said
 
@@ -129,7 +129,7 @@ def commanding(
     environment: Mapping[str, str] | None = None,
     before: Callable[[], None] | None = None,
 ) -> Iterator[Command]:
-    """Run a command of live-eval for a block."""
+    """Run a live-eval command for the duration of a ``with`` block."""
     process = subprocess.Popen(
         [*LIVE_EVAL, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -148,16 +148,16 @@ def commanding(
 
 
 def recorded(out: Path) -> tuple[int, int]:
-    """Return how many turns of a run are captured, and how many scored."""
+    """Return the numbers of captured and scored turns of a run."""
     try:
         with RunReader.open(out) as run, ScoreReader.open(out) as scores:
             return len(run) - run.failed_turns, sum(row.status == "scored" for row in scores.read())
-    except StoreError:  # there is no run yet
+    except StoreError:  # the run does not exist yet
         return 0, 0
 
 
 def until(happened: Callable[[], bool]) -> None:
-    """Wait until something has happened."""
+    """Wait until a condition holds."""
     deadline_s = time.monotonic() + _LONGEST_S
     while not happened():
         assert time.monotonic() < deadline_s, "it has not happened"

@@ -1,4 +1,4 @@
-"""Run third-party programs and live-eval as a user does, and compare what was heard."""
+"""Run third-party programs and live-eval as a user does, and compare transcripts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _START_S = 60.0
 
 
 def live_eval(*arguments: str | Path, status: int = 0) -> str:
-    """Run a command of live-eval, which must end with this status; return what it printed."""
+    """Run a live-eval command, check its exit status, and return its output."""
     command = [*LIVE_EVAL, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stdout + done.stderr
@@ -70,7 +70,7 @@ def live_eval(*arguments: str | Path, status: int = 0) -> str:
 
 
 def shown(run: Path) -> dict[str, Any]:
-    """Return the summary of a run."""
+    """Return the JSON summary of a run."""
     summary: dict[str, Any] = json.loads(live_eval("show", run, "--json"))
     return summary
 
@@ -83,7 +83,7 @@ def served(
 
     Args:
         command: The command.
-        ready: A pattern in its log that says it is ready; the context's value is the first group.
+        ready: A pattern in its log that shows it is ready; the context's value is the first group.
         folder: The folder for its log.
         environment: Extra environment variables.
     """
@@ -131,13 +131,13 @@ async def pace(name: str, *, speed: float = 1.0) -> AsyncIterator[str]:
 
 
 def words(text: str | None) -> str:
-    """Return a text normalised as for word error."""
+    """Return a text normalised as for the word error rate."""
     normalised: str = EnglishTextNormalizer()(text or "")
     return normalised
 
 
 def recognised(pcm: NDArray[np.int16], rate_hz: int) -> str:
-    """Return the transcript of our recogniser."""
+    """Return our recogniser's transcript."""
     from live_eval.speech.recognition import Recogniser
 
     return Recogniser().transcribe(Audio(int16_to_float(pcm), rate_hz)).text
@@ -146,7 +146,7 @@ def recognised(pcm: NDArray[np.int16], rate_hz: int) -> str:
 def told(
     command: Sequence[str | Path], timeout_s: float = 90.0, environment: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Run a program, which must succeed, and return the JSON lines it printed."""
+    """Run a program, check that it succeeds, and return the JSON lines that it printed."""
     done = subprocess.run(
         list(map(str, command)),
         capture_output=True,

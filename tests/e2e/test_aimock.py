@@ -1,4 +1,4 @@
-"""Our harness against `@copilotkit/aimock`: vendors' services as others mock them, as they observed them."""
+"""Our harness against `@copilotkit/aimock`, a third-party mock of vendors' services."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ TEXT = (
 
 
 def says(response: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return what answers every `response.create`."""
+    """Return the fixture that answers every `response.create`."""
     return {"match": {"endpoint": "realtime"}, "response": response, **more}
 
 
 def test_a_text_reply_over_realtime_ga(aimock: Aimock, run_turn: Run) -> None:
-    """Our GA session, commit and `response.create` are what others understand, and we read their events.
+    """aimock accepts our GA session, commit and `response.create`, and we read its events.
 
-    Strange in it: `session.updated` without output modalities, `committed` without an item, usage of zero.
+    Its peculiarities: `session.updated` without output modalities, `committed` without an item, zero usage.
     """
     with aimock(says({"content": REPLY}, chunkSize=8, latency=20)) as url:
         turn = run_turn(*TEXT, "--base-url", url)
@@ -73,8 +73,8 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("what", FAILURES)
-def test_what_fails_there_has_its_name_here(aimock: Aimock, run_turn: Run, what: str) -> None:
-    """A failed response, and a TCP connection that ends in mid-reply without a close frame."""
+def test_failures_get_their_kind(aimock: Aimock, run_turn: Run, what: str) -> None:
+    """A failed response, and a TCP connection that ends during a reply without a close frame."""
     fixture, kind = FAILURES[what]
     with aimock(fixture) as url:
         turn = run_turn(*TEXT, "--base-url", url)
@@ -83,7 +83,7 @@ def test_what_fails_there_has_its_name_here(aimock: Aimock, run_turn: Run, what:
 
 
 def test_handshakes_refused(aimock: Aimock, run_turn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong key and a rate limit at the handshake; and the right key, which lets us in."""
+    """The handshake fails with a wrong key or a rate limit, and succeeds with the right key."""
     with aimock(says({"content": REPLY}), keys="sk-right") as url:
         for key, kind in (("sk-wrong", FailureKind.AUTHENTICATION), ("sk-right", None)):
             monkeypatch.setenv("OPENAI_API_KEY", key)
@@ -93,7 +93,7 @@ def test_handshakes_refused(aimock: Aimock, run_turn: Run, monkeypatch: pytest.M
 
 
 def test_the_beta_dialect_is_refused_by_name(aimock: Aimock, run_turn: Run) -> None:
-    """OpenAI's own refusal of the beta dialect, as observed in 2026: an error event, then close 4000."""
+    """OpenAI refuses the beta dialect, as observed in 2026, with an error event and close code 4000."""
     with aimock(says({"content": REPLY})) as url:
         turn = run_turn("--endpoint", "openai-beta", "--base-url", url)
     assert turn.failure is not None
@@ -111,9 +111,9 @@ SILENCE_S = 20
 
 
 class Tape:
-    """A session as aimock plays it: a server's event goes out once the client's audio has come so far.
+    """A session script for aimock: a server event is sent once the client's audio has reached its position.
 
-    What the client sends is part of it, byte by byte: another first message, another sample, and it stops.
+    The client's bytes are part of the script: any other message or sample stops it.
     """
 
     def __init__(self, url: str = "ws://127.0.0.1/v1") -> None:
@@ -140,7 +140,7 @@ class Tape:
             self.client({"type": "session.input_audio.append", "audio": audio})
 
     def server(self, kind: str, heard: int, **fields: Any) -> None:
-        """Say something once `heard` samples have come since the last command."""
+        """Send an event once `heard` samples have arrived since the last command."""
         event = {"type": kind, **fields}
         if kind != "session.output_audio.delta":
             event["event_id"] = f"server-{len(self._entries)}"
@@ -157,7 +157,7 @@ class Tape:
             self._bindings.append({"entry": len(self._entries), **binding})
 
     def ends(self, heard: int, reason: str) -> dict[str, Any]:
-        """Return the fixture."""
+        """Return the script as an aimock fixture."""
         self.server("session.closed", heard, session=self.session, usage={"seconds": 9}, reason=reason)
         live = {
             "version": 1,
@@ -182,7 +182,7 @@ def pcm_of(name: str) -> NDArray[np.int16]:
 
 
 def conversation(*, hangs_up: bool) -> tuple[dict[str, Any], NDArray[np.int16]]:
-    """Return a tape and the stream of audio that the server sends in it."""
+    """Return a session script and the audio that the server streams in it."""
     user, reply = pcm_of(PHONE), pcm_of(PHONE_RESPONSE)
     user = np.concatenate([user, np.zeros(-len(user) % 480, np.int16)])
     begins = (len(user) + RATE // 2) // CHUNK * CHUNK
@@ -208,9 +208,9 @@ def conversation(*, hangs_up: bool) -> tuple[dict[str, Any], NDArray[np.int16]]:
 
 
 def test_recorded_speech_over_gpt_live(aimock: Aimock, run_turn: Run) -> None:
-    """Our `session.start` and every sample of our audio are as others expect; its stream becomes a turn.
+    """aimock accepts our `session.start` and every audio sample; its stream becomes a turn.
 
-    Strange in it: a stream that never pauses and names no response, transcripts in pieces without an end.
+    Its peculiarities: a continuous stream without response ids, and transcript parts without an end event.
     """
     fixture, stream = conversation(hangs_up=False)
     with aimock(fixture) as url:
@@ -228,7 +228,7 @@ def test_recorded_speech_over_gpt_live(aimock: Aimock, run_turn: Run) -> None:
     assert (stream[at : at + len(heard)] == heard).all(), "every sample of the reply is kept as it was sent"
     first, last = _audible(stream)
     assert at <= first < last <= at + len(heard)
-    # A chunk leaves once the user's audio has come as far as where it stands in the stream.
+    # A chunk is sent once the user's audio has reached its position in the stream.
     trace, begins = turn.trace, first // CHUNK * CHUNK
     assert trace.t0_ns is not None
     assert trace.voice_end_ns is not None
@@ -239,21 +239,21 @@ def test_recorded_speech_over_gpt_live(aimock: Aimock, run_turn: Run) -> None:
 
 
 def _place(needle: NDArray[np.int16], hay: NDArray[np.int16]) -> int:
-    """Return where a sound stands in another, by correlation."""
+    """Return the offset of one audio clip in another, found by cross-correlation."""
     from scipy.signal import correlate
 
     return int(np.argmax(correlate(hay.astype(float), needle.astype(float), "valid", "fft")))
 
 
 def _audible(pcm: NDArray[np.int16]) -> tuple[int, int]:
-    """Return where the first and the last window of 10 ms begin that are louder than -50 dBFS."""
+    """Return the starts of the first and the last 10 ms windows louder than -50 dBFS."""
     windows = pcm[: len(pcm) // 240 * 240].reshape(-1, 240).astype(float)
     loud = np.flatnonzero(np.sqrt((windows**2).mean(axis=1)) > 32_768 * 10 ** (-50 / 20))
     return 240 * int(loud[0]), 240 * int(loud[-1])
 
 
-def test_gpt_live_hangs_up_in_mid_reply(aimock: Aimock, run_turn: Run) -> None:
-    """The session's own farewell, before the reply's end, is a failure; what had come is kept."""
+def test_gpt_live_closes_during_a_reply(aimock: Aimock, run_turn: Run) -> None:
+    """A close message during the reply is a failure; the audio received so far is kept."""
     fixture, _ = conversation(hangs_up=True)
     with aimock(fixture) as url:
         turn = run_turn(*LIVE, "--base-url", url)
@@ -263,8 +263,8 @@ def test_gpt_live_hangs_up_in_mid_reply(aimock: Aimock, run_turn: Run) -> None:
     assert turn.has_reply
 
 
-def test_gpt_live_knows_no_such_model(aimock: Aimock, run_turn: Run) -> None:
-    """A session refused by the connection's end alone."""
+def test_gpt_live_refuses_an_unknown_model(aimock: Aimock, run_turn: Run) -> None:
+    """The server refuses a session by closing the connection, without an error event."""
     with aimock(says({"content": REPLY})) as url:
         turn = run_turn(*LIVE, "--base-url", url, "--model", "gpt-live-9")
     assert turn.failure is not None

@@ -1,4 +1,4 @@
-"""Judges that ask a model, against `@copilotkit/aimock` with its faults: whole scorings of a run."""
+"""LLM judges against `@copilotkit/aimock` with its faults: a run is scored as a whole."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PRICES = {RUBRIC: Price(input=2.5, output=10.0), VES: Price(input=1.25, output=1
 
 
 def says(model: str, about: str, response: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return what answers each question of a model in which `about` occurs."""
+    """Return the fixture that answers each prompt that contains `about`."""
     number = more.pop("number", None)
     match = {"endpoint": "chat", "model": model, "userMessage": about}
     if number is not None:
@@ -56,7 +56,7 @@ def fails(status: int, message: str = "no", **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": "server_error"}, "status": status, **more}
 
 
-# How each case is spoken, by which its question is known, and what comes of it.
+# The cue of each case, which identifies its prompt, and the expected outcome.
 OUTCOMES = {
     "happy": "scored",
     "sad": "scored",  # after a rate limit
@@ -127,13 +127,13 @@ def rows(run: Path) -> dict[str, dict[str, ScoreRow]]:
 
 
 def asked(url: str) -> list[dict[str, Any]]:
-    """Return the requests that it got."""
+    """Return the requests that the server received."""
     with urllib.request.urlopen(f"{url}/_requests") as response:
         journal: list[dict[str, Any]] = json.load(response)
     return [entry for entry in journal if entry["path"].endswith("/chat/completions")]
 
 
-def test_every_fault_ends_in_a_score_or_has_its_name(aimock: Aimock, run: Path) -> None:
+def test_every_fault_ends_in_a_score_or_a_named_failure(aimock: Aimock, run: Path) -> None:
     with aimock(*faults(RUBRIC), *faults(VES), keys=KEY) as url:
         rubric, ves = score(run, url, prices=PRICES)
     for summary in (rubric, ves):
@@ -141,7 +141,7 @@ def test_every_fault_ends_in_a_score_or_has_its_name(aimock: Aimock, run: Path) 
         # happy 1, sad 2, angry 2, fear 2, shout 2, whisper 2, cough 1, sigh 1, yawn 2, moan 2
         assert summary.calls == 17
         assert summary.cached == 0
-    # Six answers with 1 000 and 100 tokens; what was filtered or cut counts as aimock counts it.
+    # Six answers with 1,000 input and 100 output tokens; filtered and truncated ones as aimock counts them.
     assert rubric.cost is not None
     assert rubric.cost >= 7 * (1_000 * 2.5 + 100 * 10.0) / 1e6
     for judge, kept in rows(run).items():
@@ -163,7 +163,7 @@ def test_every_fault_ends_in_a_score_or_has_its_name(aimock: Aimock, run: Path) 
     assert KEY.encode() not in (run / "scores.sqlite").read_bytes()
 
 
-def test_scoring_again_asks_for_what_failed_alone(aimock: Aimock, run: Path) -> None:
+def test_scoring_again_repeats_only_failed_requests(aimock: Aimock, run: Path) -> None:
     everything = [good(model, name) for model in (RUBRIC, VES) for name in OUTCOMES]
     with aimock(*faults(RUBRIC), *faults(VES)) as url:
         score(run, url)
@@ -187,7 +187,7 @@ def test_scoring_again_asks_for_what_failed_alone(aimock: Aimock, run: Path) -> 
         assert len(asked(url)) == 12
 
 
-def test_the_sound_goes_there_and_the_budget_holds(aimock: Aimock, run: Path) -> None:
+def test_audio_is_sent_and_the_budget_is_kept(aimock: Aimock, run: Path) -> None:
     everything = [good(model, name) for model in (RUBRIC, VES) for name in OUTCOMES]
     with aimock(*everything) as url:
         rubric, ves = score(run, url, max_calls=15, samples=1)
@@ -207,7 +207,7 @@ def test_the_sound_goes_there_and_the_budget_holds(aimock: Aimock, run: Path) ->
             assert message["content"][-1]["input_audio"]["data"].startswith("UklGR"), "a WAV file"
 
 
-def test_a_refused_key_ends_it(aimock: Aimock, run: Path) -> None:
+def test_a_refused_key_ends_scoring(aimock: Aimock, run: Path) -> None:
     with aimock(good(RUBRIC, "happy"), keys="sk-other") as url:
         rubric, ves = score(run, url, concurrency=1)
         assert (rubric.n_failed, ves.n_failed) == (10, 10)

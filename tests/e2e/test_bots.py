@@ -23,7 +23,7 @@ SESSIONS = 3
 
 
 def echo_ms(turn: TurnRecord) -> float:
-    """Return how long after the user's first sound its echo was heard."""
+    """Return the time from the user's first audible sample to its echo."""
     trace, latency = turn.trace, turn.timing.voice_to_voice
     assert latency.ns is not None
     assert trace.onset_ns is not None
@@ -32,14 +32,13 @@ def echo_ms(turn: TurnRecord) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_bot_that_says_what_it_hears(echo_bot: Bot, run_turns: Runs, kind: str) -> None:
-    """We are a client that a framework takes for its own: offer, candidates, greeting, pings, Opus.
+def test_a_bot_that_echoes_the_user(echo_bot: Bot, run_turns: Runs, kind: str) -> None:
+    """Both frameworks accept us as a client: offer, candidates, greeting, pings, Opus.
 
-    The bot's delay is in its code, so two bots show our clock: their replies are as far apart as they should
-    be, where nothing held them up. What remains is the floor of the framework, the network and us. Strange
-    in them: no event tells when the reply begins or ends; pipecat greets by RTVI and sends silence without
-    end, fastrtc sends nothing until it has something to say; and an echo that comes at once speaks over the
-    user.
+    Two bots with different delays check our clock: the difference between their replies must equal the
+    difference of the delays. Their peculiarities: no event marks the start or end of a reply; pipecat greets
+    over RTVI and streams silence continuously, fastrtc sends nothing before its first reply; and an
+    immediate echo overlaps the user.
     """
     flags = ("--endpoint", f"{kind}-webrtc", "--case", PHONE_CASE)
     with echo_bot(kind, DELAY_MS) as url:
@@ -70,7 +69,7 @@ NEVER = {"pipecat": FailureKind.NO_RESPONSE, "fastrtc": FailureKind.NO_RTP}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bot_that_never_answers(echo_bot: Bot, run_turn: Run, kind: str) -> None:
-    """Packets of silence without end are no reply; no packets at all are another failure."""
+    """A stream of silence is not a reply; a track without packets is a different failure."""
     flags = ("--endpoint", f"{kind}-webrtc", "--case", PHONE_CASE, "--reply-timeout", "3")
     with echo_bot(kind, 600_000) as url:
         turn = run_turn(*flags, "--base-url", url)
@@ -80,8 +79,8 @@ def test_a_bot_that_never_answers(echo_bot: Bot, run_turn: Run, kind: str) -> No
     assert (turn.media.packets > 0) == (kind == "pipecat")
 
 
-def test_a_bot_without_room(echo_bot: Bot, run_turns: Runs) -> None:
-    """fastrtc refuses one session too many with a 200 and no description: a free one is waited for."""
+def test_a_bot_at_its_session_limit(echo_bot: Bot, run_turns: Runs) -> None:
+    """fastrtc refuses a session over its limit with status 200 and no description; the run retries."""
     flags = ("--endpoint", "fastrtc-webrtc", "--case", PHONE_CASE)
     with echo_bot("fastrtc", 0) as url:
         turns = run_turns(*flags, "--base-url", url, times=SESSIONS + 1)

@@ -1,6 +1,6 @@
 """`@openai/agents-realtime` in a Chromium as a client of the reference endpoint, over WebRTC.
 
-The page is what its users write; the microphone is a recording, played once at the pace of speech.
+The page is typical user code; its microphone is a recording, streamed once at the pace of speech.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ CUT_S = 0.5
 
 
 def test_a_page_speaks_listens_and_interrupts(node: str, browser: str, reference: str, talk: Talk) -> None:
-    """A browser's WebRTC and OpenAI's own SDK in it take us for the service: two turns and an interruption.
+    """OpenAI's SDK in a browser uses our endpoint over WebRTC: two turns and an interruption.
 
-    Their server gets the page an ephemeral key. Strange in it: the offer comes from another origin with
-    headers of the SDK's own, so its preflight must be answered; the session is set by `session.update` on
-    the channel, PCM formats and all; the user's items are retrieved once they are transcribed, and their
-    audio would not fit into a message.
+    Its server obtains an ephemeral key for the page. Its peculiarities: the offer is cross-origin with the
+    SDK's own headers, so its preflight must be answered; the session, PCM formats included, is configured
+    by `session.update` on the data channel; and the user's items are retrieved after transcription, when
+    their audio would not fit into one message.
     """
     speech = talk(48_000, 3.0, PHONE, 6.0, PHONE, 1.6, MEETING, 6.0)
     with OpenAI(base_url=f"http://{reference}/v1", api_key="none") as client:
@@ -86,7 +86,7 @@ def test_a_page_speaks_listens_and_interrupts(node: str, browser: str, reference
 
 
 class Heard:
-    """What a page heard, by the times of its events."""
+    """What a page received, with the times of its events."""
 
     def __init__(self, left: dict[str, Any]) -> None:
         self.rate_hz: int = left["rate_hz"]

@@ -1,7 +1,7 @@
-"""Canaries through whole commands: endpoints and judges echo what they were given; all output is searched.
+"""Endpoints and judges echo the secrets they were given; all output of all commands is searched for them.
 
-The commands that show, report and export a run were given no secret, so they can redact none: what they write
-is clean only if the run was stored without any.
+The commands that show, report and export a run receive no secret and so cannot redact it: their output is
+clean only if the run was stored without secrets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def secrets(*, llm: bool) -> dict[str, str]:
-    """Return environment variables with what an endpoint, or a model that judges, is given."""
+    """Return environment variables with the secrets for an endpoint or an LLM judge."""
     return {
         f"CANARY_{name}_SECRET": canary
         for name, canary in CANARIES.items()
@@ -52,7 +52,7 @@ ENDPOINT, MODEL = secrets(llm=False), secrets(llm=True)
 
 
 class Commands:
-    """Runs commands as a user does; keeps what they print, and the command lines of their child processes."""
+    """Runs commands as a user does and keeps their output and their child processes' command lines."""
 
     def __init__(self, folder: Path) -> None:
         self.printed: list[tuple[str, bytes]] = []
@@ -76,13 +76,13 @@ class Commands:
         fails: bool = False,
         crash: Hanging | None = None,
     ) -> str:
-        """Run a command and return what it prints.
+        """Run a command and return its output.
 
         Args:
             *arguments: The command's arguments.
             given: Environment variables.
             fails: Whether it may fail.
-            crash: Abort the command's child processes once this endpoint has been asked for a reply.
+            crash: Abort the command's child processes once this endpoint has received a request.
         """
         with self._started(*arguments, given=given or {}) as process:
             over = threading.Event()
@@ -131,7 +131,7 @@ class Commands:
         return bool(line)
 
     def studio(self) -> None:
-        """Open the studio and request what its pages show."""
+        """Open the studio and request everything that its pages load."""
         with self._started("studio", ".", "--port", "0", "--no-browser", given={}) as process:
             assert process.stdout is not None
             link = process.stdout.readline().decode().partition(" ")[2].strip()
@@ -165,7 +165,7 @@ def _children(parent: int) -> list[int]:
         return []
 
 
-def test_no_canary_gets_out_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_leaks_a_canary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     live_eval = Commands(folder)

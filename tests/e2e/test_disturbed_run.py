@@ -1,4 +1,4 @@
-"""A run goes on, or can be continued, whatever people, disks and other programs do to it meanwhile."""
+"""A run continues or can be resumed after interference by users, disks and other programs."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ pytestmark = [
 TURNS = 6
 
 
-def test_a_suspended_run_goes_on(tmp_path: Path) -> None:
+def test_a_suspended_run_continues(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with endpoint(tmp_path) as one:
         with commanding(*run_arguments(one.base_url, speech(tmp_path, TURNS), out)) as run:
@@ -71,7 +71,7 @@ def test_a_run_waits_for_a_program_that_locks_its_database(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_refused_before_the_first_turn(tmp_path: Path) -> None:
     manifest = speech(tmp_path, 1)
     tmp_path.chmod(0o500)
     try:

@@ -1,4 +1,4 @@
-"""What `live-eval export` writes, opened by the programs that it is written for."""
+"""Files of `live-eval export`, opened by the programs that they are written for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.conftest import write_run
 
 
 def run_offline(command: Sequence[str | Path], folder: Path) -> str:
-    """Run a command in a folder, which must succeed; return what it printed."""
+    """Run a command in a folder, check that it succeeds, and return its output."""
     environment = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -47,7 +47,7 @@ def test_datasets_and_inspect_open_the_exports(exports_python: Path, tmp_path: P
         check_log(seen["inspect"], table)
 
 
-def test_the_page_reads_a_dataset_as_it_says(exports_python: Path, tmp_path: Path) -> None:
+def test_the_documented_code_reads_a_dataset(exports_python: Path, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     [code] = [block.text for block in blocks(DOCS / "export.md", "python") if "import datasets" in block.text]
     for command in (

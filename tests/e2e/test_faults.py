@@ -1,6 +1,6 @@
-"""Every fault of our endpoint and toxiproxy's seven, met by each client: as the documentation says.
+"""Each client's outcome under every fault of our endpoint and toxiproxy's seven, compared with the docs.
 
-A run of one turn for each cell, eight at a time: about ten minutes on two cores.
+One run of one turn per cell, eight concurrently: about ten minutes on two cores.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ def compare(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_fault_has_the_outcome_that_is_documented(dialect: str, tmp_path: Path) -> None:
+def test_every_fault_has_its_documented_outcome(dialect: str, tmp_path: Path) -> None:
     compare(cells([dialect]), "faults.md", tmp_path)
 
 
 @pytest.mark.parametrize("dialect", TOXIC_DIALECTS)
-def test_every_toxic_has_the_outcome_that_is_documented(dialect: str, tmp_path: Path) -> None:
+def test_every_toxic_has_its_documented_outcome(dialect: str, tmp_path: Path) -> None:
     compare(toxic_cells([dialect]), "impair.md", tmp_path, TOXIC_DIALECTS)

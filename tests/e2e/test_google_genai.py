@@ -35,11 +35,11 @@ pytestmark = [pytest.mark.local, pytest.mark.slow]
 
 @asynccontextmanager
 async def behind_tls(address: str, certificates: Path) -> AsyncIterator[str]:
-    """Put TLS before a server, as its operator would; writes the authority to trust into a file.
+    """Run a TLS proxy in front of a server and write the certificate authority to trust into a file.
 
     Args:
         address: Host and port of the server.
-        certificates: Where to write.
+        certificates: The folder for the certificates.
     """
     authority = trustme.CA()
     authority.cert_pem.write_to_path(certificates)
@@ -66,10 +66,10 @@ async def behind_tls(address: str, certificates: Path) -> AsyncIterator[str]:
 async def test_a_live_session_of_two_turns(
     strangers_python: Path, reference: str, talk: Talk, tmp_path: Path, version: str
 ) -> None:
-    """Our Gemini Live is what Google's SDK takes for Google's: set-up, two turns, transcripts, usage.
+    """Google's SDK works with our Gemini Live: setup, two turns, transcripts, usage.
 
-    Strange in it: it knows no address without TLS, reads JSON from binary messages, and gives up a turn's
-    loop at `turnComplete` alone: nothing of a turn may come after it.
+    Its peculiarities: it requires TLS, reads JSON from binary messages, and ends a turn's loop at
+    `turnComplete`, so that nothing of a turn may follow it.
     """
     recordings = [await asyncio.to_thread(talk, 16_000, name) for name in (PHONE, MEETING)]
     certificates = tmp_path / "authority.pem"

@@ -15,7 +15,7 @@ pytest.importorskip("hibari", reason="needs the extra `local`")
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 
-def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_ends_cleanly_and_resume_continues(tmp_path: Path) -> None:
     out = tmp_path / "run"
     usual = ("--limit", "5", "--word-times", "off", "--judges", "", "--no-report")
     command = ["run", *usual, "--concurrency", "1", "--out", str(out)]

@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments lose nothing; `benchmarks/kill_runs.py` kills many more."""
+"""Runs killed at random moments lose no turn; `benchmarks/kill_runs.py` repeats this many times."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ KILL_RUNS = Path(__file__).parents[2] / "benchmarks/kill_runs.py"
 
 
 @pytest.mark.parametrize("repairs", ["0", "1"])
-def test_killed_runs_lose_nothing_and_double_nothing(repairs: str) -> None:
+def test_killed_runs_neither_lose_nor_repeat_turns(repairs: str) -> None:
     command = [sys.executable, str(KILL_RUNS), "--kills", "5", "--seed", "5", "--repairs", repairs]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""A listener in a real Chromium votes on ten pairs, and `live-eval arena` imports the votes."""
+"""A listener votes on ten pairs in a real Chromium, and `live-eval arena` imports the votes."""
 
 from __future__ import annotations
 

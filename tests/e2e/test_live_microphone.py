@@ -1,4 +1,4 @@
-"""A person at a virtual microphone and loudspeaker: PulseAudio's null sinks, PortAudio, the command line."""
+"""`live-eval live` with virtual audio devices: PulseAudio's null sinks, PortAudio, the command line."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ RATE = 24_000
 
 @contextlib.contextmanager
 def virtual_sound(folder: Path) -> Iterator[VirtualSound]:
-    """Give the tests' programs a virtual microphone and loudspeaker; skip where that is impossible."""
+    """Provide a virtual microphone and output device; skip the tests where that is impossible."""
     try:
         import sounddevice  # noqa: F401  # loads PortAudio
     except (ImportError, OSError) as error:
@@ -63,7 +63,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualSound]:
 
 
 class Talk:
-    """``live-eval live`` under way."""
+    """A running ``live-eval live``."""
 
     def __init__(self, *arguments: str | Path) -> None:
         command = [*LIVE_EVAL, "live", *map(str, arguments), "--plain"]
@@ -71,7 +71,7 @@ class Talk:
         self.lines: list[str] = []
 
     def until(self, pattern: str) -> str:
-        """Return the first further line that matches."""
+        """Return the next line that matches."""
         assert self._running.stdout is not None
         for line in self._running.stdout:
             self.lines.append(line)
@@ -80,20 +80,20 @@ class Talk:
         pytest.fail(f"{pattern!r} did not come:\n{''.join(self.lines)}")
 
     def end(self) -> int:
-        """Leave, as with Ctrl-C."""
+        """End the conversation as Ctrl-C does."""
         self._running.send_signal(signal.SIGINT)
         self._running.communicate(timeout=60)
         return self._running.returncode
 
     def ends_with(self, status: int) -> str:
-        """Wait until it ends by itself with this status; return its messages."""
+        """Wait until the command exits, check its status, and return its messages."""
         _, messages = self._running.communicate(timeout=60)
         assert self._running.returncode == status, messages
         return messages
 
 
 class Keyboard:
-    """``live-eval live`` under way in a terminal of its own."""
+    """A running ``live-eval live`` in its own terminal."""
 
     def __init__(self, *arguments: str | Path) -> None:
         self._terminal, theirs = pty.openpty()
@@ -105,7 +105,7 @@ class Keyboard:
         os.close(theirs)
 
     def until(self, pattern: str, *, timeout_s: float = 60) -> None:
-        """Read the screen until something further on it matches."""
+        """Read the screen until new output matches."""
         screen, deadline = "", time.monotonic() + timeout_s
         while re.search(pattern, screen) is None:
             if time.monotonic() > deadline:
@@ -119,8 +119,8 @@ class Keyboard:
         os.write(self._terminal, keys.encode())
 
     def ended(self) -> int:
-        """Return the exit status, once it has ended."""
-        with contextlib.suppress(OSError):  # ours, once nobody has the other side open
+        """Wait for the end and return the exit status."""
+        with contextlib.suppress(OSError):  # our end, once the other side is closed
             while select.select([self._terminal], [], [], 20)[0] and os.read(self._terminal, 65_536):
                 pass
         os.close(self._terminal)
@@ -128,11 +128,11 @@ class Keyboard:
 
 
 def heard(path: Path) -> NDArray[np.int16]:
-    """Return what the loudspeaker played, from its first sound on: recognisers dream in silence."""
+    """Return the played audio from its first audible sample: recognisers hallucinate in silence."""
     return np.trim_zeros(np.fromfile(path, "<i2"))
 
 
-def test_what_is_said_into_the_microphone_is_answered_by_the_loudspeaker(
+def test_speech_at_the_microphone_is_answered_on_the_output_device(
     sound: VirtualSound, tmp_path: Path
 ) -> None:
     run, loudspeaker = tmp_path / "run", tmp_path / "loudspeaker.raw"
@@ -152,7 +152,7 @@ def test_what_is_said_into_the_microphone_is_answered_by_the_loudspeaker(
         assert reader.both_sides(turn.turn_id) is not None
 
 
-def test_a_voice_over_the_reply_stops_it(sound: VirtualSound, tmp_path: Path) -> None:
+def test_speaking_over_the_reply_stops_it(sound: VirtualSound, tmp_path: Path) -> None:
     run, loudspeaker = tmp_path / "run", tmp_path / "loudspeaker.raw"
     reply = tmp_path / "reply.flac"
     write_flac(reply, np.tile(read_audio(SAMPLE / MEETING).audio.int16(), 5), 24_000)
@@ -173,7 +173,7 @@ def test_a_voice_over_the_reply_stops_it(sound: VirtualSound, tmp_path: Path) ->
     assert first.timing.barge_in_stop.ns is not None
 
 
-def test_the_delay_of_the_devices_is_measured_and_enters_the_run(sound: VirtualSound, tmp_path: Path) -> None:
+def test_the_measured_device_delay_is_stored_with_the_run(sound: VirtualSound, tmp_path: Path) -> None:
     command = [*LIVE_EVAL, "live", "--loopback-test"]
     nearby = {**os.environ, **sound.near_loudspeaker}
     done = subprocess.run(command, env=nearby, capture_output=True, text=True, check=False)
@@ -229,7 +229,7 @@ def test_keys_mute_commit_reconnect_and_quit(sound: VirtualSound, tmp_path: Path
     assert [turn.case.dialogue_id for turn in turns if turn.failure is None] == ["session-1", "session-2"]
 
 
-def test_a_conversation_follows_its_loudspeaker_and_ends_when_there_is_no_device_left(tmp_path: Path) -> None:
+def test_a_conversation_follows_its_output_device_and_ends_without_one(tmp_path: Path) -> None:
     run, server = tmp_path / "run", tmp_path / "server"
     server.mkdir()
     with virtual_sound(server) as sound:

@@ -1,4 +1,4 @@
-"""The main job as a user does it: the command line, the built-in endpoint with its models, the report."""
+"""The main job from the command line: the built-in endpoint with its models, judges, and the report."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_run_of_the_sample_has_everything(sample_run: Path) -> None:
+def test_a_run_of_the_sample_is_complete(sample_run: Path) -> None:
     summary = shown(sample_run)
     assert summary["turns"].items() >= {"total": 4, "captured": 4, "failed": 0}.items()
     assert summary["failures"] == {}

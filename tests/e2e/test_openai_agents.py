@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.local, pytest.mark.slow]
 
 
 def test_a_voice_agent_holds_a_conversation(strangers_python: Path, reference: str, talk: Talk) -> None:
-    """An agents SDK, with its defaults, can be pointed at us: it hears, understands and keeps its history.
+    """The SDK works with our endpoint at its defaults: audio, transcripts and conversation history.
 
-    Strange in it: it names its model in `session.update` alone, asks for `semantic_vad`, sets tracing by a
-    second update, plays by its own clock, and when the user speaks over what it still plays, truncates the
-    item there and retrieves it: the cut transcript must come back.
+    Its peculiarities: it names the model only in `session.update`, asks for `semantic_vad`, and sets tracing
+    in a second update. It plays audio by its own clock; when the user interrupts, it truncates the item at
+    that position and retrieves it, and expects the truncated transcript.
     """
     client = STRANGERS / "agents_client.py"
     url = f"ws://{reference}/v1/realtime"

@@ -33,7 +33,7 @@ KNOWN_EVENTS: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
 
 
 class Peer:
-    """A peer as aiortc's documentation makes them: it plays a file, and keeps what it hears."""
+    """A peer as in aiortc's documentation: it sends a file and records the received audio."""
 
     def __init__(self, speech: Path) -> None:
         self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
@@ -88,9 +88,9 @@ async def calling(reference: str, speech: Path, session: Any) -> AsyncIterator[P
 
 
 async def test_a_call_is_a_conversation(reference: str, talk: Talk) -> None:
-    """The SDK's multipart offer is answered, its session holds from the first word, the reply on the track.
+    """The SDK's multipart offer is answered, its settings apply at once, and the reply is on the track.
 
-    Strange in it: the session comes as a part of the form, as JSON without a content type that says so.
+    Its peculiarity: the session is a part of the form, as JSON without a JSON content type.
     """
     session = {
         "type": "realtime",
@@ -120,7 +120,7 @@ async def test_a_call_is_a_conversation(reference: str, talk: Talk) -> None:
 
 
 async def test_a_call_that_is_refused(reference: str) -> None:
-    """What is wrong with a call reaches the SDK's user as its own exception, with our words."""
+    """A refused call raises the SDK's own exception with our message."""
     async with AsyncOpenAI(base_url=f"http://{reference}/v1", api_key="none", max_retries=0) as client:
         wrong: Any = {"type": "realtime", "output_modalities": ["smell"]}
         with pytest.raises(openai.BadRequestError) as refusal:

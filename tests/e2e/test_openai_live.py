@@ -19,7 +19,7 @@ pytestmark = pytest.mark.local
 
 
 async def test_a_full_duplex_conversation(reference: str) -> None:
-    """Our GPT-Live is what the SDK's own types say: a stream without turns, and a farewell."""
+    """Our GPT-Live validates against the SDK's types: a stream without turns, and a close message."""
     client = AsyncOpenAI(base_url=f"http://{reference}/v1", api_key="none")
     events: list[Any] = []
     async with client, client.live.connect() as connection:

@@ -95,7 +95,7 @@ async def test_a_conversation_of_two_turns(base_url: str) -> None:
             )
 
 
-async def test_a_manual_turn_answered_in_words(base_url: str) -> None:
+async def test_a_manual_turn_with_a_text_reply(base_url: str) -> None:
     client = AsyncOpenAI(base_url=base_url, api_key="none")
     async with client, client.realtime.connect(model="live-eval-reference") as connection:
         await connection.session.update(

@@ -1,4 +1,4 @@
-"""A run on a Ray cluster: the same turns and scores as on one machine, whatever becomes of a worker."""
+"""A run on a Ray cluster has the turns and scores of a local run, even if a worker or a node is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.e2e.helpers import LIVE_EVAL, live_eval, served
 TOKEN = "canary-7f3a91c05d2e4b68"
 PLAY = ("--data", "sample", "--limit", "8", "--concurrency", "4", "--word-times", "off", "--no-report")
 TO = ("--endpoint", "reference", "--key-variable", "LIVE_EVAL_ENDPOINT_TOKEN", "--base-url")
-SPREAD = ("--processes", "2", "--timing-bound", "1000")  # timing is no matter of tests
+SPREAD = ("--processes", "2", "--timing-bound", "1000")  # tests do not check timing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 if importlib.util.find_spec("ray") is None:
@@ -30,7 +30,7 @@ if importlib.util.find_spec("ray") is None:
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """The reference endpoint, which asks for a token; the value is its base URL."""
+    """The reference endpoint with a token; the value is its base URL."""
     monkeypatch.setenv("LIVE_EVAL_ENDPOINT_TOKEN", TOKEN)
     command = [*LIVE_EVAL, "endpoint", "--port", "0", "--until-stdin-ends", "--data", "sample"]
     with served(command, r'"port": (\d+)', tmp_path) as port:
@@ -43,7 +43,7 @@ def texts(run: Path) -> dict[str, str | None]:
 
 
 def turns_in(run: Path) -> int:
-    """Return how many turns a run has so far, which may not have begun yet."""
+    """Return the number of turns stored so far; the run may not exist yet."""
     return len(texts(run)) if (run / "run.sqlite").exists() else 0
 
 
@@ -57,7 +57,7 @@ def scores(run: Path) -> dict[tuple[str, str, str], object]:
 
 
 def holders() -> list[int]:
-    """Return the processes of Ray's workers that hold sessions."""
+    """Return the Ray worker processes that run sessions."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -70,7 +70,7 @@ def holders() -> list[int]:
 
 @contextmanager
 def node(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Run a node of a cluster; yield its process and what it printed. End it with the block."""
+    """Run a node of a cluster for the duration of a ``with`` block; yield its process and its output."""
     ray = str(Path(sys.executable).with_name("ray"))
     log = folder / f"node-{len(list(folder.iterdir()))}.log"
     command = [ray, "start", *flags, "--num-cpus=2", "--block"]
@@ -84,7 +84,7 @@ def node(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], s
 
 
 def within(seconds: float, happens: Callable[[], object]) -> bool:
-    """Wait until something happens; return whether it did within a time."""
+    """Wait until a condition holds; return whether it held within the time limit."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if happens():
@@ -93,9 +93,7 @@ def within(seconds: float, happens: Callable[[], object]) -> bool:
     return False
 
 
-def test_turns_and_scores_are_those_of_one_machine_and_a_lost_worker_costs_none(
-    endpoint: str, tmp_path: Path
-) -> None:
+def test_turns_and_scores_equal_a_local_run_even_if_a_worker_is_lost(endpoint: str, tmp_path: Path) -> None:
     judges = ("--judges", "bleu,prosody")
     usual = ("run", *TO, endpoint, *PLAY)
     one, many = tmp_path / "one", tmp_path / "many"

@@ -1,4 +1,4 @@
-"""A run whose endpoint was not there, and which is completed on the command line."""
+"""A run whose endpoint was unreachable is completed with `--retry-failed`."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.e2e.helpers import LIVE_EVAL, live_eval, served, shown
 USUAL = ("--limit", "2", "--word-times", "off", "--judges", "bleu", "--no-report", "--retries", "0")
 
 
-def test_failed_turns_are_played_and_scored_again_with_the_settings_of_the_run(tmp_path: Path) -> None:
+def test_failed_turns_are_run_and_scored_again_with_the_settings_of_the_run(tmp_path: Path) -> None:
     out, logs = tmp_path / "run", tmp_path / "logs"
     logs.mkdir()
     endpoint = [*LIVE_EVAL, "endpoint", "--calibrate"]

@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# Memory wobbles by megabytes, which are much for so few turns; a session that is kept takes 60 kB and more.
+# Memory varies by megabytes, which is a lot for so few turns; a leaked session takes at least 60 kB.
 GROWTH_KB = "20"
 SOAK = Path(__file__).parents[2] / "benchmarks/soak.py"
 

@@ -1,4 +1,4 @@
-"""Commands that are asked to stop, once or twice, or whose terminal is closed."""
+"""Commands that receive one or two stop signals, or whose terminal is closed."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ SCALES = ("context_fit", "response_naturalness", "colloquialism_degree", "speech
 
 
 class Model(ThreadingHTTPServer):
-    """A model that judges at once, and not at all once it `thinks`."""
+    """An LLM judge that answers at once, or never while it `thinks`."""
 
     daemon_threads = True
 
@@ -71,7 +71,7 @@ class _Answer(BaseHTTPRequestHandler):
         model.asked += 1
         if model.thinks.is_set():
             time.sleep(120)
-            return  # who asked has gone
+            return  # the client has disconnected
         scores = {
             f"{name}_{key}": value for name in SCALES for key, value in (("reason", "fits"), ("score", 4))
         }
@@ -83,7 +83,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def judging() -> Iterator[Model]:
 
 @contextlib.contextmanager
 def being_played(out: Path) -> Iterator[tuple[Endpoint, Command]]:
-    """Begin a run, and wait for its second turn; after the block, which stops it, the run is resumed."""
+    """Start a run and wait for its second turn; the block stops it, and it is resumed afterwards."""
     folder = out.parent
     with endpoint(folder) as one:
         command = run_arguments(one.base_url, speech(folder, TURNS), out)
@@ -110,7 +110,7 @@ def being_played(out: Path) -> Iterator[tuple[Endpoint, Command]]:
 
 
 def test_a_second_ctrl_c_ends_a_run_that_cannot_write(tmp_path: Path) -> None:
-    """The first one waits for the turn that is being written; another program has locked the database."""
+    """The first Ctrl-C waits for the turn being written while another program locks the database."""
     out = tmp_path / "run"
     with being_played(out) as (_, run):
         with contextlib.closing(sqlite3.connect(out / "run.sqlite", isolation_level=None)) as db:
@@ -128,7 +128,7 @@ def test_a_second_ctrl_c_ends_a_run_that_cannot_write(tmp_path: Path) -> None:
         assert recorded(out)[0] == before
 
 
-def test_ctrl_c_ends_a_run_whose_endpoint_takes_no_leave(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_whose_endpoint_does_not_close(tmp_path: Path) -> None:
     with being_played(tmp_path / "run") as (one, run):
         one.suspend()
         run.signal(signal.SIGINT)
@@ -153,8 +153,8 @@ def test_ctrl_c_ends_the_pause_of_an_outage(tmp_path: Path, signals: int) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_scoring_is_interrupted_and_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    """In the run itself, then in ``live-eval score``, whose first batch is stored."""
+def test_interrupted_scoring_resumes(tmp_path: Path, number: signal.Signals) -> None:
+    """Interrupt scoring in the run, then in ``live-eval score``, which keeps its first batch."""
     out = tmp_path / "run"
     with endpoint(tmp_path) as one, judging() as model:
         model.thinks.set()
@@ -177,7 +177,7 @@ def test_scoring_is_interrupted_and_goes_on(tmp_path: Path, number: signal.Signa
     assert not list(out.glob(".*.lock"))
 
 
-def test_a_closed_terminal_ends_a_run_in_order(tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_a_run_cleanly(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with endpoint(tmp_path) as one:
         command = run_arguments(one.base_url, speech(tmp_path, TURNS), out)
@@ -209,7 +209,7 @@ def test_a_run_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
 
 
 def on_terminal(*command: str | Path) -> tuple[int, subprocess.Popen[bytes]]:
-    """Run a command of live-eval that owns a terminal; return our end of it, and the process."""
+    """Run a live-eval command with its own terminal; return our end of the terminal and the process."""
     ours, theirs = pty.openpty()
     program = "import os, sys; os.open(os.ttyname(0), os.O_RDWR); os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
@@ -217,7 +217,7 @@ def on_terminal(*command: str | Path) -> tuple[int, subprocess.Popen[bytes]]:
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        start_new_session=True,  # opening a terminal then makes it this session's own
+        start_new_session=True,  # opening a terminal then makes it the controlling terminal of this session
     )
     os.close(theirs)
     return ours, process

@@ -1,4 +1,4 @@
-"""The studio in a real Chromium: used by the keyboard, looked at in every size and colour, checked by axe."""
+"""The studio in a real Chromium: keyboard use, every size and colour scheme, and axe."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Visited:
     """A studio to visit.
 
     Args:
-        link: What it printed.
-        finish: Ends the run under way.
+        link: The link that it printed.
+        finish: Ends the run in progress.
     """
 
     link: str
@@ -33,7 +33,7 @@ class Visited:
 
 @pytest.fixture
 def visited(serving: Serving, tmp_path: Path) -> Iterator[Visited]:
-    """A studio that shows `write_visited`."""
+    """A studio that shows the runs of `write_visited`."""
     recordings = tmp_path / "recordings"
     command = [*LIVE_EVAL, "studio", recordings, "--port", "0", "--no-browser"]
     with write_visited(recordings) as finish, serving(command, r"studio: (http\S+)") as link:
@@ -41,7 +41,7 @@ def visited(serving: Serving, tmp_path: Path) -> Iterator[Visited]:
 
 
 def test_a_visitor_uses_runs_and_turns(node: str, browser: str, visited: Visited) -> None:
-    """Keys alone lead to a run; a figure plays the sound behind it; what an endpoint says is text."""
+    """A run can be reached by keyboard; a value plays its recording; an endpoint's reply is shown as text."""
     command = [node, str(STRANGERS / "studio_visitor.mjs"), browser, visited.link, "use"]
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as visitor:
@@ -61,7 +61,7 @@ def test_a_visitor_uses_runs_and_turns(node: str, browser: str, visited: Visited
     assert by_kind["search"]["first"] == "id_017/target"
     assert "filter=bus+id_017" in by_kind["search"]["address"]
 
-    # Voice to voice of this turn: 517 ms and 80 ms of silence after 300 ms of speech, and what follows.
+    # Voice-to-voice latency of this turn: 517 ms, with 80 ms of lead silence, after 300 ms of speech.
     assert by_kind["figure"]["selected"]
     assert by_kind["figure"]["until"] >= 0.897
     assert by_kind["keys"]["at"] == pytest.approx(1.2)

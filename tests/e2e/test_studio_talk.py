@@ -1,4 +1,4 @@
-"""Talk of the studio in a real Chromium: its microphone is a recording, and the reply is recognised."""
+"""The studio's Talk page in a real Chromium: the microphone is a recording, and the reply is transcribed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HEARD = """() => {
 
 
 class Tabs:
-    """A Chromium that has opened the studio's link.
+    """Chromium with the studio's link.
 
     Args:
         context: Playwright's context of a browser.
@@ -74,7 +74,7 @@ class Tabs:
 
 @contextmanager
 def tabs(browser: str, link: str, microphone: Path | None) -> Iterator[Tabs]:
-    """Run a Chromium with a recording as its microphone; None to grant it no microphone."""
+    """Run Chromium with a recording as its microphone, or with microphone access denied if None."""
     arguments = ["--use-fake-device-for-media-stream", "--autoplay-policy=no-user-gesture-required"]
     if microphone is not None:
         file = f"--use-file-for-fake-audio-capture={microphone}%noloop"
@@ -89,7 +89,7 @@ def tabs(browser: str, link: str, microphone: Path | None) -> Iterator[Tabs]:
 
 @pytest.fixture
 def link(serving: Serving, reference: str, tmp_path: Path) -> Iterator[str]:
-    """The link of a studio whose runs lie in the folder `runs`, and which talks to the reference endpoint."""
+    """The link of a studio that has its runs in the folder `runs` and talks to the reference endpoint."""
     (tmp_path / "runs").mkdir()
     command = [*LIVE_EVAL, "studio", tmp_path / "runs", "--port", "0", "--no-browser"]
     command += ["--endpoint", f"reference=ws://{reference}/v1"]
@@ -98,7 +98,7 @@ def link(serving: Serving, reference: str, tmp_path: Path) -> Iterator[str]:
 
 
 def replies_in(folder: Path) -> list[list[tuple[TurnRecord, Audio | None]]]:
-    """Return the turns of each run in a folder with the sound of their replies."""
+    """Return the turns of each run in a folder with their reply audio."""
     found = []
     for run in sorted(folder.iterdir()):
         with RunReader.open(run) as reader:
@@ -111,9 +111,7 @@ def heard(page: Page) -> NDArray[np.int16]:
     return np.frombuffer(base64.b64decode(page.evaluate(HEARD)), "<i2").astype(np.int16)
 
 
-def test_a_page_talks_and_the_reply_is_heard_in_it(
-    browser: str, link: str, talk: Talk, tmp_path: Path
-) -> None:
+def test_a_page_talks_and_plays_the_reply(browser: str, link: str, talk: Talk, tmp_path: Path) -> None:
     with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
         page = opened.talk()
         page.wait_for_selector("[data-state=talking]")
@@ -180,7 +178,7 @@ def test_a_second_tab_waits_until_the_first_is_closed(
     assert replies_in(tmp_path / "runs") == [[], []]
 
 
-def test_without_permission_the_page_says_what_to_do(browser: str, link: str) -> None:
+def test_without_permission_the_page_explains_what_to_do(browser: str, link: str) -> None:
     with tabs(browser, link, None) as opened:
         page = opened.talk()
         assert "Allow it in the site settings" in page.get_by_role("alert").inner_text()

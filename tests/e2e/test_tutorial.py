@@ -1,4 +1,4 @@
-"""The tutorial's commands as they are written, one after the other, against the built-in endpoint."""
+"""The tutorial's commands, run in order against the built-in endpoint."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytest.importorskip("faster_whisper", reason="needs the extra `local`")
 pytest.importorskip("hibari", reason="needs the extra `local`")
 pytestmark = [pytest.mark.local, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# Stand-ins: `make demo` without setting up an environment, the built-in endpoint for OpenAI's, and the folder
-# that the demo printed for RUN. More sessions at a time and one quick judge save the test's time.
+# Substitutes: `make demo` without installing an environment, the built-in endpoint for OpenAI's, and the
+# folder that the demo printed for RUN. More concurrent sessions and one fast judge save time.
 SHELL = """
 set -eu
 make() { live-eval run --endpoint reference --data sample --out recordings/demo; }

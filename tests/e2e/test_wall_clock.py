@@ -1,7 +1,6 @@
-"""A wall clock that is set while runs are played and scored falsifies nothing: durations are monotonic.
+"""Setting the wall clock during runs and scoring changes no result: durations are monotonic.
 
-The clock is the machine's for the programs that are started, the endpoint too; only the library that they
-are started with knows that it is not (``wall_clock.c``).
+The programs under test, endpoint included, get a false clock from a preloaded library (``wall_clock.c``).
 """
 
 import ctypes
@@ -33,12 +32,12 @@ pytestmark = [
 
 TURNS = 6
 HOUR_NS = 3600 * 10**9
-EVERY_S = 0.3  # less than a session lasts
+EVERY_S = 0.3  # shorter than a session
 
 
 @pytest.fixture
 def restless_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Set the wall clock an hour ahead, two hours back and right again, all the time, for what is started."""
+    """Keep setting the programs' wall clock an hour ahead, two hours back and right again."""
     library, file = tmp_path / "wall_clock.so", tmp_path / "ahead"
     source = Path(__file__).with_name("wall_clock.c")
     compiled = subprocess.run(
@@ -69,8 +68,8 @@ def restless_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.mark.usefixtures("restless_wall_clock")
-def test_a_wall_clock_that_is_set_falsifies_nothing(tmp_path: Path) -> None:
-    """The run is interrupted and resumed, and pauses for an outage."""
+def test_setting_the_wall_clock_changes_no_result(tmp_path: Path) -> None:
+    """The run is interrupted, resumed, and paused by an outage."""
     out = tmp_path / "run"
     began_s = time.monotonic()
     with endpoint(tmp_path) as one:

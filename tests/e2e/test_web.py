@@ -38,13 +38,13 @@ def chromium(browser: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def errors() -> list[str]:
-    """What a page reports: exceptions, and messages such as violations of its policy."""
+    """Exceptions of a page, and console messages such as violations of its content security policy."""
     return []
 
 
 @pytest.fixture
 def page(chromium: Browser, errors: list[str]) -> Iterator[Page]:
-    """A page that has reported no error when the test ends."""
+    """A page; the test fails if it reports an error."""
     context = chromium.new_context(viewport={"width": 1000, "height": 800}, reduced_motion="reduce")
     opened = context.new_page()
     opened.on("pageerror", lambda error: errors.append(str(error)))
@@ -56,7 +56,7 @@ def page(chromium: Browser, errors: list[str]) -> Iterator[Page]:
 
 @pytest.fixture
 def kit(page: Page) -> Page:
-    """A blank page at which the kit's modules can be imported."""
+    """A blank page that can import the kit's modules."""
 
     def answer(route: Route) -> None:
         name = route.request.url.removeprefix(f"{ORIGIN}/")
@@ -77,16 +77,16 @@ def scene(page: Page, name: str, given: Any = None) -> Any:
     return page.evaluate(run, given)
 
 
-def test_texts_enter_elements_as_text(kit: Page) -> None:
-    """Every maker of elements shows markup as it is written."""
+def test_texts_are_inserted_as_text(kit: Page) -> None:
+    """Every element helper shows markup as plain text."""
     assert scene(kit, "texts", HOSTILE)
     assert kit.locator("img").count() == 0
-    assert kit.locator("b").all_inner_texts() == [HOSTILE]  # the kind of a remark
+    assert kit.locator("b").all_inner_texts() == [HOSTILE]  # the kind of a note
     assert kit.title() == "kit"
 
 
 def until(page: Page, expression: str) -> None:
-    """Wait until an expression is true; the page's policy forbids Playwright's own way, which is `eval`."""
+    """Wait until an expression is true; Playwright's own way uses `eval`, which the page's policy forbids."""
     for _ in range(500):
         if page.evaluate(expression):
             return
@@ -113,7 +113,7 @@ def test_rows_are_sorted_filtered_paged_and_opened(kit: Page) -> None:
 
     head = kit.get_by_role("button", name="ms")
     head.click()
-    assert names(kit)[0] == "turn 229"  # figures begin with the greatest
+    assert names(kit)[0] == "turn 229"  # numbers are sorted in descending order first
     assert names(kit)[-1] == "turn 224"  # missing ones are last, in both directions
     assert kit.get_by_role("columnheader", name="ms").get_attribute("aria-sort") == "descending"
     head.click()
@@ -145,7 +145,7 @@ def test_a_link_opens_a_row_on_its_page_or_filters(kit: Page) -> None:
     kit.locator(".opened", has_text="details of turn 3").wait_for()
 
 
-def test_the_latest_answer_counts_and_a_failure_is_shown(kit: Page) -> None:
+def test_the_latest_response_wins_and_a_failure_is_shown(kit: Page) -> None:
     assert scene(kit, "answers") == ["quick", "<b>no</b>", "1 of 2 turns"]
 
 
@@ -160,7 +160,7 @@ def at(page: Page) -> float:
     return float(page.get_by_role("slider").get_attribute("aria-valuenow") or -1)
 
 
-def test_a_recording_is_drawn_played_and_moved_through_by_keys(kit: Page) -> None:
+def test_a_recording_is_drawn_played_and_seekable_by_keyboard(kit: Page) -> None:
     scene(kit, "recorded", {"sounds": ["both", "user"], "marks": MARKS})
     assert kit.locator("img").count() == 0
     assert HOSTILE in kit.locator(".flags").inner_text()
@@ -189,14 +189,14 @@ def test_a_recording_is_drawn_played_and_moved_through_by_keys(kit: Page) -> Non
     kit.get_by_role("button", name="Whole").click()
     kit.get_by_role("button", name="user", exact=True).click()
     assert kit.locator("audio").evaluate("(one) => one.currentTime") == pytest.approx(1.0)
-    kit.get_by_role("button", name="3 response done").click()  # plays around it, to the end
+    kit.get_by_role("button", name="3 response done").click()  # plays from there to the end
     until(kit, "document.querySelector('audio').ended")
     assert at(kit) == pytest.approx(2.0, abs=0.05)
     kit.evaluate("leaving.abort()")
     assert kit.locator("audio").get_attribute("src") is None
 
 
-def test_an_interval_stops_where_it_ends_and_the_player_continues_from_there(kit: Page) -> None:
+def test_playback_stops_at_the_end_of_an_interval_and_continues_from_there(kit: Page) -> None:
     scene(kit, "recorded", {"sounds": ["both"], "marks": []})
     kit.evaluate("view.hear([0.3, 0.4], 'words')")
     until(kit, "!document.querySelector('audio').paused")
@@ -208,7 +208,7 @@ def test_an_interval_stops_where_it_ends_and_the_player_continues_from_there(kit
     until(kit, "document.querySelector('audio').currentTime > 1")
 
 
-def test_a_recording_without_sound_has_no_player(kit: Page) -> None:
+def test_a_silent_recording_has_no_player(kit: Page) -> None:
     scene(kit, "recorded", {"sounds": [], "marks": MARKS})
     assert kit.locator("audio").count() == 0
     assert kit.locator(".mark-list button").count() == 0

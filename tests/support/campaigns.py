@@ -1,4 +1,4 @@
-"""Campaigns on disk, made of turns that were never held."""
+"""Synthetic campaigns on disk."""
 
 from __future__ import annotations
 

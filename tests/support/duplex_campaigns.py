@@ -1,4 +1,4 @@
-"""Duplex campaigns on disk, made of sessions that were never held and whose every sound is known."""
+"""Synthetic duplex campaigns on disk, whose audible intervals are all known."""
 
 from __future__ import annotations
 

@@ -8,6 +8,6 @@ __all__ = ["needs"]
 
 
 def needs(package: str, *, extra: str) -> pytest.MarkDecorator:
-    """Skip without a package of an extra, which is not imported: every test process collects every test."""
+    """Skip if an extra's package is missing; do not import it, since each process collects all tests."""
     there = importlib.util.find_spec(package) is not None
     return pytest.mark.skipif(not there, reason=f"needs the extra `{extra}`")

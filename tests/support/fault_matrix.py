@@ -1,4 +1,4 @@
-"""Every fault of the reference endpoint, met by the real client of each dialect in a run of one turn.
+"""Run one turn with the real client of each dialect under every fault of the reference endpoint.
 
 The endpoint injects the fault into the first session only, so a turn that is retried is captured.
 """
@@ -83,7 +83,7 @@ _CELL_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What became of a turn with a fault.
+    """The outcome of a turn with a fault.
 
     Args:
         fault: The fault.
@@ -121,7 +121,7 @@ def cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
                 on_track = client(dialect).transport_kind is TransportKind.WEBRTC
                 early = fault.moment in (Moment.ACCEPT, Moment.REQUEST)
                 if name is FaultName.CLOSE and on_track and text not in ("close:1011", "close@speech"):
-                    continue  # there are no codes, and the session opens with the user's first audio
+                    continue  # it has no close codes, and its session opens with the user's first audio
                 if dialect in what.dialects or (name is FaultName.RESET and early):
                     yield text, dialect
 
@@ -150,16 +150,16 @@ def write_data(folder: Path, dialect: str) -> Path:
 
 
 async def meet(fault: str, dialect: str, folder: Path, impairment: str = "") -> Cell:
-    """Play one turn to an endpoint whose first session, or connection, has a fault.
+    """Run one turn with an endpoint whose first session, or connection, has a fault.
 
     Args:
         fault: The fault; empty for none.
         dialect: The dialect.
         folder: Where to write.
-        impairment: What is done to the traffic of all attempts.
+        impairment: The impairment of the traffic of all attempts.
 
     Raises:
-        TimeoutError: It hangs.
+        TimeoutError: The turn did not end.
     """
     manifest = await asyncio.to_thread(write_data, folder / "data", dialect)
     once = fault if not fault or parse_faults(fault).has(FaultName.REFUSE) else f"{fault}@first=1"
@@ -213,7 +213,7 @@ def _ended(writer: RunWriter, out: Path, fault: str, dialect: str) -> Cell:
 
 
 def _load(dialects: Iterable[str]) -> None:
-    """Load what the clients consist of, one after the other: pytest's import hook is not thread-safe."""
+    """Import the clients one after the other: pytest's import hook is not thread-safe."""
     for dialect in dialects:
         spec = client(dialect)
         load(spec.dialect)
@@ -223,7 +223,7 @@ def _load(dialects: Iterable[str]) -> None:
 async def measured(
     chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time: int = AT_A_TIME
 ) -> list[Cell]:
-    """Measure cells of faults or toxics, some at a time."""
+    """Measure cells of faults or toxics, several concurrently."""
     slots = asyncio.Semaphore(at_a_time)
     await asyncio.to_thread(_load, {dialect for _, dialect in chosen})
 
@@ -234,7 +234,7 @@ async def measured(
                 return await meet("", dialect, place, fault)
             return await meet(fault, dialect, place)
 
-    with undisturbed():  # each run collects garbage before it begins, and would hold up the others
+    with undisturbed():  # each run collects garbage before it starts, which would delay the others
         async with asyncio.TaskGroup() as tasks:
             found = [tasks.create_task(one(*cell)) for cell in chosen]
         return [task.result() for task in found]
@@ -245,7 +245,7 @@ def documented(page: str, of: Collection[str] = DIALECTS) -> dict[tuple[str, str
 
     Args:
         page: Its file.
-        of: All the dialects that there are.
+        of: All dialects.
     """
     stated = (_DOCS / page).read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
     return {
@@ -260,7 +260,7 @@ def table(found: Sequence[Cell], of: Collection[str] = DIALECTS) -> str:
 
     Args:
         found: The cells.
-        of: All the dialects that there are.
+        of: All dialects.
     """
     lines = ["| injected | dialects | first attempt, retried, outcome |", "|---|---|---|"]
     rows: dict[tuple[str, str], list[str]] = {}

@@ -37,7 +37,7 @@ def write_listened_run(
 
 
 def played_in_full(given: GivenTrial) -> dict[str, list[tuple[float, float]]]:
-    """What a browser reports that played everything to its end."""
+    """The report of a browser that played everything to its end."""
     return {label: [(0.0, given.sounds[name].seconds)] for label, name in given.replies.items()}
 
 
@@ -48,7 +48,7 @@ def vote_on_all(
     listener: str,
     decide: Callable[[ListeningTrial], str | dict[str, int]],
 ) -> list[ListeningTrial]:
-    """Vote until there is nothing left, with a choice or ratings for each trial; return the trials."""
+    """Vote on every trial, with a choice or ratings for each; return the trials."""
     trials = []
     while (given := desk.next(file, listener)[1]) is not None:
         clock.advance(60_000_000_000)

@@ -1,4 +1,4 @@
-"""A person at a microphone, in tests: blocks at the pace of speech, and a loudspeaker that remembers."""
+"""A simulated user: microphone blocks at the pace of speech, and an output device that records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCK_MS = 10
 
 
 class Loudspeaker:
-    """An `AudioSink` that remembers what it was to play."""
+    """An `AudioSink` that records what it is given."""
 
     def __init__(self) -> None:
         self.played: list[tuple[SoundSide, int]] = []
@@ -36,7 +36,7 @@ class Loudspeaker:
 
 
 async def speak(conversation: LiveConversation, speech: Sequence[NDArray[np.int16]]) -> None:
-    """Push each piece at the pace of speech, then silence for ever."""
+    """Push each block at the pace of speech, then silence until cancelled."""
     block = RATE_HZ * BLOCK_MS // 1000
     pcm = np.concatenate(speech)
     due_ns, at = time.monotonic_ns(), 0
@@ -49,27 +49,27 @@ async def speak(conversation: LiveConversation, speech: Sequence[NDArray[np.int1
 
 
 class Seen:
-    """What has happened in a conversation."""
+    """The updates of a conversation so far."""
 
     def __init__(self) -> None:
         self.updates: list[Update] = []
         self._news = asyncio.Condition()
 
     async def follow(self, conversation: LiveConversation) -> None:
-        """Collect what happens, up to the end."""
+        """Collect updates until the conversation ends."""
         async for update in conversation.updates():
             async with self._news:
                 self.updates.append(update)
                 self._news.notify_all()
 
     async def until(self, kind: type[T], number: int = 1) -> list[T]:
-        """Return the first `number` updates of a kind, once they have come."""
+        """Wait for the first `number` updates of a kind and return them."""
         async with asyncio.timeout(20), self._news:
             await self._news.wait_for(lambda: len(self.of(kind)) >= number)
         return self.of(kind)[:number]
 
     async def until_state(self, state: State) -> None:
-        """Return once the conversation has been in a state."""
+        """Wait until the conversation has been in a state."""
         async with asyncio.timeout(20), self._news:
             await self._news.wait_for(lambda: state in self.states)
 

@@ -1,4 +1,4 @@
-"""Play a service whose protocol is close to OpenAI's, to test its dialect."""
+"""Imitate a service whose protocol is close to OpenAI's, to test its dialect."""
 
 import json
 from typing import Any

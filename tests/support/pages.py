@@ -1,4 +1,4 @@
-"""What a browser would make of a page."""
+"""Parse a page roughly as a browser does."""
 
 from __future__ import annotations
 

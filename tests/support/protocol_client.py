@@ -1,4 +1,4 @@
-"""The client of a server's protocol, and the host that does its engine's work. No sockets, no clock."""
+"""The client of a server protocol, and a host that runs its engine's requests. No sockets, no clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _P = TypeVar("_P", bound=ServerProtocol)
 
 
 class ProtocolClient(Generic[_P]):
-    """Reads what a protocol sends and keeps the work that it asks for.
+    """Parses a protocol's messages and keeps its requests.
 
     Args:
         protocol: The protocol; it is opened.
@@ -61,7 +61,7 @@ class ProtocolClient(Generic[_P]):
                 case FindReply():
                     messages += self.find(output)
                 case DropUnplayed():
-                    pass  # there is no track to clear
+                    pass  # no track to clear
                 case UserUtterance():
                     self.utterances.append(output)
                 case _:

@@ -112,7 +112,7 @@ def utmos_checkpoint(path: Path, seed: int = 0, spread: float = 20.0) -> Path:
     """Write a state dict of UTMOS22 strong.
 
     Args:
-        path: Where to.
+        path: The file to write.
         seed: Of the values.
         spread: By how much the last layer is amplified, so that ratings of different recordings differ.
     """
@@ -150,7 +150,7 @@ def emotion2vec_folder(
     """Write a folder as funasr loads it; by default of emotion2vec+ large.
 
     Args:
-        folder: Where to; it is made.
+        folder: The folder to create.
         width: Of the transformer.
         depth: Its layers, without the first ones.
         prenet_depth: Its first layers.
@@ -160,10 +160,10 @@ def emotion2vec_folder(
         spread: By how much the last layer is amplified, so that probabilities of recordings differ.
         prefix: Of the tensors' names in the file.
         tokens: The classes.
-        likely: Ends of classes that are made likelier than all others, whatever is heard.
-        layer_norm_first: Whether layers normalise what goes in.
-        scale_per_layer: Whether each layer has a scale of distances of its own.
-        conv_pos_pre_ln: Whether what positions are computed from is normalised.
+        likely: Suffixes of classes that are made the most likely for any input.
+        layer_norm_first: Whether layers normalise their input.
+        scale_per_layer: Whether each layer has its own distance scale.
+        conv_pos_pre_ln: Whether the input of the positional convolution is normalised.
     """
     import torch
 
@@ -193,7 +193,7 @@ def emotion2vec_folder(
     network.proj.weight.data *= spread
     for number, token in enumerate(tokens):
         network.proj.bias.data[number] = 8.0 if token.endswith(likely or ("\0",)) else 0.0
-    # What is published lacks the decoder, which only training needs.
+    # Published checkpoints have no decoder, which only training needs.
     state = {
         prefix + name: tensor for name, tensor in network.state_dict().items() if ".decoder." not in name
     }

@@ -112,7 +112,7 @@ class Stranger:
         return max((int(np.abs(pcm.astype(int)).max()) for pcm in self.heard), default=0)
 
     async def hears(self, amplitude: int) -> None:
-        """Wait until something is louder than that."""
+        """Wait until the audio exceeds that amplitude."""
         while self.loudest <= amplitude:
             self._heard_more.clear()
             await self._heard_more.wait()
@@ -149,7 +149,7 @@ class Stranger:
     async def close(self) -> None:
         await self.peer.close()
         if self._listening is not None:
-            self._listening.cancel()  # aiortc ends a track only where its connection has come about
+            self._listening.cancel()  # aiortc ends a track only if its connection was established
 
 
 @dataclass(frozen=True, slots=True)

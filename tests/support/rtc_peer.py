@@ -1,4 +1,4 @@
-"""A WebRTC endpoint behind an HTTP server: it echoes, and tests can change its answers."""
+"""A WebRTC endpoint behind an HTTP server that echoes audio; tests can change its answers."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def listening(
         tls: Its certificate; plain HTTP if None.
         patience_s: How long open connections may take to close at the end.
         connection_faults: Faults of new connections.
-        connections: The application's connections, where it knows them.
+        connections: The application's connection registry, if it has one.
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
     await runner.setup()
@@ -82,7 +82,7 @@ async def reference(
         truth=file,
     )
     endpoint = Endpoint(host)
-    probe = asyncio.create_task(host.probe.run())  # without it the truth has no error bar
+    probe = asyncio.create_task(host.probe.run())  # needed for the truth's error bar
     try:
         async with listening(
             endpoint.application(),

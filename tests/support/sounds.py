@@ -1,4 +1,4 @@
-"""Make sounds and measure them, in tests."""
+"""Generate and measure audio for tests."""
 
 from __future__ import annotations
 

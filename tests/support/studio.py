@@ -20,7 +20,7 @@ LISTENERS = "the-token-of-its-listeners"
 
 
 def port_of(browser: aiohttp.ClientSession) -> int:
-    """The port of the studio that a session is with."""
+    """The port of the session's studio."""
     assert browser._base_url is not None
     assert browser._base_url.port is not None
     return browser._base_url.port
@@ -37,18 +37,18 @@ async def studio(
     """Serve the studio and yield a session whose requests are relative to it.
 
     Args:
-        folders: What it shows.
-        parts: What it consists of.
+        folders: The folders that it shows.
+        parts: Its parts.
         opened: Whether the session has opened the link.
         addresses: Addresses of endpoints to talk to.
-        said: Takes the lines that the studio prints.
+        said: Receives the lines that the studio prints.
     """
     talk = TalkSettings(addresses=addresses or {}, note=([] if said is None else said).append)
     guard = Guard(Secret(TOKEN), listeners=Secret(LISTENERS))
     runner = web.AppRunner(application(folders, guard, parts, talk), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    jar = aiohttp.CookieJar(unsafe=True)  # cookies of addresses, not only of names
+    jar = aiohttp.CookieJar(unsafe=True)  # accept cookies of IP addresses too
     address = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         async with aiohttp.ClientSession(address, cookie_jar=jar) as browser:

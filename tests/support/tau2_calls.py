@@ -1,4 +1,4 @@
-"""tau2-bench's own recorded calls, read from ticks into conversations."""
+"""tau2-bench's recorded calls, converted from ticks to conversations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def calls() -> list[Conversation]:
 
 
 def expected() -> dict[str, Any]:
-    """Return the values that tau2's tests expect of them together."""
+    """Return the values that tau2's tests expect over all calls."""
     values: dict[str, Any] = json.loads((FOLDER / "expected_metrics.json").read_text("utf-8"))
     return values
 
@@ -75,7 +75,7 @@ def _holds(tick: dict[str, Any], text: str) -> bool:
 
 
 def _stretches(ticks: list[dict[str, Any]], holds: Callable[[dict[str, Any]], bool]) -> Iterator[Stretch]:
-    """Yield the stretches of ticks for which something holds."""
+    """Yield the runs of ticks for which a condition holds."""
     start = None
     for number, tick in enumerate([*ticks, None]):
         now = tick is not None and holds(tick)

@@ -1,4 +1,4 @@
-"""The smallest endpoint that answers manual turns, for tests of what surrounds a session."""
+"""A minimal endpoint that answers manual turns, for tests of the code around a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that a studio shows to a visitor: several pages of turns, scores with reasons, hostile texts."""
+"""Runs for tests of the studio: several pages of turns, scores with reasons, hostile texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TURNS = 130
 
 
 def visited_turn(number: int, first_byte_ms: float = 500) -> TurnRecord:
-    """A turn with sound; every tenth failed, and the second one's endpoint answers in HTML."""
+    """A turn with audio; every tenth failed, and the second reply is HTML."""
     case = Case(
         case_id=f"id_{number:03}/target",
         script_id=f"id_{number:03}",
@@ -42,13 +42,13 @@ def visited_turn(number: int, first_byte_ms: float = 500) -> TurnRecord:
 
 @contextmanager
 def write_visited(recordings: Path) -> Iterator[Callable[[], None]]:
-    """Write two runs of the same cases, a campaign, a damaged run, and a run that is under way.
+    """Write two runs of the same cases, a campaign, a damaged run, and a run in progress.
 
     Args:
         recordings: The folder for them.
 
     Yields:
-        A function that records the last turn of the run under way and ends it.
+        A function that records the last turn of the run in progress and ends it.
     """
     for name, first_byte_ms in (("amber", 500), ("birch", 700)):
         manifest = {"endpoint": {"name": name}, "turns": _TURNS, "data": {"fingerprint": "f" * 64}}

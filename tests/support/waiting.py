@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does."""
+"""Wait for other threads and processes."""
 
 import time
 from collections.abc import Callable
