@@ -28,7 +28,7 @@ from live_eval.live.quick_scores import QuickScorer, quick_judges
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import converse
-from live_eval.live.updates import QuickScores, State, StateChanged, TurnFinished, Update, Xruns
+from live_eval.live.updates import LatencyMeasured, QuickScores, State, StateChanged, Update, Xruns
 from live_eval.recording import RunReader, RunWriter
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import validate
@@ -61,7 +61,7 @@ class Watched:
         match update:
             case StateChanged(State.TALKING):
                 self.ready.set()
-            case TurnFinished():
+            case LatencyMeasured():
                 self.shown_ms.append((update.after_ns + time.monotonic_ns() - begun_ns) / 1e6)
                 self.finished.set()
             case Xruns():

@@ -21,8 +21,8 @@ from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
-from live_eval.live.played import PlayedSession, load_sessions
 from live_eval.live.quick_scores import QuickScorer, quick_judges
+from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import Screen, converse, key_help
@@ -74,12 +74,12 @@ def _live(
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     config = validate(overlay({"endpoint": {"name": endpoint}}, flags))
-    plan, played = _planned(config, data)
+    plan, recorded = _planned(config, data)
     print_key(plan.key_recipient)
     folder = out or _options.new_folder(f"{endpoint}-live")
-    with open_sound_card(microphone, loudspeaker, listens=played is None) as card:
+    with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
-        if played is None:
+        if recorded is None:
             click.echo(
                 "Wear headphones: a microphone that hears the loudspeaker interrupts the reply.", err=True
             )
@@ -94,7 +94,7 @@ def _live(
                 card,
                 device_hz=card.rate_hz,
                 half_duplex=half_duplex,
-                played=played,
+                recorded=recorded,
                 scorer=scorer,
                 device_spread_ns=round(delay.spread_ms * 1e6) if delay is not None else 0,
             )
@@ -107,13 +107,13 @@ def _live(
                 click.echo(f"run: {folder}")
 
 
-def _planned(config: RunConfig, data: str | None) -> tuple[Plan, list[PlayedSession] | None]:
-    """Return the plan, and the recordings that are to speak in the user's place."""
+def _planned(config: RunConfig, data: str | None) -> tuple[Plan, list[RecordedUser] | None]:
+    """Return the plan, and the recordings that speak in the user's place."""
     if data is None:
         return make_live_plan(config), None
     plan = make_plan(config.model_copy(update={"data": config.data.model_copy(update={"path": data})}))
     with RunProgress() as progress:
-        return plan, run_loop(load_sessions(plan, progress.preparing))
+        return plan, run_loop(load_recorded_users(plan, progress.preparing))
 
 
 @contextlib.contextmanager
@@ -143,7 +143,7 @@ async def _converse(
 def _print_devices() -> None:
     devices = list_devices()
     if not devices:
-        raise UsageError("this machine has no sound device")
+        raise UsageError("this machine has no audio device")
     for each in devices:
         sides = [f"{each.inputs} in"] * bool(each.inputs) + [f"{each.outputs} out"] * bool(each.outputs)
         default = [
@@ -161,7 +161,7 @@ def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
     path = keep_delay(delay)
     click.echo(_in_words(delay))
     if xruns:
-        click.echo(f"note: sound was lost {xruns} times meanwhile; close other programs and repeat", err=True)
+        click.echo(f"note: audio was lost {xruns} times; close other programs and repeat", err=True)
     click.echo(f"kept: {path}")
 
 

@@ -1,10 +1,10 @@
-"""Conversations with a person: in the terminal with a microphone, or through another program's sound.
+"""Conversations with a person: in the terminal with a microphone, or through the audio of another program.
 
-`LiveConversation` has no screen and no device; `live_eval.live.devices` has the sound card.
+`LiveConversation` needs no screen and no device; `live_eval.live.sound_card` opens the machine's devices.
 """
 
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.reply import AudioSink
-from live_eval.live.updates import SoundSide, State, Update
+from live_eval.live.updates import AudioSide, State, Update
 
-__all__ = ["AudioSink", "LiveConversation", "SoundSide", "State", "Update"]
+__all__ = ["AudioSide", "AudioSink", "LiveConversation", "State", "Update"]

@@ -1,4 +1,4 @@
-"""Messages of C libraries, kept from the terminal."""
+"""Keep messages of C libraries out of the terminal."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["no_c_messages"]
 
 @contextlib.contextmanager
 def no_c_messages() -> Iterator[None]:
-    """Discard what C libraries such as ALSA and PortAudio write to C's `stderr`, where that is glibc's.
+    """Discard what C libraries such as ALSA and PortAudio write to C's `stderr`; does nothing without glibc.
 
-    File descriptor 2 stays as it is: messages of Python and of child processes still arrive.
+    File descriptor 2 is unchanged: messages of Python and of child processes still arrive.
     """
     streams = _streams()
     if streams is None:
         yield
         return
-    stderr, nowhere = streams
-    before, stderr.value = stderr.value, nowhere
+    stderr, null = streams
+    before, stderr.value = stderr.value, null
     try:
         yield
     finally:
@@ -32,15 +32,13 @@ def no_c_messages() -> Iterator[None]:
 
 @functools.cache
 def _streams() -> tuple[ctypes.c_void_p, int] | None:
-    """Return C's variable `stderr`, and a stream that leads nowhere; None without glibc.
-
-    The stream is never closed: a thread of a library may still be writing to it.
-    """
+    """Return C's variable `stderr` and a stream to the null device; None without glibc."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "gnu_get_libc_version"):  # elsewhere the variable may be read-only
         return None
     libc.fopen.restype = ctypes.c_void_p
-    nowhere = libc.fopen(os.devnull.encode(), b"w")
-    return (ctypes.c_void_p.in_dll(libc, "stderr"), nowhere) if nowhere else None
+    # Never closed: a library's thread may still be writing to it.
+    null = libc.fopen(os.devnull.encode(), b"w")
+    return (ctypes.c_void_p.in_dll(libc, "stderr"), null) if null else None

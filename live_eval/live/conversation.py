@@ -1,8 +1,8 @@
 """A conversation with a person, without a screen and without a device.
 
-`push` takes what a microphone or a browser's track captures. `hold` runs one session after the other with
-the endpoint, each through `live_eval.session.Session`; turns are stored as a run, and `updates` yields what
-happens. All methods belong to one event loop; turns are timed and written in a thread of the conversation.
+`push` takes the audio of a microphone or of a browser's track. `run` runs sessions with the endpoint, one
+after the other; turns are stored as a run, and `updates` yields what happens. All methods belong to one event
+loop; turns are timed and written in a thread of the conversation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import FailureKind
+from live_eval.live.captures import LiveCaptures, UserAudio
 from live_eval.live.live_session import LiveSession
 from live_eval.live.microphone import Microphone
-from live_eval.live.played import PlayedSession
 from live_eval.live.quick_scores import QuickScorer
+from live_eval.live.recorded_user import RecordedUser
+from live_eval.live.recorder import LiveRecorder
 from live_eval.live.reply import AudioSink
-from live_eval.live.said import SaidAudio
-from live_eval.live.spoken_turns import SpokenTurns
-from live_eval.live.turn_keeper import TurnKeeper
-from live_eval.live.turn_store import TurnStore
 from live_eval.live.updates import State, StateChanged, Update, UpdateQueue
 from live_eval.live.watcher import Watcher
 from live_eval.recording import RunWriter
@@ -45,19 +43,19 @@ _TICK_NS = 20_000_000
 
 
 class LiveConversation:
-    """Holds a conversation with a person; see the module.
+    """Runs a conversation with a person; see the module.
 
     Args:
-        plan: What `live_eval.run.plan.make_live_plan` returned.
-        writer: The run's store; the caller ends it after `hold`.
+        plan: The return value of `live_eval.run.plan.make_live_plan`.
+        writer: The run's store; the caller ends it after `run`.
         sink: Plays the reply.
         device_hz: Rate of the blocks that `push` takes.
-        half_duplex: Whether the microphone is muted while a reply sounds.
-        played: Recordings that speak in the user's place; None for a person. Then `push` does nothing, and
-            the conversation ends after them.
+        half_duplex: Whether the microphone is muted while a reply plays.
+        recorded: Recordings that speak in the user's place; None for a person. With recordings, `push` does
+            nothing, and the conversation ends after the last one.
         scorer: Scores the turns as they are stored; None for no scores.
         delay_ns: From a sample's capture to when it is spoken in the session; see `live_eval.session.live`.
-        device_spread_ns: How far the devices' delay varied when it was measured: part of the error bar.
+        device_spread_ns: The measured variation of the devices' delay: part of the error bar.
         clock: The session's clock.
     """
 
@@ -69,7 +67,7 @@ class LiveConversation:
         *,
         device_hz: int,
         half_duplex: bool = False,
-        played: Sequence[PlayedSession] | None = None,
+        recorded: Sequence[RecordedUser] | None = None,
         scorer: QuickScorer | None = None,
         delay_ns: int = 120_000_000,
         device_spread_ns: int = 0,
@@ -86,45 +84,47 @@ class LiveConversation:
             delay_ns=delay_ns,
             half_duplex=half_duplex,
         )
-        self._played = played
+        self._recorded = recorded
         self._greetings = Greetings.of(plan)
         self._updates = UpdateQueue()
         self._watcher = Watcher(self._microphone)
         self._thread = ThreadPoolExecutor(1, "live-writer", raise_priority)
         self._tasks = asyncio.TaskGroup()
-        self._keeper = TurnKeeper(
-            TurnStore(writer, instructions=plan.live_instructions, device_spread_ns=device_spread_ns),
+        self._recorder = LiveRecorder(
+            writer,
             self._thread,
             self._tasks,
             tell=self._updates.put,
             broken=self.stop,
             clock=self._clock,
             scorer=scorer,
+            instructions=plan.live_instructions,
+            device_spread_ns=device_spread_ns,
         )
         self._session: LiveSession | None = None  # the last one
         self._sessions = self._turns = 0
         self._again = asyncio.Event()
         self._stopping = False
 
-    # -- What the user does ------------------------------------------------------------------------------
+    # -- Control -----------------------------------------------------------------------------------------
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
-        """Take a block of the microphone, as soon as it has come.
+        """Take a block of the microphone on its arrival.
 
         Args:
             pcm: int16 mono, shape (samples,), at `device_hz`.
-            at_ns: When it came, on the conversation's clock.
+            at_ns: Its arrival on the conversation's clock.
         """
-        if self._played is None:
-            sounds = self._session is not None and self._session.reply.sounds(at_ns)
-            self._microphone.push(pcm, at_ns, reply_sounds=sounds)
+        if self._recorded is None:
+            plays = self._session is not None and self._session.reply.is_playing(at_ns)
+            self._microphone.push(pcm, at_ns, reply_plays=plays)
 
     def mute(self, muted: bool) -> None:
-        """Mute the microphone, or listen to it again: the endpoint gets silence meanwhile."""
+        """Mute or unmute the microphone; the endpoint gets silence while it is muted."""
         self._microphone.muted = muted
 
     def half_duplex(self, on: bool) -> None:
-        """Set whether the microphone is muted while a reply sounds."""
+        """Set whether the microphone is muted while a reply plays."""
         self._microphone.half_duplex = on
 
     def commit(self) -> None:
@@ -132,37 +132,37 @@ class LiveConversation:
         self._microphone.end_utterance()
 
     def reconnect(self) -> None:
-        """Begin another session after one that has ended by itself; do nothing while one goes on."""
+        """Begin another session after one that has ended by itself; do nothing while a session runs."""
         self._again.set()
 
     def stop(self) -> None:
-        """End the conversation; `hold` returns once everything is stored and scored.
+        """End the conversation; `run` returns once everything is stored and scored.
 
         In `State.SCORING`, stop waiting for the scores.
         """
         self._stopping = True
-        self._keeper.abandon_scores()
+        self._recorder.abandon_scores()
         if self._session is not None:
             self._session.leave()
         self._again.set()
 
     def count_device_xruns(self, input: int, output: int) -> None:
-        """Report how often the devices themselves have dropped or missed samples so far."""
+        """Report the xruns of the devices themselves so far."""
         self._watcher.device_xruns = (input, output)
 
-    # -- What happens ------------------------------------------------------------------------------------
+    # -- Events ------------------------------------------------------------------------------------------
 
     def updates(self) -> AsyncIterator[Update]:
-        """Yield what happens, up to the end of the conversation. For one reader."""
+        """Yield updates until the conversation has ended. For one reader."""
         return self._updates.read()
 
-    async def hold(self) -> None:
-        """Hold the conversation until `stop`: launch the endpoint where it has no URL, then talk.
+    async def run(self) -> None:
+        """Run the conversation until `stop`; launch the endpoint first if it has no URL.
 
-        A session that ends by itself does not end it: `reconnect` begins another.
+        The conversation outlives a session that ends by itself: `reconnect` begins another.
 
         Raises:
-            StoreError: A turn cannot be timed or written; those before it are kept.
+            StoreError: A turn cannot be timed or written; earlier turns are kept.
             LiveEvalError: The endpoint cannot be launched.
         """
         tell = self._updates.put
@@ -175,8 +175,8 @@ class LiveConversation:
                 ):
                     probe = LoopProbe(self._clock)
                     watching = [tasks.create_task(probe.run()), tasks.create_task(self._watch())]
-                    if self._played is not None:
-                        await self._play(self._played, base_url, probe)
+                    if self._recorded is not None:
+                        await self._run_recorded(self._recorded, base_url, probe)
                     while not self._stopping:
                         failure = (await self._run_session(base_url, probe)).failure
                         if not self._stopping:
@@ -186,39 +186,39 @@ class LiveConversation:
                             await self._again.wait()
                     for task in watching:
                         task.cancel()
-                    await self._keeper.finish()
+                    await self._recorder.finish()
         finally:
             await asyncio.to_thread(self._thread.shutdown)
             tell(StateChanged(State.ENDED))
-        if self._keeper.error is not None:
-            raise self._keeper.error
+        if self._recorder.error is not None:
+            raise self._recorder.error
 
-    async def _play(self, sessions: Sequence[PlayedSession], base_url: str, probe: LoopProbe) -> None:
-        """Run the sessions of recordings, then stop; a turn that was not reached failed."""
-        for played in sessions:
+    async def _run_recorded(self, users: Sequence[RecordedUser], base_url: str, probe: LoopProbe) -> None:
+        """Run the sessions of recordings, then stop; turns that a session did not reach failed."""
+        for user in users:
             if self._stopping:
                 return
-            session = await self._run_session(base_url, probe, played)
+            session = await self._run_session(base_url, probe, user)
             if self._stopping:
                 return  # turns that the user did not wait for have not failed
             if session.first is not None:
                 self._greetings.observe(session.first)
             ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")
-            rest = played.jobs[len(session.turns) :]
+            rest = user.jobs[len(session.captures) :]
             for record in unplayed_turns(rest, 1, ended, self._clock) if rest else ():
                 self._turns += 1
-                self._keeper.keep_unplayed(self._turns, record)
+                self._recorder.record_unreached(self._turns, record)
         self.stop()
 
     async def _run_session(
-        self, base_url: str, probe: LoopProbe, played: PlayedSession | None = None
+        self, base_url: str, probe: LoopProbe, user: RecordedUser | None = None
     ) -> LiveSession:
         """Run a session with a person, or with recordings, to its end."""
         plan = self._plan
-        if played is None:
+        if user is None:
             settings = replace(plan.settings(base_url), instructions=plan.live_instructions)
         else:
-            settings = plan.settings(base_url, played.jobs[0].case)
+            settings = plan.settings(base_url, user.jobs[0].case)
         transport: Callable[[Clock], Transport] = load_object(plan.spec.transport)
         dialect = load_object(plan.spec.dialect)(settings)
         self._sessions += 1
@@ -233,13 +233,13 @@ class LiveConversation:
                 limits=plan.limits(),
                 probe=probe,
             ),
-            SpokenTurns(
-                SaidAudio(plan.spec.input_rate_hz),
+            LiveCaptures(
+                UserAudio(plan.spec.input_rate_hz),
                 session=self._sessions,
                 turns_before=self._turns,
-                jobs=played.jobs if played is not None else None,
+                jobs=user.jobs if user is not None else None,
             ),
-            self._keeper,
+            self._recorder,
             self._sink,
             tell=self._updates.put,
             clock=self._clock,
@@ -249,23 +249,22 @@ class LiveConversation:
         self._session = session
         if self._sessions > 1:
             self._updates.put(StateChanged(State.STARTING))
-        if played is None:  # a person hears a greeting and decides when to speak
-            await session.run(self._microphone.begin())
+        if user is None:  # a person hears a greeting and decides when to speak
+            await session.run(self._microphone.new_speaker())
         else:
-            speaker = played.speaker(self._greetings.patience_ns())
-            await session.run(speaker, overheard_by=self._microphone)
-        self._turns += len(session.turns)
+            await session.run(user.speaker(self._greetings.patience_ns()), overheard_by=self._microphone)
+        self._turns += len(session.captures)
         return session
 
     async def _watch(self) -> None:
-        """Look 50 times a second whether a reply or a turn has ended; report levels and echo."""
+        """Check every 20 ms whether a reply or a turn has ended; report levels and echo."""
         due_ns = self._clock.now_ns()
         while True:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
             if self._session is None:
                 continue
-            self._session.look(due_ns)
+            self._session.check(due_ns)
             heard = self._session.reply.heard
             for update in self._watcher.levels(due_ns, heard):
                 self._updates.put(update)

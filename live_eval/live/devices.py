@@ -1,4 +1,4 @@
-"""The machine's sound devices, through PortAudio (package ``sounddevice``), and which of them is meant."""
+"""The machine's audio devices, through PortAudio (package ``sounddevice``), and choosing one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.errors import UsageError
-from live_eval.live.updates import SoundSide
+from live_eval.live.updates import AudioSide
 
-__all__ = ["SoundDevice", "find_device", "list_devices", "sounddevice"]
+__all__ = ["AudioDevice", "find_device", "list_devices", "sounddevice"]
 
 _INSTALL = (
     "PortAudio is missing. Install it: `apt-get install libportaudio2` (Debian, Ubuntu), "
@@ -17,17 +17,17 @@ _INSTALL = (
 
 
 @dataclass(frozen=True, slots=True)
-class SoundDevice:
-    """A device of the machine.
+class AudioDevice:
+    """An audio device of the machine.
 
     Args:
         number: PortAudio's number for it.
         name: Its name.
-        host: The sound system that offers it.
-        inputs: Its input channels; 0 if it has no microphone.
-        outputs: Its output channels; 0 if it has no loudspeaker.
-        is_input: Whether it is the default microphone.
-        is_output: Whether it is the default loudspeaker.
+        host: Its sound system, such as ALSA.
+        inputs: Its input channels.
+        outputs: Its output channels.
+        is_input: Whether it is the default input.
+        is_output: Whether it is the default output.
     """
 
     number: int
@@ -43,7 +43,7 @@ def sounddevice() -> Any:
     """Import sounddevice, which loads PortAudio.
 
     Raises:
-        UsageError: The package or the library is missing; says how to install it.
+        UsageError: The package or the library is missing; the message has the command that installs it.
     """
     try:
         import sounddevice as package
@@ -54,8 +54,8 @@ def sounddevice() -> Any:
     return package
 
 
-def list_devices() -> list[SoundDevice]:
-    """Return the machine's sound devices.
+def list_devices() -> list[AudioDevice]:
+    """Return the machine's audio devices.
 
     Raises:
         UsageError: PortAudio is missing.
@@ -64,7 +64,7 @@ def list_devices() -> list[SoundDevice]:
     hosts = portaudio.query_hostapis()
     default_input, default_output = portaudio.default.device
     return [
-        SoundDevice(
+        AudioDevice(
             number=number,
             name=device["name"],
             host=hosts[device["hostapi"]]["name"],
@@ -77,18 +77,18 @@ def list_devices() -> list[SoundDevice]:
     ]
 
 
-def find_device(devices: list[SoundDevice], wanted: str | None, side: SoundSide) -> SoundDevice:
-    """Return a device by its number or a part of its name; the default one for None.
+def find_device(devices: list[AudioDevice], wanted: str | None, side: AudioSide) -> AudioDevice:
+    """Return a device by its number or a part of its name; the default device for None.
 
     Raises:
-        UsageError: There is no such device, or several; the message lists those that there are.
+        UsageError: No device matches, or several do; the message lists the candidates.
     """
-    what = "microphone" if side is SoundSide.USER else "loudspeaker"
-    usable = [each for each in devices if (each.inputs if side is SoundSide.USER else each.outputs)]
+    what = "microphone" if side is AudioSide.USER else "loudspeaker"
+    usable = [each for each in devices if (each.inputs if side is AudioSide.USER else each.outputs)]
     if not usable:
-        raise UsageError(f"no {what}: this machine has no sound device that can be used as one")
+        raise UsageError(f"no {what} found on this machine")
     if wanted is None:
-        default = [each for each in usable if (each.is_input if side is SoundSide.USER else each.is_output)]
+        default = [each for each in usable if (each.is_input if side is AudioSide.USER else each.is_output)]
         return (default or usable)[0]
     found = [each for each in usable if str(each.number) == wanted] or [
         each for each in usable if wanted.lower() in each.name.lower()

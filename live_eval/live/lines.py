@@ -1,28 +1,39 @@
-"""A live conversation as plain lines, where there is no terminal or `--plain` is given."""
+"""A live conversation as plain lines, without a terminal or with `--plain`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from live_eval.live.main_scores import main_scores
+from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.live.updates import (
-    EchoHeard,
+    AudioSide,
+    EchoDetected,
+    LatencyMeasured,
     QuickScores,
-    SoundSide,
     SpeechDetected,
     State,
     StateChanged,
     TranscriptPiece,
-    TurnFinished,
     Update,
     Xruns,
 )
+from live_eval.registry import installed_judges
+from live_eval.text.wording import significant
 
-__all__ = ["Lines", "in_words", "plain", "score_lines", "stopped", "turn_line", "voice_to_voice"]
+__all__ = ["Lines", "in_words", "latency_line", "plain", "score_lines", "stopped", "voice_to_voice"]
+
+_MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
+_STATES = {
+    State.STARTING: "connecting …",
+    State.TALKING: "ready: speak",
+    State.DISCONNECTED: "disconnected",
+    State.SCORING: "waiting for scores; press q or Ctrl-C to exit now and run `live-eval score` later",
+    State.ENDED: "ended",
+}
 
 
 class Lines:
-    """Prints a line for each thing that happens; a `Screen`.
+    """Prints updates as lines; a `Screen`.
 
     Args:
         write: Prints a line.
@@ -33,14 +44,14 @@ class Lines:
         self._xruns: Xruns | None = None
 
     def show(self, update: Update) -> None:
-        """Print an update, if it deserves a line; of lost sound, one line for each turn."""
+        """Print an update, if it has a line; xruns at most once for each turn."""
         if isinstance(update, Xruns):
             self._xruns = update
             return
         lines = [in_words(update)]
         if isinstance(update, QuickScores) and lines[0]:
             lines = [f"scores of {update.turn_id}", *(f"  {line}" for line in score_lines(update))]
-        if isinstance(update, TurnFinished) and self._xruns is not None:
+        if isinstance(update, LatencyMeasured) and self._xruns is not None:
             lines.append(in_words(self._xruns))
             self._xruns = None
         for line in filter(None, lines):
@@ -48,7 +59,7 @@ class Lines:
 
 
 def in_words(update: Update) -> str:
-    """Return an update as a line; empty for those that deserve none, such as levels."""
+    """Return an update as a line; empty for updates without one, such as levels."""
     match update:
         case StateChanged(state, None):
             return _STATES[state]
@@ -57,20 +68,20 @@ def in_words(update: Update) -> str:
         case SpeechDetected(True, over):
             return "you speak over the reply" if over else "you speak"
         case TranscriptPiece(side, text, True):
-            return f"{'you' if side is SoundSide.USER else 'reply'}: {text.strip()}"
-        case TurnFinished():
-            return turn_line(update)
+            return f"{'you' if side is AudioSide.USER else 'reply'}: {text.strip()}"
+        case LatencyMeasured():
+            return latency_line(update)
         case QuickScores():
             scores = score_lines(update)
             return f"scores of {update.turn_id}: {'; '.join(scores)}" if scores else ""
-        case EchoHeard():
+        case EchoDetected():
             return (
                 f"echo: the microphone hears the reply {update.delay_ms:.0f} ms later. Use headphones, or "
                 "half-duplex (key h, --half-duplex)"
             )
         case Xruns():
             return (
-                f"sound was lost: device input {update.input}, output {update.output}; "
+                f"audio was lost: device input {update.input}, output {update.output}; "
                 f"session {update.underruns} late, {update.overruns} dropped"
             )
         case _:
@@ -78,42 +89,55 @@ def in_words(update: Update) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text of an endpoint without control characters, which could steer the terminal."""
+    """Return an endpoint's text without control characters, which could control the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def turn_line(turn: TurnFinished) -> str:
-    """Return the figures of a turn in a line."""
+def latency_line(turn: LatencyMeasured) -> str:
+    """Return the latencies of a turn, or its failure, in a line."""
     if turn.record.failure is not None:
         return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
     parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
-    said = f"turn {turn.number}: voice to voice {voice_to_voice(turn)}; ms by step: {parts}"
-    return "; ".join(filter(None, (said, stopped(turn))))
+    line = f"turn {turn.number}: voice to voice {voice_to_voice(turn)}; ms by step: {parts}"
+    return "; ".join(filter(None, (line, stopped(turn))))
 
 
-def voice_to_voice(turn: TurnFinished) -> str:
-    """Return the voice-to-voice latency with its error bar, or why there is none."""
+def voice_to_voice(turn: LatencyMeasured) -> str:
+    """Return the voice-to-voice latency with its error bar, or why it is missing."""
     timing = turn.record.timing
     total = timing.voice_to_voice
     return f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
 
 
-def stopped(turn: TurnFinished) -> str:
-    """Return how soon the reply stopped after the user spoke over it; empty where nobody did."""
+def stopped(turn: LatencyMeasured) -> str:
+    """Return how soon the reply stopped after a barge-in; empty without one."""
     stop_ns = turn.record.timing.barge_in_stop.ns
     return f"stopped {stop_ns / 1e6:.0f} ms after you spoke" if stop_ns is not None else ""
 
 
 def score_lines(update: QuickScores) -> list[str]:
     """Return a turn's main scores, and the judges that failed."""
-    scores = [f"{title}: {value}" for title, value in main_scores(update.scores)]
-    return scores + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
+    return _main_scores(update.scores) + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
 
 
-_STATES = {
-    State.STARTING: "connecting …",
-    State.TALKING: "ready: speak",
-    State.DISCONNECTED: "disconnected",
-    State.SCORING: "waiting for scores; q or Ctrl-C leaves them to `live-eval score`",
-    State.ENDED: "ended",
-}
+def _main_scores(scores: Mapping[str, float | str]) -> list[str]:
+    """Return the main scores with their units, those of the default judges first."""
+    judges = sorted(
+        installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
+    )
+    named = (
+        (score_name(spec.name, output.name), output) for spec in judges for output in _main_outputs(spec)
+    )
+    return [
+        f"{output.title}: {_value(scores[name], output.unit)}" for name, output in named if name in scores
+    ]
+
+
+def _main_outputs(spec: JudgeSpec) -> list[OutputSpec]:
+    names = _MAIN_BY_ROLE.get(spec.role, ()) if spec.role is not None else ()
+    return [output for output in spec.outputs if output.name in names] or [spec.outputs[0]]
+
+
+def _value(value: float | str, unit: str) -> str:
+    text = significant(value, 3) if isinstance(value, float) else str(value)
+    return f"{text} {unit}".rstrip()

@@ -1,4 +1,4 @@
-"""One session of a live conversation: what is said and heard becomes sound, updates and turns to keep."""
+"""One session of a live conversation: its audio, its updates, and its turns to record."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 
 from live_eval.clock import Clock
 from live_eval.dialect import InputTranscript, ReplyText, StreamText
+from live_eval.live.captures import LiveCaptures
 from live_eval.live.microphone import Microphone
+from live_eval.live.recorder import LiveRecorder
 from live_eval.live.reply import AudioSink, IncomingReply
-from live_eval.live.said import Observed
-from live_eval.live.spoken_turns import SpokenTurns
-from live_eval.live.turn_keeper import TurnKeeper
-from live_eval.live.updates import SoundSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
+from live_eval.live.updates import AudioSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session import Session
 from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded, Speaker
@@ -28,9 +27,9 @@ class LiveSession:
 
     Args:
         session: The session.
-        turns: Numbers its turns.
-        keeper: Keeps its turns.
-        sink: Plays what is to be heard.
+        captures: Numbers its turns.
+        recorder: Records its turns.
+        sink: Plays the audio that is to be heard.
         tell: Takes updates.
         clock: The conversation's clock.
         continuous: Whether the endpoint's audio never pauses between replies.
@@ -40,8 +39,8 @@ class LiveSession:
     def __init__(
         self,
         session: Session,
-        turns: SpokenTurns,
-        keeper: TurnKeeper,
+        captures: LiveCaptures,
+        recorder: LiveRecorder,
         sink: AudioSink,
         *,
         tell: Callable[[Update], None],
@@ -51,68 +50,68 @@ class LiveSession:
     ) -> None:
         self.reply = IncomingReply(sink)
         """The endpoint's reply."""
-        self.turns = turns
+        self.captures = captures
         """The turns so far."""
         self.first: TurnCapture | None = None
-        """The first turn that has ended in which something was said."""
+        """The first completed turn with user audio."""
         self.failure: Failure | None = None
-        """Why the last turn that failed did."""
+        """Why the last failed turn failed."""
         self._session = session
-        self._keeper = keeper
+        self._recorder = recorder
         self._sink = sink
         self._tell = tell
         self._clock = clock
         self._continuous = continuous
         self._manual = manual
         self._overheard: Microphone | None = None
-        self._speaker: Observed | None = None  # while the session runs
+        self._speaker: _Observed | None = None  # while the session runs
         self._ready = False
-        self._failing: Failure | None = None  # of the turn in progress, as kept
+        self._failing: Failure | None = None  # of the turn in progress, as recorded
 
     async def run(self, speaker: Speaker, *, overheard_by: Microphone | None = None) -> None:
         """Run the session until its end.
 
         Args:
             speaker: The person, or recordings.
-            overheard_by: Shows the level of recordings, which are played as well; None for a person, whose
-                session survives a turn that fails.
+            overheard_by: Shows the level of recordings, which the sink plays too; None for a person, whose
+                session continues after a failed turn.
         """
         self._overheard = overheard_by
-        self._speaker = Observed(speaker, self._on_frame, self._on_heard, self.reply.sounds)
+        self._speaker = _Observed(speaker, self._on_frame, self._on_heard, self.reply.is_playing)
         await self._session.run(self._speaker, on_turn=self._on_turn, perseveres=overheard_by is None)
         self._speaker = None
         self._sink.drop()
 
     def leave(self) -> None:
-        """End the session with the next frame."""
+        """End the session at the next frame."""
         if self._speaker is not None:
-            self._speaker.leave()
+            self._speaker.leaves = True
 
-    def look(self, now_ns: int) -> None:
-        """Keep the turns so far if a reply, or a turn that failed, has ended. To be called often."""
+    def check(self, now_ns: int) -> None:
+        """Record the turns so far if a reply, or a turn that failed, has ended. Call it often."""
         ended_ns = self.reply.ended(now_ns)
         if ended_ns is not None:
-            self._keep_so_far(ended_ns)
+            self._record_so_far(ended_ns)
             if not gc.isenabled():
                 gc.collect()
         failure = self._session.failure if self._speaker is not None else None
         if failure != self._failing:
             self._failing = failure
             if failure is not None:
-                self._keep_so_far(now_ns)
+                self._record_so_far(now_ns)
 
     def _on_frame(self, frame: Frame, start_ns: int) -> None:
         if not self._ready:
             self._ready = True
             self._tell(StateChanged(State.TALKING))
-        said = self.turns.said
-        said.append(start_ns, frame.pcm)
+        user = self.captures.user
+        user.append(start_ns, frame.pcm)
         if self._overheard is not None:
             pcm = np.frombuffer(frame.pcm, np.int16)
-            self._overheard.overhear(pcm)
-            self._sink.play(SoundSide.USER, pcm, said.rate_hz, paced=True)
+            self._overheard.measure(pcm)
+            self._sink.play(AudioSide.USER, pcm, user.rate_hz, paced=True)
         if frame.began is not None:
-            barge_in = self.reply.sounds(frame.began.onset_ns)
+            barge_in = self.reply.is_playing(frame.began.onset_ns)
             if barge_in and self._manual:
                 self.reply.stop(self._clock.now_ns())
             self._tell(SpeechDetected(speaking=True, barge_in=barge_in))
@@ -127,31 +126,69 @@ class LiveSession:
                 self.reply.event(event, at_ns)
                 match event:
                     case ReplyText():
-                        self._tell(TranscriptPiece(SoundSide.REPLY, event.text, event.final))
+                        self._tell(TranscriptPiece(AudioSide.REPLY, event.text, event.final))
                     case StreamText():
-                        self._tell(TranscriptPiece(SoundSide.REPLY, event.text))
+                        self._tell(TranscriptPiece(AudioSide.REPLY, event.text))
                     case InputTranscript() if not event.failed:
-                        self._tell(TranscriptPiece(SoundSide.USER, event.text, event.final))
+                        self._tell(TranscriptPiece(AudioSide.USER, event.text, event.final))
             case ReplyEnded(at_ns) if self._continuous:
-                self._keep_so_far(at_ns)
+                self._record_so_far(at_ns)
 
     def _on_turn(self, capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
-        """Take a turn that has ended."""
         if capture.failure is not None:
             self.failure = capture.failure
-        if capture.trace.t0_ns is not None:  # something was said
+        if capture.trace.t0_ns is not None:  # the user has spoken
             self.first = self.first or capture
             now_ns = self._clock.now_ns()
-            self._keeper.keep(self.turns.turn(capture, now_ns), log, now_ns)
-            self.turns.said.forget(capture.trace.t0_ns)
+            self._recorder.record(self.captures.number(capture, now_ns), log, now_ns)
+            self.captures.user.forget(capture.trace.t0_ns)
 
-    def _keep_so_far(self, ended_ns: int) -> None:
-        """Keep the turns in progress: a reply, or a turn that failed, ended at `ended_ns`."""
+    def _record_so_far(self, ended_ns: int) -> None:
+        """Record the turns in progress: a reply, or a turn that failed, ended at `ended_ns`."""
 
         def take(capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
             spoken = capture.trace.voice_end_ns is not None
             if spoken and (capture.wire or capture.failure is not None):
-                self._keeper.keep(self.turns.turn(capture, self._clock.now_ns()), log, ended_ns)
+                self._recorder.record(self.captures.number(capture, self._clock.now_ns()), log, ended_ns)
 
         if self._speaker is not None:
             self._session.so_far(take)
+
+
+class _Observed:
+    """A `Speaker` whose frames, and what it hears, are passed on to observers.
+
+    Once the speaker has finished, it sends silence while `stays` returns true.
+    """
+
+    listens = True
+
+    def __init__(
+        self,
+        speaker: Speaker,
+        on_frame: Callable[[Frame, int], None],
+        on_heard: Callable[[Heard], None],
+        stays: Callable[[int], bool],
+    ) -> None:
+        self.frame_ns = speaker.frame_ns
+        self.leaves = False
+        self._speaker = speaker
+        self._on_frame = on_frame
+        self._on_heard = on_heard
+        self._stays = stays
+        self._silence = Frame(b"")
+
+    def hear(self, heard: Heard) -> None:
+        self._on_heard(heard)
+        self._speaker.hear(heard)
+
+    def frame(self, now_ns: int, start_ns: int) -> Frame | None:
+        if self.leaves:
+            return None
+        frame = self._speaker.frame(now_ns, start_ns)
+        if frame is None and self._stays(now_ns):
+            frame = self._silence
+        if frame is not None:
+            self._on_frame(frame, start_ns)
+            self._silence = Frame(bytes(len(frame.pcm)))
+        return frame

@@ -1,8 +1,8 @@
-"""The delay of a sound card, measured: chirps go out, come back, and are found by correlation.
+"""Measure the delay of a sound card: play chirps, record them, and find them by correlation.
 
-The delay is from the moment at which a sample is handed to the loudspeaker's device to the moment at which
-the microphone's device hands it over: both devices, and the air between. It is no part of an endpoint's
-latencies, which are taken between the devices; how much it varies is.
+The delay is from passing a sample to the output device to receiving it from the input device: both devices,
+and the air between. An endpoint's latencies, which are measured between the devices, do not contain it; their
+error bar contains its variation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from live_eval.errors import UsageError
 from live_eval.live.sound_card import SoundCard
-from live_eval.live.updates import SoundSide
+from live_eval.live.updates import AudioSide
 from live_eval.recording.machine_records import MachineRecords
 from live_eval.session.device_clock import DeviceClock
 
@@ -31,20 +31,19 @@ FILE_VARIABLE = "LIVE_EVAL_DEVICES"
 
 _SECOND_NS = 1_000_000_000
 _CHIRP_S = 0.1
-_REST_S = 1.2  # longer than any delay that is measured
-_FOUND = 0.3
+_LEAST_CORRELATION = 0.3
 
 
 class DeviceDelay(BaseModel):
     """The measured delay of a pair of devices.
 
     Args:
-        microphone: Name of the microphone's device.
-        loudspeaker: Name of the loudspeaker's device.
+        microphone: Name of the input device.
+        loudspeaker: Name of the output device.
         delay_ms: Median over the repetitions.
-        spread_ms: Half of the range that holds the middle four fifths of the repetitions: their variation.
+        spread_ms: Half the range from the 10th to the 90th percentile.
         repeats: Chirps that were found.
-        date: When, in ISO 8601.
+        date: Date of the measurement, ISO 8601.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,10 +63,10 @@ def chirp(rate_hz: int) -> NDArray[np.int16]:
     return np.round(16_000 * np.hanning(len(time_s)) * np.sin(phase)).astype(np.int16)
 
 
-def find_chirp(sound: NDArray[np.int16], rate_hz: int) -> float | None:
-    """Return the sample at which a chirp begins in a recording; None where there is none."""
+def find_chirp(recording: NDArray[np.int16], rate_hz: int) -> float | None:
+    """Return the index of the sample at which a chirp begins; None without a chirp."""
     sought = chirp(rate_hz).astype(np.float64)
-    heard = sound.astype(np.float64)
+    heard = recording.astype(np.float64)
     if len(heard) < len(sought):
         return None
     size = 1 << (len(heard) + len(sought)).bit_length()
@@ -75,14 +74,14 @@ def find_chirp(sound: NDArray[np.int16], rate_hz: int) -> float | None:
     match = np.abs(match[: len(heard) - len(sought) + 1])
     at = int(match.argmax())
     power = float(np.linalg.norm(heard[at : at + len(sought)]) * np.linalg.norm(sought))
-    if not power or match[at] / power < _FOUND:
+    if not power or match[at] / power < _LEAST_CORRELATION:
         return None
     return float(at)
 
 
 @dataclass(slots=True)
 class _Count:
-    """Samples that a device has handled, on its own clock."""
+    """The samples of a device so far, on its own clock."""
 
     clock: DeviceClock
     samples: int = 0
@@ -92,38 +91,39 @@ class _Count:
         self.clock.observe(self.samples, at_ns)
 
 
-async def measure_delay(card: SoundCard, *, repeats: int = 8) -> DeviceDelay:
-    """Play chirps and find them in what the microphone hears.
+async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.2) -> DeviceDelay:
+    """Play chirps and find them in the microphone's audio.
 
     Args:
-        card: The sound card, which nobody else uses meanwhile.
-        repeats: How many chirps are played.
+        card: The sound card, with no other user.
+        repeats: Number of chirps.
+        rest_s: Time for each chirp: longer than any delay.
 
     Raises:
-        UsageError: Too few of them are heard: the devices are not in a loop, or muted.
+        UsageError: Too few chirps are found: the microphone does not hear the loudspeaker, or one is muted.
     """
     rate_hz, sought = card.rate_hz, chirp(card.rate_hz)
-    came, went = _Count(DeviceClock(rate_hz)), _Count(DeviceClock(rate_hz))
+    captured, played = _Count(DeviceClock(rate_hz)), _Count(DeviceClock(rate_hz))
     delays_ms: list[float] = []
     assert card.microphone is not None
     for number in range(repeats + 1):
-        first, blocks = came.samples, []
+        first, blocks = captured.samples, []
         if number:  # the first round lets the clocks settle
-            card.play(SoundSide.REPLY, sought, rate_hz)
-        await asyncio.sleep(_REST_S)
+            card.play(AudioSide.REPLY, sought, rate_hz)
+        await asyncio.sleep(rest_s)
         for pcm, at_ns in card.blocks():
             blocks.append(pcm)
-            came.add(len(pcm), at_ns)
+            captured.add(len(pcm), at_ns)
         for samples, at_ns in card.played():
-            went.add(samples, at_ns)
+            played.add(samples, at_ns)
         heard = find_chirp(np.concatenate(blocks), rate_hz) if blocks and number else None
         if heard is not None:
-            handed_ns = went.clock.captured_ns(card.began(SoundSide.REPLY))
-            delays_ms.append((came.clock.captured_ns(first + heard) - handed_ns) / 1e6)
+            played_ns = played.clock.captured_ns(card.began(AudioSide.REPLY))
+            delays_ms.append((captured.clock.captured_ns(first + heard) - played_ns) / 1e6)
     if len(delays_ms) < (repeats + 1) // 2:
         raise UsageError(
             f"{card.microphone.name!r} heard {len(delays_ms)} of {repeats} chirps of "
-            f"{card.loudspeaker.name!r}: turn the loudspeaker up, and hold the microphone next to it"
+            f"{card.loudspeaker.name!r}: turn up the loudspeaker and hold the microphone next to it"
         )
     return DeviceDelay(
         microphone=card.microphone.name,
@@ -139,7 +139,7 @@ _KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
-    """Keep a delay in place of the last one of the same devices; return the file.
+    """Keep a delay in place of the previous one of the same devices; return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -148,7 +148,7 @@ def keep_delay(delay: DeviceDelay) -> Path:
 
 
 def kept_delay(microphone: str, loudspeaker: str) -> DeviceDelay | None:
-    """Return the measured delay of two devices, by their names; None if it was not measured."""
+    """Return the measured delay of two devices, by their names; None without a measurement."""
     pair = (microphone, loudspeaker)
     return next((each for each in _KEPT.read() if _pair(each) == pair), None)
 
@@ -158,7 +158,7 @@ def _pair(delay: DeviceDelay) -> tuple[str, str]:
 
 
 def as_manifest(card: SoundCard, delay: DeviceDelay | None) -> Mapping[str, Any]:
-    """Return what a run's manifest says of its devices."""
+    """Return the ``devices`` of a run's manifest."""
     return {
         "microphone": card.microphone.name if card.microphone is not None else None,
         "loudspeaker": card.loudspeaker.name,

@@ -1,4 +1,4 @@
-"""The user's microphone as the conversation sees it: muted or not, its level, its recent past. Pure."""
+"""The user's microphone: muting, level, and recent audio. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from live_eval.session.live import Live
 
 __all__ = ["Microphone", "decibels"]
 
-_SECOND_NS = 1_000_000_000
-_KEPT_NS = 4 * _SECOND_NS
+_KEPT_NS = 4_000_000_000
 
 
 def decibels(peak: float) -> float:
@@ -25,10 +24,10 @@ class Microphone:
 
     Args:
         device_hz: Nominal rate of the device.
-        rate_hz: Rate that the endpoint takes.
-        frame_ns: Length of the frames that it takes.
+        rate_hz: Rate of the audio that the endpoint expects.
+        frame_ns: Length of its frames.
         delay_ns: See `Live`.
-        half_duplex: Whether it is muted while a reply sounds.
+        half_duplex: Whether it is muted while a reply plays.
     """
 
     def __init__(
@@ -37,9 +36,9 @@ class Microphone:
         self.muted = False
         """Whether the user has muted it."""
         self.half_duplex = half_duplex
-        """Whether it is muted while a reply sounds."""
-        self.listens = True
-        """Whether the last block was passed on, and not muted."""
+        """Whether it is muted while a reply plays."""
+        self.is_open = True
+        """Whether the last block was passed on unmuted."""
         self.device_hz = device_hz
         """Nominal rate of the device."""
         self._rate_hz = rate_hz
@@ -50,7 +49,7 @@ class Microphone:
         self._peak = 0
         self._recent: deque[tuple[int, NDArray[np.int16]]] = deque()
 
-    def begin(self) -> Live:
+    def new_speaker(self) -> Live:
         """Return the speaker of a new session."""
         self._underruns, self._overruns = self.underruns, self.overruns
         self._live = Live(
@@ -61,22 +60,22 @@ class Microphone:
         )
         return self._live
 
-    def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_sounds: bool) -> None:
-        """Take a block: int16 mono, shape (samples,), at the device's rate, that came at `at_ns`."""
-        self.overhear(pcm)
+    def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_plays: bool) -> None:
+        """Take a block: int16 mono, shape (samples,), at the device's rate, that arrived at `at_ns`."""
+        self.measure(pcm)
         self._recent.append((at_ns, pcm))
         while self._recent[0][0] < at_ns - _KEPT_NS:
             self._recent.popleft()
-        self.listens = not (self.muted or (self.half_duplex and reply_sounds))
+        self.is_open = not (self.muted or (self.half_duplex and reply_plays))
         if self._live is not None:
-            self._live.push(pcm if self.listens else np.zeros_like(pcm), at_ns)
+            self._live.push(pcm if self.is_open else np.zeros_like(pcm), at_ns)
 
-    def overhear(self, pcm: NDArray[np.int16]) -> None:
-        """Take sound for the level alone."""
+    def measure(self, pcm: NDArray[np.int16]) -> None:
+        """Take audio for the level alone."""
         self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
 
     def end_utterance(self) -> None:
-        """End the utterance under way."""
+        """End the utterance in progress."""
         if self._live is not None:
             self._live.end_utterance()
 
@@ -87,14 +86,14 @@ class Microphone:
 
     @property
     def underruns(self) -> int:
-        """Frames that were not there in time, of all sessions."""
+        """Frames of all sessions that were not available in time."""
         return self._underruns + (self._live.stats.underruns if self._live is not None else 0)
 
     @property
     def overruns(self) -> int:
-        """Times that samples were dropped since nobody asked for them, of all sessions."""
+        """Times that a session had stopped reading and samples were dropped, in all sessions."""
         return self._overruns + (self._live.stats.overruns if self._live is not None else 0)
 
     def recent(self) -> list[tuple[int, NDArray[np.int16]]]:
-        """Return the blocks of the last seconds, each with when it came, muted or not."""
+        """Return the blocks of the last seconds, muted or not, each with its arrival."""
         return list(self._recent)

@@ -1,8 +1,8 @@
-"""What a device is to play next: a jitter buffer that runs on the device's own clock. Pure.
+"""A jitter buffer that runs on the output device's own clock. Pure.
 
-The event loop pushes, the device's callback reads, and neither waits for the other: each of them alone moves
-one end of a ring. Sound that comes at the pace of speech by another clock is followed by single samples left
-out or repeated, where the signal is flattest.
+The event loop pushes and the device's callback reads, without a lock: each moves only its own end of a ring.
+Clock drift of a source that is paced by another clock is compensated by omitting or repeating single samples
+where the signal is flattest.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 __all__ = ["PlayoutBuffer"]
 
-_KEPT_S = 130  # a whole reply may come at once
-_WINDOW_S = 2  # over which the least fill is looked at
+_KEPT_S = 130  # a whole reply may arrive at once
+_WINDOW_S = 2  # for the minimum fill
 
 
 class PlayoutBuffer:
-    """Buffers the sound of one side.
+    """Buffers the audio of one side.
 
     Args:
         rate_hz: Rate of the device.
-        wait_ms: How much is collected before it is played, after silence.
+        wait_ms: Audio to collect before playback begins, after silence.
     """
 
     def __init__(self, rate_hz: int, *, wait_ms: int = 60) -> None:
@@ -41,11 +41,11 @@ class PlayoutBuffer:
         self._resamplers: dict[int, soxr.ResampleStream] = {}
         self._reads = 0
         self.began = 0
-        """The sample, among all that were read, with which sound last began after silence."""
+        """The index, among all samples read, at which audio last began after silence."""
         self.lost = 0
-        """Samples that found no room."""
+        """Samples dropped because the buffer was full."""
         self.slipped = 0
-        """Samples left out, or repeated, to follow another clock."""
+        """Samples omitted or repeated to compensate clock drift."""
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """Add samples: int16 mono, shape (samples,), at `rate_hz`."""
@@ -64,24 +64,24 @@ class PlayoutBuffer:
         self._tail += len(pcm)
 
     def drop(self) -> None:
-        """Forget what has not been read."""
+        """Drop the unread samples."""
         self._drop_to = self._tail
         for resampler in self._resamplers.values():
             resampler.clear()
 
     @property
     def waiting(self) -> int:
-        """Samples that are still to be read."""
+        """Unread samples."""
         return self._tail - max(self._head, self._drop_to)
 
     def read(self, samples: int) -> NDArray[np.int16]:
-        """Return the next samples, silence where there are none: int16 mono, shape (samples,)."""
+        """Return the next samples, padded with silence: int16 mono, shape (samples,)."""
         self._reads += samples
         self._head = max(self._head, self._drop_to)
         there = self._tail - self._head
         if not self._plays:
             self._silent_reads = self._silent_reads + 1 if there else 0
-            # A reply shorter than the wait is played once nothing has followed for as long.
+            # A reply shorter than the wait is played once nothing has arrived for that long.
             if there < self._wait and self._silent_reads * samples < self._wait:
                 return np.zeros(samples, np.int16)
             self._plays, self.began = there > 0, self._reads - samples
@@ -98,7 +98,7 @@ class PlayoutBuffer:
         return np.pad(pcm, (0, samples - len(pcm)))
 
     def _follow(self, there: int, samples: int) -> int:
-        """Return how many samples more than asked for are to be used up: -1, 0 or 1."""
+        """Return how many samples to consume beyond those requested: -1, 0 or 1."""
         if not self._paced:
             return 0
         self._least = min(self._least, there)

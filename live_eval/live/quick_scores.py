@@ -1,4 +1,4 @@
-"""Scores of a turn while the conversation goes on, by a process that gives way to everything else."""
+"""Score turns during a conversation, in a process of the lowest priority."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
 
 
 def quick_judges() -> tuple[str, ...]:
-    """Return the judges that look at a reply alone, without torch, and can run here."""
+    """Return the installed judges that need only the reply and no torch."""
     return tuple(
         spec.name
         for spec in installed_judges()
@@ -44,7 +44,7 @@ def quick_judges() -> tuple[str, ...]:
 
 
 class QuickScorer:
-    """Scores the turns of a run as they are stored; its scores are stored like any others.
+    """Scores the turns of a run as they are stored, and stores the scores.
 
     Args:
         run: The run's folder.
@@ -57,33 +57,33 @@ class QuickScorer:
         processes = multiprocessing.get_context("spawn")
         self._abandoned = processes.Event()
         self._process = ProcessPoolExecutor(
-            1, processes, initializer=_give_way, initargs=(_NICENESS, self._abandoned)
+            1, processes, initializer=_initialise, initargs=(_NICENESS, self._abandoned)
         )
 
     async def score(self, turn_id: str) -> QuickScores:
-        """Score a turn that has been stored, and others that have not been scored yet."""
+        """Score a stored turn, and earlier turns without scores."""
         try:
-            # In a thread: the first call starts the process, which takes a while.
+            # In a thread: the first call starts the process, which takes long.
             scoring = await asyncio.to_thread(
                 lambda: self._process.submit(_scores_of, self._run, self._judges, turn_id)
             )
             return await asyncio.wrap_future(scoring)
         except BrokenExecutor:
-            return QuickScores(turn_id, {}, {"scoring": "its process has died"})
+            return QuickScores(turn_id, {}, {"scoring": "the scoring process has died"})
         except Exception as error:  # a bug in a judge or in live-eval costs the score, not the conversation
             return QuickScores(turn_id, {}, {"scoring": describe(error)})
 
     def abandon(self) -> None:
-        """End the process at once: the turn that it scores is not scored."""
+        """End the process at once, without the score in progress."""
         self._abandoned.set()
 
     def close(self) -> None:
-        """End the process, once it has scored its turn."""
+        """End the process after the score in progress."""
         self._process.shutdown(cancel_futures=True)
 
 
-def _give_way(niceness: int, abandoned: Event) -> None:
-    for number in STOP_SIGNALS:  # meant for the conversation, which ends this process
+def _initialise(niceness: int, abandoned: Event) -> None:
+    for number in STOP_SIGNALS:  # the conversation handles them and ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(niceness)

@@ -1,4 +1,4 @@
-"""The reply while it comes: what is to be played, how loud it is, when it has been heard to its end."""
+"""The reply as it arrives: its audio, its level, and when it has been heard to its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from live_eval.dialect import (
     StreamAudio,
 )
 from live_eval.errors import AudioError
-from live_eval.live.updates import SoundSide
+from live_eval.live.updates import AudioSide
 from live_eval.playout import PlayoutQueue
 
 __all__ = ["AudioSink", "HeardAudio", "IncomingReply"]
@@ -33,26 +33,26 @@ _HOLDS_NS = 300_000_000
 
 
 class AudioSink(Protocol):
-    """Takes what is to be heard. The event loop calls it: no method may block."""
+    """Plays audio. The event loop calls it: no method may block."""
 
-    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """Play samples after those of the same side that are still to be played.
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        """Play samples after the pending ones of the same side.
 
         Args:
-            side: Whose they are.
+            side: The side.
             pcm: int16 mono, shape (samples,).
             rate_hz: Their rate.
-            paced: Whether they come at the pace of speech, by a clock that may drift.
+            paced: Whether they arrive at the pace of speech, by a clock that may drift.
         """
         ...
 
     def drop(self) -> None:
-        """Forget what is still to be played of the reply."""
+        """Drop the pending samples of the reply."""
         ...
 
 
 class HeardAudio:
-    """What a listener without device delay hears, and when; a little of the past is kept."""
+    """The last seconds of the reply, placed as a listener without device delay hears them."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
@@ -60,17 +60,17 @@ class HeardAudio:
 
     @property
     def until_ns(self) -> int:
-        """When the last sample so far is heard."""
+        """The time at which the last sample so far is heard."""
         return self._queue.due_ns
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
-        """Add samples that arrived at `at_ns` and are heard as soon as those before them have been."""
+        """Add samples that arrived at `at_ns` and are heard after the pending ones."""
         self._pieces.append((self._queue.push(at_ns, len(pcm), rate_hz), pcm, rate_hz))
         while self._pieces and self._pieces[0][0] < at_ns - _KEPT_NS:
             self._pieces.popleft()
 
     def drop(self, at_ns: int) -> None:
-        """Forget what would be heard after `at_ns`."""
+        """Drop the samples after `at_ns`."""
         while self._pieces and self._pieces[-1][0] >= at_ns:
             self._pieces.pop()
         if self._pieces and self.until_ns > at_ns:
@@ -79,9 +79,9 @@ class HeardAudio:
         self._queue.drop(at_ns)
 
     def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
-        """Return what is heard from `begin_ns` to `end_ns`, shape (samples,), at about `rate_hz`.
+        """Return the audio heard from `begin_ns` to `end_ns`, shape (samples,), at `rate_hz`.
 
-        Samples are picked, not filtered: for levels and correlation.
+        It is resampled by nearest neighbour, which suffices for levels and correlation.
         """
         out = np.zeros((end_ns - begin_ns) * rate_hz // _SECOND_NS, np.float32)
         for start_ns, pcm, own_hz in self._pieces:
@@ -95,11 +95,7 @@ class HeardAudio:
 
 
 class IncomingReply:
-    """Decodes what comes of replies and passes it to a sink.
-
-    Args:
-        sink: Where it is played.
-    """
+    """Decodes replies as they arrive, and plays them on a sink."""
 
     def __init__(self, sink: AudioSink) -> None:
         self._sink = sink
@@ -111,14 +107,14 @@ class IncomingReply:
         self._loud_until_ns = 0  # of audio that never pauses
         self._ends_ns: int | None = None
         self.heard = HeardAudio()
-        """What is heard of it."""
+        """The reply as it is heard."""
 
-    def sounds(self, at_ns: int) -> bool:
-        """Return whether a reply is heard, or more of it is on its way."""
+    def is_playing(self, at_ns: int) -> bool:
+        """Return whether a reply is heard, or has not arrived completely."""
         return bool(self._open) or at_ns < max(self._loud_until_ns, self._ends_ns or 0)
 
     def event(self, event: Event, at_ns: int) -> None:
-        """Take an event of the dialect."""
+        """Handle an event of the dialect."""
         match event:
             case ReplyAudio() if event.data and event.response_id not in self._dropped:
                 self._open.add(event.response_id)
@@ -140,20 +136,20 @@ class IncomingReply:
                 pass
 
     def packet(self, packet: RtpPacket) -> None:
-        """Take a packet of the endpoint's track."""
+        """Handle a packet of the endpoint's track."""
         placed = self._track.push(packet, samples_in(packet.payload, packet.codec))
         if placed is not None:
             self._play(packet.payload, packet.codec, packet.at_ns, placed.concealed_samples, paced=True)
 
     def stop(self, at_ns: int) -> None:
-        """Drop what is still to be heard of a reply over which the user speaks."""
+        """Drop the rest of a reply that the user interrupts."""
         self._dropped |= self._open
         for response_id in tuple(self._open):
             self._close(response_id, at_ns)
         self._drop(at_ns)
 
     def ended(self, at_ns: int) -> int | None:
-        """Return once when all of a reply had been heard, if that was by `at_ns`; else None."""
+        """Return the time at which a reply was heard to its end, once; None if that is not before `at_ns`."""
         ends_ns = self._ends_ns
         if ends_ns is None or self._open or at_ns < ends_ns:
             return None
@@ -174,11 +170,11 @@ class IncomingReply:
         decoder = self._decoders.setdefault(codec, Decoder(codec))
         try:
             pcm = decoder.decode(data)
-        except AudioError:  # the turn fails when it is decoded for the record
+        except AudioError:  # decoding for the record then fails the turn
             return
         if lost:
             pcm = np.concatenate((np.zeros(min(lost, codec.rate_hz), np.int16), pcm))
         if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) > _LOUD:
             self._loud_until_ns = at_ns + _HOLDS_NS
         self.heard.push(pcm, codec.rate_hz, at_ns)
-        self._sink.play(SoundSide.REPLY, pcm, codec.rate_hz, paced=paced)
+        self._sink.play(AudioSide.REPLY, pcm, codec.rate_hz, paced=paced)

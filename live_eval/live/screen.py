@@ -1,4 +1,4 @@
-"""A live conversation on the terminal's screen: meters, transcript, the last turn's waterfall, keys."""
+"""A live conversation on the terminal's screen: meters, transcript, latest waterfall, keys."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rich.text import Text
 
 from live_eval.live.lines import in_words, plain, score_lines, stopped, voice_to_voice
 from live_eval.live.updates import (
-    EchoHeard,
+    AudioSide,
+    EchoDetected,
+    LatencyMeasured,
     Levels,
     QuickScores,
-    SoundSide,
     SpeechDetected,
     State,
     StateChanged,
     TranscriptPiece,
-    TurnFinished,
     Update,
     Xruns,
 )
@@ -39,24 +39,24 @@ _FEWEST = 3
 
 
 class LiveScreen:
-    """Shows a conversation as it goes on; a `Screen` and a context manager.
+    """Shows a conversation; a `Screen` and a context manager.
 
     Args:
-        title: What is talked to.
-        keys: What the keys do, as shown at the bottom.
-        console: Where.
+        title: The title, such as the endpoint's name.
+        keys: The list of keys for the bottom line.
+        console: The console; the terminal's if omitted.
     """
 
     def __init__(self, title: str, keys: str, console: Console | None = None) -> None:
         self._title = title
         self._keys = keys
         self._display = Display(console=console or Console(), auto_refresh=False, screen=False)
-        self._said: deque[tuple[SoundSide | None, str]] = deque(maxlen=_LINES)
-        self._pieces = dict.fromkeys(SoundSide, "")
+        self._transcript: deque[tuple[AudioSide | None, str]] = deque(maxlen=_LINES)
+        self._pieces = dict.fromkeys(AudioSide, "")
         self._levels = Levels(-90.0, -90.0)
         self._speaks = False
         self._state = State.STARTING
-        self._turn: TurnFinished | None = None
+        self._turn: LatencyMeasured | None = None
         self._scores: QuickScores | None = None
         self._notes: dict[type, str] = {}
 
@@ -75,40 +75,40 @@ class LiveScreen:
             case SpeechDetected():
                 self._speaks = update.speaking
                 if update.barge_in:
-                    self._said.append((None, in_words(update)))
+                    self._transcript.append((None, in_words(update)))
             case TranscriptPiece():
-                self._heard(update)
-            case TurnFinished():
+                self._add_piece(update)
+            case LatencyMeasured():
                 self._turn = update
-                for side in SoundSide:
-                    self._settle(side, self._pieces[side])
+                for side in AudioSide:
+                    self._end_line(side, self._pieces[side])
             case QuickScores():
                 self._scores = update
             case StateChanged():
                 self._state = update.state
                 if update.failure is not None or update.state in (State.DISCONNECTED, State.SCORING):
-                    self._said.append((None, in_words(update)))
-            case Xruns() | EchoHeard():
+                    self._transcript.append((None, in_words(update)))
+            case Xruns() | EchoDetected():
                 self._notes[type(update)] = in_words(update)
             case _:
                 line = in_words(update)
                 if line:
-                    self._said.append((None, line))
+                    self._transcript.append((None, line))
         self._display.update(self.render(), refresh=True)
 
-    def _heard(self, piece: TranscriptPiece) -> None:
+    def _add_piece(self, piece: TranscriptPiece) -> None:
         if piece.final:
-            self._settle(piece.side, piece.text)
+            self._end_line(piece.side, piece.text)
         else:
             self._pieces[piece.side] += piece.text
 
-    def _settle(self, side: SoundSide, text: str) -> None:
+    def _end_line(self, side: AudioSide, text: str) -> None:
         self._pieces[side] = ""
         if text.strip():
-            self._said.append((side, text.strip()))
+            self._transcript.append((side, text.strip()))
 
     def render(self) -> RenderableType:
-        """Return what the screen shows now."""
+        """Return the current contents of the screen."""
         meters = Table.grid(padding=(0, 1))
         who = "muted" if self._levels.muted else "you speak" if self._speaks else "you"
         meters.add_row(who.ljust(9), _meter(self._levels.user), f"{self._levels.user:4.0f} dB")
@@ -119,13 +119,18 @@ class LiveScreen:
         if self._scores is not None:
             below += [Text(), *_scores(self._scores)]
         below += [Text(note, style="yellow") for note in self._notes.values()]
-        said = [*self._said, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
-        parts = [meters, Text(), *self._latest([_said(side, text) for side, text in said], below), *below]
+        lines = [*self._transcript, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
+        parts = [
+            meters,
+            Text(),
+            *self._latest([_transcript_line(side, text) for side, text in lines], below),
+            *below,
+        ]
         title = f"{escape(self._title)} · {self._state.value}"
         return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
 
     def _latest(self, said: list[Text], below: list[Text | Table]) -> list[Text]:
-        """Return the last of what was said, as far as the screen has room for it."""
+        """Return as many of the latest lines as fit on the screen."""
         width, height = self._display.console.size
         room = height - _FIXED_ROWS - sum(_rows(part, width) for part in below)
         rows = [_rows(text, width) for text in said]
@@ -135,7 +140,7 @@ class LiveScreen:
 
 
 def _rows(part: Text | Table, width: int) -> int:
-    """Return how many rows of the screen a part takes up."""
+    """Return the height of a part in rows."""
     if isinstance(part, Table):
         return part.row_count
     return max(1, math.ceil(part.cell_len / max(1, width - _FRAME)))
@@ -147,15 +152,15 @@ def _meter(level: float) -> Text:
     return Text("█" * full, style=style) + Text("░" * (_METER - full), style="dim")
 
 
-def _said(side: SoundSide | None, text: str) -> Text:
+def _transcript_line(side: AudioSide | None, text: str) -> Text:
     if side is None:
         return Text(plain(text), style="yellow")
-    name, style = ("you: ", "bold") if side is SoundSide.USER else ("reply: ", "cyan")
+    name, style = ("you: ", "bold") if side is AudioSide.USER else ("reply: ", "cyan")
     return Text(name, style="dim") + Text(plain(text), style=style)
 
 
-def _waterfall(turn: TurnFinished) -> Text | Table:
-    """Return the steps of a turn, each beginning where the one before ended."""
+def _waterfall(turn: LatencyMeasured) -> Text | Table:
+    """Return the steps of a turn, each bar beginning at the end of the one before."""
     failure = turn.record.failure
     if failure is not None:
         return Text(plain(in_words(turn)), style="red")

@@ -1,9 +1,8 @@
-"""A microphone and a loudspeaker that are open, through PortAudio.
+"""An open microphone and an open loudspeaker, through PortAudio.
 
-The devices' threads only copy samples into buffers and count what was lost. Everything else happens on the
-event loop, which looks at the buffers every few milliseconds. These threads need the interpreter, so they and
-the sound system's own threads run in real time where the system allows it; elsewhere the devices' buffers are
-twice as long.
+The devices' threads only copy samples and count xruns. Everything else happens on the event loop, which polls
+the buffers every few milliseconds. These threads need the interpreter, so they and the sound system's own
+threads run in real time where the system allows it; elsewhere the devices' buffers are twice as long.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
 from live_eval.live.c_messages import no_c_messages
-from live_eval.live.devices import SoundDevice, find_device, list_devices, sounddevice
+from live_eval.live.devices import AudioDevice, find_device, list_devices, sounddevice
 from live_eval.live.playout import PlayoutBuffer
-from live_eval.live.updates import SoundSide
+from live_eval.live.updates import AudioSide
 
 __all__ = ["SoundCard", "open_sound_card"]
 
 _RATES_HZ = (48_000, 44_100, 24_000, 16_000)
 _BLOCK_MS = 10
-_MOST_BLOCKS = 300  # three seconds: the event loop has stood still
+_MOST_BLOCKS = 300  # three seconds, if the event loop does not read
 _LATENCY_S = 0.06
 _LATENCY_WITHOUT_REAL_TIME_S = 0.12
 _REAL_TIME = 2  # before the event loop, see `live_eval.session.event_loop`
@@ -42,13 +41,9 @@ _CLOSES_S = 2.0
 
 
 class _Stream:
-    """One direction of a sound card.
+    """One direction of a sound card."""
 
-    Args:
-        device: The device.
-    """
-
-    def __init__(self, device: SoundDevice) -> None:
+    def __init__(self, device: AudioDevice) -> None:
         self.device = device
         self.xruns = 0
         self.stream: Any = None
@@ -58,19 +53,19 @@ class _Stream:
         self._stopping = False
 
     def start(self) -> None:
-        """Start PortAudio's stream, which calls back from then on."""
-        # PulseAudio may take seconds to begin.
+        """Start PortAudio's stream."""
+        # PulseAudio may take seconds to call back.
         self._called_ns = self._started_ns = time.monotonic_ns() + _SETTLES_NS
         self.stream.start()
 
     def close(self) -> None:
-        """Close PortAudio's stream, if there is one."""
+        """Close PortAudio's stream, if it was opened."""
         self._stopping = True
         if self.stream is not None:
             self.stream.close(ignore_errors=True)
 
     def called(self, *, lost: bool) -> int:
-        """Note that PortAudio has called back; return when."""
+        """Note a callback of PortAudio; return its time."""
         self._called_ns = time.monotonic_ns()
         self.xruns += lost
         return self._called_ns
@@ -82,19 +77,19 @@ class _Stream:
 
     @property
     def problem(self) -> str:
-        """What has become of the device; empty while it works."""
+        """What is wrong with the device; empty while it works."""
         if not self._problem and time.monotonic_ns() - self._called_ns > _GONE_NS:
             seconds = _GONE_NS // 1_000_000_000
-            self._problem = f"{self.device.name!r} has stood still for {seconds} s: was it unplugged?"
+            self._problem = f"{self.device.name!r} has sent nothing for {seconds} s: was it unplugged?"
         return self._problem
 
     @property
     def stalled(self) -> bool:
-        """Whether it stands still, as with some sound systems after an underrun."""
+        """Whether PortAudio no longer calls back, as with some sound systems after an underrun."""
         return time.monotonic_ns() - max(self._called_ns, self._started_ns) > _STALLED_NS
 
     def restart(self) -> None:
-        """Start it again, if it stands still."""
+        """Restart the stream if it is stalled."""
         if self.problem or not self.stalled:
             return
         self._stopping = True
@@ -103,7 +98,7 @@ class _Stream:
             with _real_time():
                 self.stream.start()
         except sounddevice().PortAudioError as error:
-            self._problem = f"{self.device.name!r} cannot be started again: {error}"
+            self._problem = f"{self.device.name!r} cannot be restarted: {error}"
         finally:
             self._stopping = False
         self._started_ns = time.monotonic_ns()
@@ -111,57 +106,51 @@ class _Stream:
 
 
 class SoundCard:
-    """A microphone and a loudspeaker that are open; an `AudioSink`. See `open_sound_card`.
+    """An open microphone, unless None, and an open loudspeaker; an `AudioSink`. See `open_sound_card`."""
 
-    Args:
-        microphone: Where sound comes from; None if nobody speaks.
-        loudspeaker: Where it goes.
-        rate_hz: Rate of both.
-    """
-
-    def __init__(self, microphone: SoundDevice | None, loudspeaker: SoundDevice, rate_hz: int) -> None:
+    def __init__(self, microphone: AudioDevice | None, loudspeaker: AudioDevice, rate_hz: int) -> None:
         self.rate_hz = rate_hz
         """Rate of both devices."""
         self._input = _Stream(microphone) if microphone is not None else None
         self._output = _Stream(loudspeaker)
         self._streams = [each for each in (self._input, self._output) if each is not None]
-        self._sides = {side: PlayoutBuffer(rate_hz) for side in SoundSide}
+        self._sides = {side: PlayoutBuffer(rate_hz) for side in AudioSide}
         self._played: deque[tuple[int, int]] = deque(maxlen=_MOST_BLOCKS)
         self._blocks: deque[tuple[NDArray[np.int16], int]] = deque(maxlen=_MOST_BLOCKS)
         self._restarting: threading.Thread | None = None
 
     @property
-    def microphone(self) -> SoundDevice | None:
-        """Where sound comes from."""
+    def microphone(self) -> AudioDevice | None:
+        """The input device, if any."""
         return self._input.device if self._input is not None else None
 
     @property
-    def loudspeaker(self) -> SoundDevice:
-        """Where it goes."""
+    def loudspeaker(self) -> AudioDevice:
+        """The output device."""
         return self._output.device
 
     @property
     def input_xruns(self) -> int:
-        """How often samples of the microphone were dropped, by its device or because nothing read them."""
+        """Times that samples of the microphone were dropped, by its device or because nothing read them."""
         return self._input.xruns if self._input is not None else 0
 
     @property
     def output_xruns(self) -> int:
-        """How often the loudspeaker's device had to wait for samples."""
+        """Times that the output device had to wait for samples."""
         return self._output.xruns
 
     @property
     def problem(self) -> str:
-        """What has become of the devices, as when one was unplugged; empty while they work."""
+        """What is wrong with the devices, such as an unplugged one; empty while they work."""
         return next((each.problem for each in self._streams if each.problem), "")
 
     @property
     def stalled(self) -> bool:
-        """Whether a stream stands still: `restart` is due."""
+        """Whether a stream is stalled: call `restart`."""
         return any(each.stalled for each in self._streams)
 
     def restart(self) -> None:
-        """Start streams again that stand still, in a thread: a sound system that hangs does not answer."""
+        """Restart stalled streams, in a thread because the sound system may hang."""
         if self._restarting is None or not self._restarting.is_alive():
             self._restarting = threading.Thread(target=self._restart, daemon=True)
             self._restarting.start()
@@ -170,33 +159,30 @@ class SoundCard:
         for each in self._streams:
             each.restart()
 
-    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """As `AudioSink.play`."""
         self._sides[side].push(pcm, rate_hz, paced=paced)
 
     def drop(self) -> None:
         """As `AudioSink.drop`."""
-        self._sides[SoundSide.REPLY].drop()
+        self._sides[AudioSide.REPLY].drop()
 
     def blocks(self) -> Iterator[tuple[NDArray[np.int16], int]]:
-        """Yield the blocks that the microphone has captured since the last call, and when each came."""
+        """Yield the blocks that the microphone has captured since the last call, each with its arrival."""
         while self._blocks:
             yield self._blocks.popleft()
 
     def played(self) -> Iterator[tuple[int, int]]:
-        """Yield how many samples the loudspeaker took at a time since the last call, and when."""
+        """Yield the sizes in samples of the blocks played since the last call, each with its time."""
         while self._played:
             yield self._played.popleft()
 
-    def began(self, side: SoundSide) -> int:
-        """Return the sample, of all that the loudspeaker took, with which a side last began to sound."""
+    def began(self, side: AudioSide) -> int:
+        """Return the index, among all samples played, at which audio of a side last began after silence."""
         return self._sides[side].began
 
     def start(self, portaudio: Any) -> None:
-        """Open the devices and start them; `close` is due even if that fails.
-
-        Args:
-            portaudio: The package.
+        """Open and start the devices; call `close` even if this fails.
 
         Raises:
             PortAudioError: A device cannot be opened.
@@ -212,7 +198,7 @@ class SoundCard:
                 **settings,
                 device=self.loudspeaker.number,
                 channels=min(2, self.loudspeaker.outputs),
-                callback=self._wanted,
+                callback=self._requested,
                 finished_callback=self._output.finished,
             )
             if self._input is not None:
@@ -227,11 +213,11 @@ class SoundCard:
                 each.start()
 
     def close(self) -> None:
-        """Close the devices; leave those that the sound system does not close in time."""
+        """Close the devices; give up on those that the sound system does not close in time."""
         closing = threading.Thread(target=self._close, daemon=True)
         closing.start()
         closing.join(_CLOSES_S)
-        if closing.is_alive():  # nor would PortAudio's end at exit ever return
+        if closing.is_alive():  # PortAudio's exit handler would hang too
             atexit.unregister(sounddevice()._exit_handler)
 
     def _close(self) -> None:
@@ -247,7 +233,7 @@ class SoundCard:
         at_ns = self._input.called(lost=status.input_overflow or len(self._blocks) == _MOST_BLOCKS)
         self._blocks.append((data[:, 0].copy(), at_ns))
 
-    def _wanted(self, out: NDArray[np.int16], frames: int, _: object, status: Any) -> None:
+    def _requested(self, out: NDArray[np.int16], frames: int, _: object, status: Any) -> None:
         at_ns = self._output.called(lost=status.output_underflow)
         self._played.append((frames, at_ns))
         mixed = sum(side.read(frames).astype(np.int32) for side in self._sides.values())
@@ -258,22 +244,22 @@ class SoundCard:
 def open_sound_card(
     microphone: str | None = None, loudspeaker: str | None = None, *, listens: bool = True
 ) -> Iterator[SoundCard]:
-    """Open a microphone and a loudspeaker; what the sound system writes to C's `stderr` is discarded.
+    """Open a microphone and a loudspeaker; messages of the sound system to C's `stderr` are discarded.
 
     Args:
-        microphone: Its number or a part of its name; None for the default one.
-        loudspeaker: The same.
-        listens: Whether there must be a microphone.
+        microphone: Its number or a part of its name; None for the default device.
+        loudspeaker: Its number or a part of its name; None for the default device.
+        listens: Whether a microphone is required.
 
     Raises:
-        UsageError: PortAudio is missing, there is no such device, or it cannot be opened.
+        UsageError: PortAudio is missing, no device matches, or it cannot be opened.
     """
     portaudio = sounddevice()
-    there = list_devices()
-    # ALSA's PulseAudio plugin stalls on output alone, so a microphone that nobody listens to is opened too.
-    some = listens or any(device.inputs for device in there)
-    source = find_device(there, microphone, SoundSide.USER) if some else None
-    sink = find_device(there, loudspeaker, SoundSide.REPLY)
+    devices = list_devices()
+    # ALSA's PulseAudio plugin stalls on output alone, so an unused microphone is opened too.
+    opens_input = listens or any(device.inputs for device in devices)
+    source = find_device(devices, microphone, AudioSide.USER) if opens_input else None
+    sink = find_device(devices, loudspeaker, AudioSide.REPLY)
     names = " and ".join(repr(each.name) for each in (source, sink) if each is not None)
     with no_c_messages():
         card = SoundCard(source, sink, _common_rate(portaudio, source, sink, names))
@@ -287,12 +273,12 @@ def open_sound_card(
 
 @contextlib.contextmanager
 def _real_time() -> Iterator[bool]:
-    """Let the threads that are started here run in real time, as far as they may; yield whether they do."""
+    """Let threads that start within this context run in real time if permitted; yield whether they do."""
     try:
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REAL_TIME))
     except (AttributeError, OSError):
-        yield sys.platform != "linux"  # elsewhere the sound system does so by itself
+        yield sys.platform != "linux"  # elsewhere the sound system raises its own priority
         return
     try:
         yield True
@@ -300,12 +286,12 @@ def _real_time() -> Iterator[bool]:
         os.sched_setscheduler(0, policy, parameter)
 
 
-def _common_rate(portaudio: Any, source: SoundDevice | None, sink: SoundDevice, names: str) -> int:
-    """Return a rate that both devices take."""
+def _common_rate(portaudio: Any, source: AudioDevice | None, sink: AudioDevice, names: str) -> int:
+    """Return a rate that both devices support."""
     for rate_hz in _RATES_HZ:
         with contextlib.suppress(portaudio.PortAudioError, ValueError):
             portaudio.check_output_settings(sink.number, dtype="int16", samplerate=rate_hz)
             if source is not None:
                 portaudio.check_input_settings(source.number, 1, dtype="int16", samplerate=rate_hz)
             return rate_hz
-    raise UsageError(f"{names}: expected a rate that both take, one of {', '.join(map(str, _RATES_HZ))} Hz")
+    raise UsageError(f"{names}: expected a common rate, one of {', '.join(map(str, _RATES_HZ))} Hz")

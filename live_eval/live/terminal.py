@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from live_eval.errors import UsageError
-from live_eval.live import keys
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import State, StateChanged, Update
 
-__all__ = ["Keyboard", "Screen", "converse", "key_help"]
+__all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_keys"]
 
+HANG_UP = "\x04"
+"""The key of a terminal that was closed; Ctrl-D is the same."""
+
+_MOST_BYTES = 1024
 _POLL_S = 0.005
 
 
 class Screen(Protocol):
-    """Shows what happens in a conversation."""
+    """Shows a conversation."""
 
     def show(self, update: Update) -> None:
         """Take an update."""
@@ -25,16 +32,16 @@ class Screen(Protocol):
 
 
 def key_help(*, manual: bool) -> str:
-    """Return what the keys do, with manual turns or without."""
+    """Return the list of keys, with manual turns or without."""
     end_turn = "space end turn · " if manual else ""
     return f"m mute · {end_turn}h half-duplex · r reconnect · q quit"
 
 
 class Keyboard:
-    """Does what the keys say.
+    """Controls a conversation by keys.
 
     Args:
-        conversation: The conversation that they steer.
+        conversation: The conversation.
         manual: Whether turns are manual: a key ends the user's turn.
         half_duplex: Whether the conversation begins half-duplex.
     """
@@ -46,7 +53,7 @@ class Keyboard:
         self._muted = False
 
     def press(self, key: str) -> None:
-        """Do what a key says; nothing for others."""
+        """Handle a key; ignore keys without a meaning."""
         match key:
             case "m":
                 self._muted = not self._muted
@@ -58,10 +65,49 @@ class Keyboard:
                 self._conversation.commit()
             case "r":
                 self._conversation.reconnect()
-            case "q" | keys.HANG_UP:
+            case "q" | "\x04":  # HANG_UP
                 self._conversation.stop()
-            case _:
-                pass
+
+
+@contextlib.contextmanager
+def reading_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
+    """Call `pressed` with each key, on the running event loop; with `HANG_UP` if the terminal is closed.
+
+    Yields:
+        Whether keys can be read: standard input is a terminal, and the system has terminal modes.
+    """
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        yield False
+        return
+    if not sys.stdin.isatty():
+        yield False
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        # Not through `sys.stdin`, which would buffer keys that arrive together.
+        try:
+            keys = os.read(descriptor, _MOST_BYTES).decode("utf-8", "replace")
+        except OSError:
+            keys = ""
+        if not keys:
+            loop.remove_reader(descriptor)
+        for key in keys or HANG_UP:
+            pressed(key)
+
+    try:
+        tty.setcbreak(descriptor)
+        loop.add_reader(descriptor, read)
+        yield True
+    finally:
+        loop.remove_reader(descriptor)
+        with contextlib.suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 async def converse(
@@ -72,28 +118,28 @@ async def converse(
     manual: bool = False,
     half_duplex: bool = False,
 ) -> None:
-    """Hold a conversation at a sound card until it is stopped.
+    """Run a conversation at a sound card until it is stopped.
 
-    Where there are no keys to ask for another session, the conversation ends when its session does.
+    Without keys, which could ask for another session, the conversation ends with its session.
 
     Args:
         conversation: The conversation.
         card: Its microphone and loudspeaker.
-        screen: Shows what happens.
+        screen: Shows its updates.
         manual: Whether turns are manual: a key ends the user's turn.
         half_duplex: Whether the conversation begins half-duplex.
 
     Raises:
-        UsageError: A device has stopped; what was recorded before is kept.
+        UsageError: A device has stopped; earlier turns are kept.
         LiveEvalError: The endpoint failed, and there were no keys to reconnect.
     """
     problem = failure = ""
 
-    async def show(*, asks: bool) -> None:
+    async def show(*, reconnects: bool) -> None:
         nonlocal failure
         async for update in conversation.updates():
             screen.show(update)
-            if isinstance(update, StateChanged) and update.state is State.DISCONNECTED and not asks:
+            if isinstance(update, StateChanged) and update.state is State.DISCONNECTED and not reconnects:
                 failure = update.failure.message if update.failure is not None else ""
                 conversation.stop()
 
@@ -110,11 +156,11 @@ async def converse(
         conversation.stop()
 
     keyboard = Keyboard(conversation, manual=manual, half_duplex=half_duplex)
-    with keys.reading_keys(keyboard.press) as asks:
+    with reading_keys(keyboard.press) as reconnects:
         async with asyncio.TaskGroup() as tasks:
-            showing, listening = tasks.create_task(show(asks=asks)), tasks.create_task(listen())
-            await conversation.hold()
+            showing, listening = tasks.create_task(show(reconnects=reconnects)), tasks.create_task(listen())
+            await conversation.run()
             listening.cancel()
             await showing
     if problem or failure:
-        raise UsageError(f"{problem or failure}\nWhat was recorded before is kept")
+        raise UsageError(f"{problem or failure}\nTurns recorded before are kept")

@@ -1,4 +1,4 @@
-"""What a live conversation reports: one type for each kind of update, and their queue."""
+"""The updates of a live conversation, one type for each kind, and their queue."""
 
 from __future__ import annotations
 
@@ -8,57 +8,56 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from live_eval.analysis.latency.waterfall import REPLY_PARTS
+from live_eval.analysis.latency.waterfall import REPLY_PARTS, waterfall_of
 from live_eval.recording import TurnRecord
 from live_eval.types import Failure
 
 __all__ = [
-    "EchoHeard",
+    "AudioSide",
+    "EchoDetected",
+    "LatencyMeasured",
     "Levels",
     "QuickScores",
-    "SoundSide",
+    "RecordStored",
     "SpeechDetected",
     "State",
     "StateChanged",
     "TranscriptPiece",
-    "TurnFigures",
-    "TurnFinished",
-    "TurnKept",
     "Update",
     "UpdateQueue",
     "Xruns",
 ]
 
 
-class SoundSide(StrEnum):
-    """Who speaks."""
+class AudioSide(StrEnum):
+    """The side of a conversation that is heard."""
 
     USER = "user"
     REPLY = "reply"
 
 
 class State(StrEnum):
-    """What the conversation is doing."""
+    """The state of a conversation."""
 
     STARTING = "starting"
-    """The endpoint is launched or dialled."""
+    """The endpoint is being launched or dialled."""
     TALKING = "talking"
     """The session is ready: the user may speak."""
     DISCONNECTED = "disconnected"
     """The session has ended by itself; `LiveConversation.reconnect` begins another."""
     SCORING = "scoring"
-    """The conversation is over and stored, but not yet scored: `LiveConversation.stop` skips that."""
+    """The conversation is stored but not fully scored; `LiveConversation.stop` skips the missing scores."""
     ENDED = "ended"
-    """The conversation is over, and nothing is under way any more."""
+    """The conversation has ended, and nothing is in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The conversation's state has changed.
+    """The state of the conversation has changed.
 
     Args:
         state: The new state.
-        failure: Why the session ended; None where nothing failed.
+        failure: Why the session ended; None if nothing failed.
     """
 
     state: State
@@ -67,12 +66,12 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """How loud both sides are, about 20 times a second: peaks in dBFS, at least -90.
+    """The levels of both sides, about 20 times a second: peaks in dBFS, at least -90.
 
     Args:
-        user: The microphone, before it is muted.
-        reply: The reply, as it is heard.
-        muted: Whether the microphone is muted, by the user or while a reply sounds (half-duplex).
+        user: Level of the microphone, before it is muted.
+        reply: Level of the reply, as it is heard.
+        muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
     """
 
     user: float
@@ -82,11 +81,11 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetected:
-    """The user has begun or ended to speak, as the local detector finds.
+    """The local detector has found the beginning or the end of the user's speech.
 
     Args:
-        speaking: Whether they speak now.
-        barge_in: Whether they speak over a reply.
+        speaking: Whether the user speaks now.
+        barge_in: Whether the user speaks over a reply.
     """
 
     speaking: bool
@@ -95,85 +94,66 @@ class SpeechDetected:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPiece:
-    """A piece of what a side says.
+    """A piece of the transcript of one side.
 
     Args:
-        side: Who says it.
+        side: The side.
         text: The piece; with `final`, the whole text of its part.
         final: Whether it replaces the pieces before it.
     """
 
-    side: SoundSide
+    side: AudioSide
     text: str
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFigures:
-    """What is shown of a turn, apart from how uncertain it is.
-
-    Args:
-        failure: Why the turn failed.
-        waterfall: As in `TurnFinished`.
-        voice_to_voice_ns: The latency of the reply; None where it has none.
-        barge_in_stop_ns: From the user's voice over the reply to the reply's last sound.
-    """
-
-    failure: Failure | None
-    waterfall: Mapping[str, int]
-    voice_to_voice_ns: int | None
-    barge_in_stop_ns: int | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class TurnFinished:
-    """A reply has been heard to its end, or a turn has failed. It comes again if its figures have changed.
+class LatencyMeasured:
+    """A reply has been heard to its end, or a turn has failed. Sent again if one of its values changes.
 
     Args:
         number: The turn's number, from 1.
-        record: The turn so far; what comes late may still be added to what is stored.
-        waterfall: What each step added, in nanoseconds, by step; empty where the turn has no times.
-        after_ns: How long after the end of the reply, as heard, or of the turn the figures were there.
+        record: The turn so far; late events may still be added to the stored record.
+        after_ns: From the end of the reply, as heard, or of the turn to this update.
     """
 
     number: int
     record: TurnRecord
-    waterfall: Mapping[str, int]
     after_ns: int
 
     @property
-    def figures(self) -> TurnFigures:
-        """What is shown of the turn."""
-        timing = self.record.timing
-        return TurnFigures(
-            self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
-        )
+    def waterfall(self) -> dict[str, int]:
+        """The contribution of each step in nanoseconds; empty if the turn has no times."""
+        return waterfall_of(self.record) or {}
 
     @property
     def reply_steps(self) -> dict[str, int]:
         """The waterfall from the end of the user's speech on: without the session's setup."""
-        return {name: self.waterfall[name] for name in REPLY_PARTS if name in self.waterfall}
+        waterfall = self.waterfall
+        return {name: waterfall[name] for name in REPLY_PARTS if name in waterfall}
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The values that are shown, except the error bar: equal values are not sent twice."""
+        timing = self.record.timing
+        return self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TurnKept:
-    """A turn has been stored.
-
-    Args:
-        record: As stored.
-    """
+class RecordStored:
+    """A turn has been stored."""
 
     record: TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
 class QuickScores:
-    """Scores of a turn.
+    """The scores of a turn.
 
     Args:
         turn_id: The turn.
         scores: By name, as `judge.output`.
-        problems: Why judges gave none, by judge.
+        problems: Why judges gave no score, by judge.
     """
 
     turn_id: str
@@ -182,12 +162,12 @@ class QuickScores:
 
 
 @dataclass(frozen=True, slots=True)
-class EchoHeard:
-    """The microphone hears the reply: use headphones, or half-duplex.
+class EchoDetected:
+    """The microphone hears the reply: the user needs headphones or half-duplex.
 
     Args:
         delay_ms: From the reply, as heard by a listener without device delay, to its echo.
-        correlation: How much of the microphone's sound it explains, 0 to 1.
+        correlation: Correlation of the microphone with the reply, 0 to 1.
     """
 
     delay_ms: float
@@ -196,13 +176,13 @@ class EchoHeard:
 
 @dataclass(frozen=True, slots=True)
 class Xruns:
-    """Samples were missing or dropped somewhere. Counts since the conversation began.
+    """Samples were missing or dropped. Counts since the conversation began.
 
     Args:
-        input: The microphone's device dropped samples.
-        output: The loudspeaker's device had to wait for samples.
-        underruns: Frames of the user's speech that were not there in time.
-        overruns: Times that captured samples were dropped since nobody asked for them.
+        input: Times that the microphone's device dropped samples.
+        output: Times that the output device had to wait for samples.
+        underruns: Frames of the user's speech that were not available in time.
+        overruns: Times that captured samples were dropped because the session had stopped reading.
     """
 
     input: int = 0
@@ -219,19 +199,19 @@ Update: TypeAlias = (
     | Levels
     | SpeechDetected
     | TranscriptPiece
-    | TurnFinished
-    | TurnKept
+    | LatencyMeasured
+    | RecordStored
     | QuickScores
-    | EchoHeard
+    | EchoDetected
     | Xruns
 )
 
 
 class UpdateQueue:
-    """Queues updates for one reader.
+    """A queue of updates for one reader.
 
     Args:
-        most_unread: Levels are dropped while more updates are unread.
+        most_unread: Levels are dropped while more updates than this are unread.
     """
 
     def __init__(self, most_unread: int = 1_000) -> None:
@@ -244,7 +224,7 @@ class UpdateQueue:
             self._updates.put_nowait(update)
 
     async def read(self) -> AsyncIterator[Update]:
-        """Yield the updates, up to the end of the conversation."""
+        """Yield the updates until the conversation has ended."""
         while True:
             update = await self._updates.get()
             yield update

@@ -1,4 +1,4 @@
-"""What is reported at intervals: levels, lost samples, and an echo of the reply in the microphone. Pure."""
+"""Report at intervals: levels, lost samples, and an echo of the reply in the microphone. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from live_eval.live.echo_detection import LONGEST_NS, RATE_HZ, WINDOW_NS, EchoDetector
 from live_eval.live.microphone import Microphone, decibels
 from live_eval.live.reply import HeardAudio
-from live_eval.live.updates import EchoHeard, Levels, Xruns
+from live_eval.live.updates import EchoDetected, Levels, Xruns
 
 __all__ = ["Watcher"]
 
@@ -20,53 +20,40 @@ _REMIND_NS = 60_000_000_000
 
 
 class Watcher:
-    """Watches a microphone and the reply that its user hears.
-
-    Args:
-        microphone: The microphone.
-    """
+    """Watches a microphone and the reply that its user hears."""
 
     def __init__(self, microphone: Microphone) -> None:
         self.device_xruns = (0, 0)
-        """How often the input and the output device have dropped or missed samples so far."""
+        """Xruns of the input and of the output device so far."""
         self._microphone = microphone
         self._echo = EchoDetector()
         self._xruns = Xruns()
         self._levels_ns = self._echo_ns = 0  # when each is due
 
     def levels(self, now_ns: int, heard: HeardAudio) -> Iterator[Levels | Xruns]:
-        """Yield the levels every 50 ms, and the lost samples if they have changed.
-
-        Args:
-            now_ns: The time.
-            heard: What the user hears of the reply.
-        """
+        """Yield the levels every 50 ms, and the xruns if they have changed."""
         if now_ns < self._levels_ns:
             return
         self._levels_ns = now_ns + _LEVELS_NS
         microphone = self._microphone
         reply = heard.between(now_ns - _LEVELS_NS, now_ns, _LEVEL_HZ)
         peak = decibels(float(np.abs(reply).max(initial=0.0)))
-        yield Levels(microphone.level(), peak, not microphone.listens)
+        yield Levels(microphone.level(), peak, not microphone.is_open)
         xruns = Xruns(*self.device_xruns, microphone.underruns, microphone.overruns)
         if xruns != self._xruns:
             self._xruns = xruns
             yield xruns
 
-    def echo_search(self, now_ns: int, heard: HeardAudio) -> Callable[[], EchoHeard | None] | None:
-        """Return the search for an echo that is due, to be called in a thread; None for none.
+    def echo_search(self, now_ns: int, heard: HeardAudio) -> Callable[[], EchoDetected | None] | None:
+        """Return the search for an echo that is due, to be called in a thread; None if none is due.
 
-        It is due every second, and a minute after an echo was found.
-
-        Args:
-            now_ns: The time.
-            heard: What the user hears of the reply.
+        A search is due every second, and a minute after an echo was found.
         """
         if now_ns < self._echo_ns:
             return None
         self._echo_ns = now_ns + _ECHO_NS
         blocks = self._microphone.recent()
-        if not blocks or not self._microphone.listens:
+        if not blocks or not self._microphone.is_open:
             return None
         end_ns = blocks[-1][0]
         reply = heard.between(end_ns - WINDOW_NS - LONGEST_NS, end_ns, RATE_HZ)
@@ -74,11 +61,11 @@ class Watcher:
             return None
         pcm = [block for _, block in blocks]
 
-        def search() -> EchoHeard | None:
-            echo = self._echo.look(pcm, self._microphone.device_hz, reply)
+        def search() -> EchoDetected | None:
+            echo = self._echo.search(pcm, self._microphone.device_hz, reply)
             if echo is None:
                 return None
             self._echo_ns = now_ns + _REMIND_NS
-            return EchoHeard(echo.delay_ns / 1e6, echo.correlation)
+            return EchoDetected(echo.delay_ns / 1e6, echo.correlation)
 
         return search

@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
 from live_eval.errors import FailureKind, StoreError
-from live_eval.live import LiveConversation, SoundSide, State
-from live_eval.live.played import load_sessions
+from live_eval.live import AudioSide, LiveConversation, State
 from live_eval.live.quick_scores import QuickScorer, quick_judges
-from live_eval.live.turn_store import TurnStore
+from live_eval.live.recorded_user import load_recorded_users
 from live_eval.live.updates import (
+    LatencyMeasured,
     Levels,
     QuickScores,
+    RecordStored,
     SpeechDetected,
     StateChanged,
-    TurnFinished,
-    TurnKept,
 )
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.faults.script import parse_faults
@@ -74,22 +73,22 @@ async def conversing(
         conversation = LiveConversation(plan, writer, loudspeaker, device_hz=RATE_HZ, scorer=scorer)
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(seen.follow(conversation))
-            holding = tasks.create_task(conversation.hold())
+            running = tasks.create_task(conversation.run())
             speaking = tasks.create_task(speak(conversation, speech))
             try:
                 yield conversation, loudspeaker, seen
             finally:
                 conversation.stop()
-                await asyncio.wait((holding, following))
+                await asyncio.wait((running, following))
                 speaking.cancel()
         await asyncio.to_thread(writer.end)
 
 
-async def test_a_turn_is_shown_and_stored_like_any_other(tmp_path: Path, utterance: Speech) -> None:
+async def test_a_turn_is_shown_and_stored(tmp_path: Path, utterance: Speech) -> None:
     folder = tmp_path / "run"
     async with conversing(folder, [silence(0.5), utterance], reply_ms=400) as (_, loudspeaker, seen):
-        await seen.until(TurnKept)
-    (finished,) = seen.of(TurnFinished)
+        await seen.until(RecordStored)
+    (finished,) = seen.of(LatencyMeasured)
     assert finished.waterfall["complete"] >= 0
     assert loudspeaker.played
     assert seen.states == [State.STARTING, State.TALKING, State.ENDED]
@@ -106,7 +105,7 @@ async def test_a_turn_is_shown_and_stored_like_any_other(tmp_path: Path, utteran
     assert 0 < tail_ns <= 310 * MS
 
 
-async def test_what_was_said_is_kept_when_the_endpoint_goes_away_and_comes_back(
+async def test_turns_are_kept_when_the_endpoint_disconnects_and_returns(
     tmp_path: Path, utterance: Speech
 ) -> None:
     folder = tmp_path / "run"
@@ -117,56 +116,54 @@ async def test_what_was_said_is_kept_when_the_endpoint_goes_away_and_comes_back(
         seen,
     ):
         await seen.until(SpeechDetected)
-        conversation.reconnect()  # means nothing while a session goes on
-        await seen.until(TurnKept)
+        conversation.reconnect()  # does nothing while a session runs
+        await seen.until(RecordStored)
         (down,) = [update for update in seen.of(StateChanged) if update.failure]
         assert down.state is State.DISCONNECTED
         assert down.failure is not None
         assert down.failure.kind is FailureKind.CLOSED
         assert seen.states[-1] is State.DISCONNECTED
         conversation.reconnect()
-        await seen.until(TurnKept, 2)
+        await seen.until(RecordStored, 2)
     turns = await asyncio.to_thread(stored, folder)
     assert [turn.failure is not None for turn in turns] == [True, True]
     assert [turn.case.dialogue_id for turn in turns] == ["session-1", "session-2"]
 
 
-async def test_a_voice_over_the_reply_stops_it_also_with_manual_turns(
-    tmp_path: Path, utterance: Speech
-) -> None:
+async def test_a_barge_in_stops_the_reply_with_manual_turns(tmp_path: Path, utterance: Speech) -> None:
     folder = tmp_path / "run"
     said = [silence(0.3), utterance, silence(1.5), utterance]
     settings: dict[str, Any] = {"reply_ms": 8_000, "cadence": Cadence.BURST}
     async with conversing(folder, said, turns={"mode": "manual"}, **settings) as (_, loudspeaker, seen):
-        await seen.until(TurnFinished)
+        await seen.until(LatencyMeasured)
     assert [update.barge_in for update in seen.of(SpeechDetected) if update.speaking] == [False, True]
     assert loudspeaker.drops
     first, _ = await asyncio.to_thread(stored, folder)
     (stopped,) = first.responses
     assert first.trace.barge_in_ns is not None
     assert stopped.interrupted_ns is not None
-    shown = [(update.number, update.figures) for update in seen.of(TurnFinished)]
+    shown = [(update.number, update.values) for update in seen.of(LatencyMeasured)]
     assert all(earlier != later for earlier, later in pairwise(shown))
     assert 0 <= stopped.interrupted_ns - first.trace.barge_in_ns < 500 * MS
     assert first.timing.barge_in_stop.ns is not None, first.timing.barge_in_stop.reason
 
 
-async def test_a_turn_without_a_reply_is_shown_and_the_conversation_goes_on(
+async def test_the_conversation_continues_after_a_turn_without_a_reply(
     tmp_path: Path, utterance: Speech
 ) -> None:
     said = [silence(0.3), utterance[:RATE_HZ], silence(2), utterance[:RATE_HZ]]
     settings: dict[str, Any] = {"reply_ms": 300, "faults": parse_faults("silent@turn=1")}
     async with conversing(tmp_path / "run", said, turns={"reply_timeout": 0.5}, **settings) as (_, _, seen):
-        (failed,) = await seen.until(TurnFinished)
+        (failed,) = await seen.until(LatencyMeasured)
         assert failed.record.failure is not None
         assert failed.record.failure.kind is FailureKind.NO_RESPONSE
         assert seen.states[-1] is State.TALKING
-        _, answered = await seen.until(TurnFinished, 2)
+        _, answered = await seen.until(LatencyMeasured, 2)
     assert (answered.number, answered.record.failure) == (2, None)
-    assert [update.number for update in seen.of(TurnFinished)] == [1, 2]
+    assert [update.number for update in seen.of(LatencyMeasured)] == [1, 2]
 
 
-async def test_scores_are_waited_for_unless_it_is_stopped_again(tmp_path: Path, utterance: Speech) -> None:
+async def test_a_second_stop_skips_the_scores(tmp_path: Path, utterance: Speech) -> None:
     folder = tmp_path / "run"
     scorer = await asyncio.to_thread(lambda: QuickScorer(folder, quick_judges()))
     async with conversing(folder, [silence(0.3), utterance[:RATE_HZ]], scorer=scorer, reply_ms=300) as (
@@ -174,7 +171,7 @@ async def test_scores_are_waited_for_unless_it_is_stopped_again(tmp_path: Path, 
         _,
         seen,
     ):
-        await seen.until(TurnKept)
+        await seen.until(RecordStored)
         conversation.stop()
         await seen.until_state(State.SCORING)
     assert seen.states[-2:] == [State.SCORING, State.ENDED]
@@ -186,10 +183,10 @@ async def test_scores_are_waited_for_unless_it_is_stopped_again(tmp_path: Path, 
 async def test_a_turn_that_cannot_be_stored_ends_the_conversation_with_its_message(
     tmp_path: Path, utterance: Speech, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(*_: object) -> bool:
+    def crash(*_: object) -> None:
         raise OSError("the disk is on fire")
 
-    monkeypatch.setattr(TurnStore, "keep", crash)
+    monkeypatch.setattr(RunWriter, "commit", crash)
     with pytest.raises(ExceptionGroup) as raised:
         async with conversing(tmp_path / "run", [silence(0.3), utterance[:RATE_HZ]], reply_ms=300) as (
             _,
@@ -209,23 +206,23 @@ async def test_recordings_speak_in_the_users_place(tmp_path: Path) -> None:
             "turns": {"word_times": "off"},
         }
         plan = await asyncio.to_thread(lambda: make_plan(validate(values)))
-        sessions = await load_sessions(plan, lambda done, total: None)
+        users = await load_recorded_users(plan, lambda done, total: None)
         writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
-        conversation = LiveConversation(plan, writer, loudspeaker, device_hz=RATE_HZ, played=sessions)
+        conversation = LiveConversation(plan, writer, loudspeaker, device_hz=RATE_HZ, recorded=users)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(seen.follow(conversation))
-            await conversation.hold()
+            await conversation.run()
         await asyncio.to_thread(writer.end)
     turns = await asyncio.to_thread(stored, folder)
     assert [turn.failure for turn in turns] == [None, None]
     assert [turn.turn_id for turn in turns] == [job.turn_id for job in plan.jobs]
-    assert {side for side, _ in loudspeaker.played} == set(SoundSide)
-    assert [(update.number, update.record.turn_id) for update in seen.of(TurnFinished)] == [
+    assert {side for side, _ in loudspeaker.played} == set(AudioSide)
+    assert [(update.number, update.record.turn_id) for update in seen.of(LatencyMeasured)] == [
         (number, job.turn_id) for number, job in enumerate(plan.jobs, 1)
     ]
 
 
-async def test_recordings_that_nobody_answers_are_shown_as_failed(tmp_path: Path) -> None:
+async def test_recordings_that_no_session_reaches_fail(tmp_path: Path) -> None:
     folder, seen = tmp_path / "run", Seen()
     async with reference(reply_ms=300) as address:
         values = {
@@ -234,22 +231,22 @@ async def test_recordings_that_nobody_answers_are_shown_as_failed(tmp_path: Path
             "turns": {"word_times": "off"},
         }
         plan = await asyncio.to_thread(lambda: make_plan(validate(values)))
-        sessions = await load_sessions(plan, lambda done, total: None)
+        users = await load_recorded_users(plan, lambda done, total: None)
         writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
-        conversation = LiveConversation(plan, writer, Loudspeaker(), device_hz=RATE_HZ, played=sessions)
+        conversation = LiveConversation(plan, writer, Loudspeaker(), device_hz=RATE_HZ, recorded=users)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(seen.follow(conversation))
-            await conversation.hold()
+            await conversation.run()
         await asyncio.to_thread(writer.end)
-    assert [(update.number, update.record.turn_id) for update in seen.of(TurnFinished)] == [
+    assert [(update.number, update.record.turn_id) for update in seen.of(LatencyMeasured)] == [
         (number, job.turn_id) for number, job in enumerate(plan.jobs, 1)
     ]
-    assert all(update.record.failure is not None for update in seen.of(TurnFinished))
+    assert all(update.record.failure is not None for update in seen.of(LatencyMeasured))
     assert len(await asyncio.to_thread(stored, folder)) == 2
 
 
 @pytest.mark.slow
-async def test_the_documented_program_holds_a_conversation(
+async def test_the_documented_program_runs_a_conversation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recording = await asyncio.to_thread(lambda: resample(read_audio(SPEECH).audio, 48_000).int16())
@@ -265,6 +262,6 @@ async def test_the_documented_program_holds_a_conversation(
     async with reference(reply_ms=400) as address:
         endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
         await asyncio.to_thread(talk, microphone(), Loudspeaker(), tmp_path / "run", endpoint)
-    assert "TurnKept" in capsys.readouterr().out
+    assert "RecordStored" in capsys.readouterr().out
     [turn] = await asyncio.to_thread(stored, tmp_path / "run")
     assert turn.failure is None

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.live import LiveConversation, SoundSide, State
+from live_eval.live import AudioSide, LiveConversation, State
 from live_eval.live.updates import StateChanged, Update
 
 __all__ = ["BLOCK_MS", "RATE_HZ", "Loudspeaker", "Seen", "speak"]
@@ -25,10 +25,10 @@ class Loudspeaker:
     """An `AudioSink` that records what it is given."""
 
     def __init__(self) -> None:
-        self.played: list[tuple[SoundSide, int]] = []
+        self.played: list[tuple[AudioSide, int]] = []
         self.drops = 0
 
-    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         self.played.append((side, len(pcm)))
 
     def drop(self) -> None:

@@ -138,7 +138,7 @@ class PageConversation:
                 tasks.create_task(work) for work in (loudspeaker.run(), self._listen(live), self._obey(live))
             ]
             try:
-                await live.hold()
+                await live.run()
             except LiveEvalError as error:
                 failure = error
             await sending

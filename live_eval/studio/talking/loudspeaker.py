@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
 from live_eval.clock import Clock
 from live_eval.live.playout import PlayoutBuffer
-from live_eval.live.updates import SoundSide
+from live_eval.live.updates import AudioSide
 from live_eval.webrtc.media import MediaTrack
 
 __all__ = ["TrackLoudspeaker"]
@@ -33,9 +33,9 @@ class TrackLoudspeaker:
         self._clock = clock
         self._buffer = PlayoutBuffer(OPUS_RATE_HZ, wait_ms=_WAIT_MS)
 
-    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """As `AudioSink.play`; the user does not hear themselves."""
-        if side is SoundSide.REPLY:
+        if side is AudioSide.REPLY:
             self._buffer.push(pcm, rate_hz, paced=paced)
 
     def drop(self) -> None:

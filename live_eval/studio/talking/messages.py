@@ -6,14 +6,14 @@ from typing import Any
 
 from live_eval.live.lines import in_words
 from live_eval.live.updates import (
-    EchoHeard,
+    EchoDetected,
+    LatencyMeasured,
     Levels,
     QuickScores,
+    RecordStored,
     SpeechDetected,
     StateChanged,
     TranscriptPiece,
-    TurnFinished,
-    TurnKept,
     Update,
     Xruns,
 )
@@ -34,15 +34,15 @@ def as_json(update: Update) -> dict[str, Any]:
             return {"type": "speech", "speaking": speaking, "barge_in": over}
         case TranscriptPiece(side, text, final):
             return {"type": "transcript", "side": side.value, "text": text, "final": final}
-        case TurnFinished():
+        case LatencyMeasured():
             return _turn(update)
-        case TurnKept(record):
+        case RecordStored(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
         case Xruns(underruns=late, overruns=dropped):
             text = f"Of the microphone's sound, {counted(late, 'frame')} came late"
             text += f" and some was dropped {counted(dropped, 'time')}" if dropped else ""
             return {"type": "note", "about": "lost", "text": f"{text}."}
-        case EchoHeard(delay_ms):
+        case EchoDetected(delay_ms):
             advice = "use headphones, or mute while the reply sounds"
             return {
                 "type": "note",
@@ -53,7 +53,7 @@ def as_json(update: Update) -> dict[str, Any]:
             return {"type": "note", "about": "scores", "text": in_words(update)}
 
 
-def _turn(turn: TurnFinished) -> dict[str, Any]:
+def _turn(turn: LatencyMeasured) -> dict[str, Any]:
     timing = turn.record.timing
     return {
         "type": "turn",

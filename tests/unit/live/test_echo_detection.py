@@ -56,21 +56,21 @@ def test_a_user_alone_is_no_echo(reply: NDArray[np.float32], user: NDArray[np.fl
 
 
 @pytest.mark.parametrize(("said", "replied"), [(11_000, 0), (10_000, 6_000), (6_000, 8_000), (25_000, 8_000)])
-def test_a_chance_peak_of_two_voices_is_no_echo(
+def test_a_chance_correlation_of_two_voices_is_no_echo(
     reply: NDArray[np.float32], user: NDArray[np.float32], said: int, replied: int
 ) -> None:
     microphone, heard = user[said : said + 2 * SECOND], reply[replied : replied + 3 * SECOND]
     assert find_echo(microphone, heard) is None
 
 
-def test_what_nobody_would_hear_is_no_echo(reply: NDArray[np.float32]) -> None:
+def test_an_inaudible_echo_is_ignored(reply: NDArray[np.float32]) -> None:
     assert find_echo(np.round(0.005 * reply[2 * SECOND : 4 * SECOND]), reply[SECOND : 4 * SECOND]) is None
 
 
 def test_an_echo_is_certain_when_two_windows_agree(reply: NDArray[np.float32]) -> None:
     detector = EchoDetector()
     heard = [
-        detector.look(
+        detector.search(
             [reply[at - 800 : at - 800 + 2 * SECOND].astype(np.int16)],
             RATE_HZ,
             reply[at - SECOND : at + 2 * SECOND],
@@ -84,4 +84,4 @@ def test_an_echo_is_certain_when_two_windows_agree(reply: NDArray[np.float32]) -
 def test_silence_has_no_echo(reply: NDArray[np.float32]) -> None:
     assert find_echo(np.zeros(2 * SECOND, np.float32), reply[: 3 * SECOND]) is None
     assert find_echo(noise(), np.zeros(3 * SECOND, np.float32)) is None
-    assert EchoDetector().look([], 48_000, reply[: 3 * SECOND]) is None
+    assert EchoDetector().search([], 48_000, reply[: 3 * SECOND]) is None

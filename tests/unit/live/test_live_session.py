@@ -1,4 +1,4 @@
-"""What is said and heard in a session becomes sound, updates and turns to keep."""
+"""One session: its audio, its updates and its turns to record."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,12 +10,11 @@ import pytest
 from live_eval.audio import Codec, CodecName
 from live_eval.dialect import InputTranscript, ReplyAudio, ReplyText, ResponseDone
 from live_eval.errors import FailureKind
+from live_eval.live.captures import LiveCapture, LiveCaptures, UserAudio
 from live_eval.live.live_session import LiveSession
 from live_eval.live.microphone import Microphone
-from live_eval.live.said import SaidAudio
-from live_eval.live.spoken_turns import LiveTurn, SpokenTurns
-from live_eval.live.turn_keeper import TurnKeeper
-from live_eval.live.updates import SoundSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
+from live_eval.live.recorder import LiveRecorder
+from live_eval.live.updates import AudioSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
 from live_eval.recording.record import CapturedResponse, TurnCapture
 from live_eval.session import Session
 from live_eval.session.speaker import (
@@ -46,7 +45,7 @@ FAILED = replace(ANSWERED, failure=Failure(FailureKind.STALLED, "stalled"))
 
 
 class Script:
-    """A `Session` that does what a test wants while it runs, and a speaker of three frames."""
+    """A `Session` that runs a script of the test, and a speaker of three frames."""
 
     listens = False
     frame_ns = 20 * MS
@@ -76,16 +75,16 @@ class Script:
 
 
 class Live:
-    """A live session with a script, and what came out of it."""
+    """A live session with a script, its updates and recorded turns."""
 
     def __init__(self, *, manual: bool = False) -> None:
         self.updates: list[Update] = []
-        self.kept: list[tuple[LiveTurn, int]] = []
+        self.recorded: list[tuple[LiveCapture, int]] = []
         self.loudspeaker = Loudspeaker()
         self.manual = manual
 
-    def keep(self, turn: LiveTurn, log: Callable[[], Sequence[Any]], ended_ns: int) -> None:
-        self.kept.append((turn, ended_ns))
+    def record(self, turn: LiveCapture, log: Callable[[], Sequence[Any]], ended_ns: int) -> None:
+        self.recorded.append((turn, ended_ns))
 
     async def run(
         self, then: Callable[[Script], None], *, overheard_by: Microphone | None = None
@@ -93,8 +92,8 @@ class Live:
         self.script = Script(then)
         self.session = LiveSession(
             cast("Session", self.script),
-            SpokenTurns(SaidAudio(RATE), session=1),
-            cast("TurnKeeper", self),
+            LiveCaptures(UserAudio(RATE), session=1),
+            cast("LiveRecorder", self),
             self.loudspeaker,
             tell=self.updates.append,
             clock=FakeClock(5_000 * MS),
@@ -127,16 +126,16 @@ async def test_speech_and_texts_are_reported() -> None:
         StateChanged(State.TALKING),
         SpeechDetected(speaking=True),
         SpeechDetected(speaking=False),
-        TranscriptPiece(SoundSide.USER, "hel"),
-        TranscriptPiece(SoundSide.USER, "hello", final=True),
-        TranscriptPiece(SoundSide.REPLY, "hi"),
+        TranscriptPiece(AudioSide.USER, "hel"),
+        TranscriptPiece(AudioSide.USER, "hello", final=True),
+        TranscriptPiece(AudioSide.REPLY, "hi"),
     ]
     assert live.script.perseveres
     assert not live.loudspeaker.played
 
 
 @pytest.mark.parametrize("manual", [False, True])
-async def test_a_voice_over_the_reply_stops_it_where_the_endpoint_does_not_listen(manual: bool) -> None:
+async def test_a_barge_in_stops_the_reply_if_turns_are_manual(manual: bool) -> None:
     live = Live(manual=manual)
 
     def then(script: Script) -> None:
@@ -148,37 +147,37 @@ async def test_a_voice_over_the_reply_stops_it_where_the_endpoint_does_not_liste
     assert SpeechDetected(speaking=True, barge_in=True) in live.updates
 
 
-async def test_a_turn_is_kept_once_its_reply_was_heard_once_it_failed_and_at_its_end() -> None:
+async def test_a_turn_is_recorded_after_its_reply_after_a_failure_and_at_its_end() -> None:
     live = Live()
 
     def then(script: Script) -> None:
         script.speak()
         script.speaker.hear(reply(500))
         script.speaker.hear(EndpointEvent(ResponseDone("r", ResponseStatus.COMPLETED), 10 * MS))
-        live.session.look(499 * MS)
-        assert not live.kept
-        live.session.look(510 * MS)
-        live.session.look(530 * MS)
+        live.session.check(499 * MS)
+        assert not live.recorded
+        live.session.check(510 * MS)
+        live.session.check(530 * MS)
         script.failure = FAILED.failure
-        live.session.look(550 * MS)
-        live.session.look(570 * MS)
+        live.session.check(550 * MS)
+        live.session.check(570 * MS)
         script.end_turn(FAILED, tuple)
 
     session = await live.run(then)
-    assert [(turn.number, turn.capture.failure, ended_ns // MS) for turn, ended_ns in live.kept] == [
+    assert [(turn.number, turn.capture.failure, ended_ns // MS) for turn, ended_ns in live.recorded] == [
         (1, None, 500),
         (1, FAILED.failure, 550),
         (1, FAILED.failure, 5_000),
     ]
-    assert (session.failure, session.first, len(session.turns)) == (FAILED.failure, FAILED, 1)
+    assert (session.failure, session.first, len(session.captures)) == (FAILED.failure, FAILED, 1)
     live.script.failure = None
-    session.look(9_000 * MS)
-    assert len(live.kept) == 3, "the session is over"
+    session.check(9_000 * MS)
+    assert len(live.recorded) == 3, "the session is over"
 
 
-async def test_recordings_are_played_and_their_level_is_shown() -> None:
+async def test_recordings_are_played_to_the_user() -> None:
     live = Live()
     microphone = Microphone(RATE, rate_hz=RATE, frame_ns=20 * MS, delay_ns=0, half_duplex=False)
     await live.run(Script.speak, overheard_by=microphone)
-    assert live.loudspeaker.played == [(SoundSide.USER, RATE // 50)] * 3
+    assert live.loudspeaker.played == [(AudioSide.USER, RATE // 50)] * 3
     assert not live.script.perseveres

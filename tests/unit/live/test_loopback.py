@@ -1,4 +1,4 @@
-"""The delay of sound devices: chirps in a loop whose delay is known."""
+"""Measuring the delay of sound cards, in a loop of known delay."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,16 +10,23 @@ import pytest
 from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
-from live_eval.live import loopback
-from live_eval.live.devices import SoundDevice
-from live_eval.live.loopback import DeviceDelay, chirp, find_chirp, keep_delay, kept_delay, measure_delay
+from live_eval.live.devices import AudioDevice
+from live_eval.live.loopback import (
+    FILE_VARIABLE,
+    DeviceDelay,
+    chirp,
+    find_chirp,
+    keep_delay,
+    kept_delay,
+    measure_delay,
+)
 from live_eval.live.sound_card import SoundCard
-from live_eval.live.updates import SoundSide
+from live_eval.live.updates import AudioSide
 
 RATE = 16_000
 BLOCK = 160
-MICROPHONE = SoundDevice(0, "mic", "test", 1, 0, True, False)
-LOUDSPEAKER = SoundDevice(1, "speaker", "test", 0, 1, False, True)
+MICROPHONE = AudioDevice(0, "mic", "test", 1, 0, True, False)
+LOUDSPEAKER = AudioDevice(1, "speaker", "test", 0, 1, False, True)
 
 
 def test_a_chirp_is_found_in_noise() -> None:
@@ -31,7 +38,7 @@ def test_a_chirp_is_found_in_noise() -> None:
 
 
 class Loop(SoundCard):
-    """A loudspeaker whose sound reaches the microphone after a known time; time passes as it is asked."""
+    """A loudspeaker that the microphone hears after a known delay; each call takes 1.2 s of fake time."""
 
     def __init__(self, delay_ms: float, gain: float = 0.5) -> None:
         super().__init__(MICROPHONE, LOUDSPEAKER, RATE)
@@ -42,7 +49,7 @@ class Loop(SoundCard):
     def blocks(self) -> Iterator[tuple[NDArray[np.int16], int]]:
         random = np.random.default_rng(self._blocks_done)
         for _ in range(120):
-            out = self._sides[SoundSide.REPLY].read(BLOCK)
+            out = self._sides[AudioSide.REPLY].read(BLOCK)
             self._line = np.concatenate((self._line, out))
             heard, self._line = self._line[:BLOCK], self._line[BLOCK:]
             self._blocks_done += 1
@@ -52,27 +59,22 @@ class Loop(SoundCard):
             yield (heard * self._gain).astype(np.int16), at_ns + late_ns
 
 
-@pytest.fixture
-def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loopback, "_REST_S", 0)
-
-
 @pytest.mark.parametrize("delay_ms", [0.0, 43.0, 612.5])
-def test_the_delay_of_a_loop_is_measured(delay_ms: float, no_rest: None) -> None:
-    delay = asyncio.run(measure_delay(Loop(delay_ms), repeats=6))
+def test_the_delay_of_a_loop_is_measured(delay_ms: float) -> None:
+    delay = asyncio.run(measure_delay(Loop(delay_ms), repeats=6, rest_s=0))
     # A block is handed over when its last sample has been captured: 10 ms after its first is played.
     assert delay.delay_ms == pytest.approx(delay_ms + 10, abs=2)
     assert delay.spread_ms < 2
     assert delay.repeats == 6
 
 
-def test_devices_that_are_not_in_a_loop_are_refused(no_rest: None) -> None:
+def test_a_microphone_that_hears_no_chirp_is_reported() -> None:
     with pytest.raises(UsageError, match="'mic' heard 0 of 4 chirps of 'speaker'"):
-        asyncio.run(measure_delay(Loop(5, gain=0), repeats=4))
+        asyncio.run(measure_delay(Loop(5, gain=0), repeats=4, rest_s=0))
 
 
-def test_delays_are_kept_by_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(loopback.FILE_VARIABLE, raising=False)
+def test_delays_are_kept_for_each_pair_of_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FILE_VARIABLE, raising=False)
     monkeypatch.setattr(platformdirs, "user_data_path", lambda *_, **__: tmp_path)
     assert kept_delay("mic", "speaker") is None
     for ms in (10.0, 20.0):

@@ -1,4 +1,4 @@
-"""What a conversation looks like, as lines and on the screen."""
+"""A conversation as lines and on the screen."""
 
 from dataclasses import replace
 from io import StringIO
@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from live_eval.analysis.latency.waterfall import waterfall_of
 from live_eval.errors import FailureKind
 from live_eval.live.lines import Lines, in_words
 from live_eval.live.screen import LiveScreen
 from live_eval.live.updates import (
-    EchoHeard,
+    AudioSide,
+    EchoDetected,
+    LatencyMeasured,
     Levels,
     QuickScores,
-    SoundSide,
     SpeechDetected,
     State,
     StateChanged,
     TranscriptPiece,
-    TurnFinished,
     Update,
     Xruns,
 )
@@ -37,7 +36,7 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (StateChanged(State.TALKING), "ready: speak"),
         (
             StateChanged(State.SCORING),
-            "waiting for scores; q or Ctrl-C leaves them to `live-eval score`",
+            "waiting for scores; press q or Ctrl-C to exit now and run `live-eval score` later",
         ),
         (
             StateChanged(State.DISCONNECTED, LOST),
@@ -45,17 +44,17 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         ),
         (SpeechDetected(speaking=True, barge_in=True), "you speak over the reply"),
         (SpeechDetected(speaking=False), ""),
-        (TranscriptPiece(SoundSide.USER, "Hi", final=True), "you: Hi"),
-        (TranscriptPiece(SoundSide.REPLY, "He"), ""),
+        (TranscriptPiece(AudioSide.USER, "Hi", final=True), "you: Hi"),
+        (TranscriptPiece(AudioSide.REPLY, "He"), ""),
         (
             QuickScores("turn-0001", {"dnsmos.ovrl": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}),
             "scores of turn-0001: overall quality (P.835): 3.14 MOS; c failed: no text",
         ),
         (QuickScores("turn-0001", {}), ""),
         (Levels(-20, -90), ""),
-        (Xruns(1, 2, 3, 4), "sound was lost: device input 1, output 2; session 3 late, 4 dropped"),
+        (Xruns(1, 2, 3, 4), "audio was lost: device input 1, output 2; session 3 late, 4 dropped"),
         (
-            EchoHeard(120.4, 0.5),
+            EchoDetected(120.4, 0.5),
             "echo: the microphone hears the reply 120 ms later. Use headphones, or "
             "half-duplex (key h, --half-duplex)",
         ),
@@ -65,9 +64,9 @@ def test_an_update_in_words(update: Update, line: str) -> None:
     assert in_words(update) == line
 
 
-def test_text_of_an_endpoint_cannot_steer_the_terminal() -> None:
+def test_text_of_an_endpoint_cannot_control_the_terminal() -> None:
     written: list[str] = []
-    Lines(written.append).show(TranscriptPiece(SoundSide.REPLY, "a\x1b[2Jb", final=True))
+    Lines(written.append).show(TranscriptPiece(AudioSide.REPLY, "a\x1b[2Jb", final=True))
     assert written == ["reply: a [2Jb"]
 
 
@@ -91,7 +90,7 @@ SHOWN = [
 ]
 
 
-def test_of_the_scores_only_the_main_ones_are_printed_with_their_units() -> None:
+def test_only_the_main_scores_are_printed_with_their_units() -> None:
     written: list[str] = []
     Lines(written.append).show(SCORES)
     assert written == ["scores of turn-0001", *(f"  {line}" for line in SHOWN)]
@@ -118,11 +117,11 @@ def test_the_screen_shows_the_main_scores(screen: LiveScreen) -> None:
     assert "slope of the pitch" not in text
 
 
-def test_what_was_said_last_keeps_its_place_on_a_low_screen() -> None:
+def test_the_latest_transcript_stays_visible_on_a_small_screen() -> None:
     console = Console(file=StringIO(), width=80, height=20, force_terminal=False)
     screen = LiveScreen("toy", "q quit", console)
     for number in range(9):
-        screen.show(TranscriptPiece(SoundSide.USER, f"{number} " + "word " * 30, final=True))
+        screen.show(TranscriptPiece(AudioSide.USER, f"{number} " + "word " * 30, final=True))
     screen.show(SCORES)
     lines = console.render_lines(screen.render(), pad=False)
     assert len(lines) < 20
@@ -132,7 +131,7 @@ def test_what_was_said_last_keeps_its_place_on_a_low_screen() -> None:
     assert "share of pauses" in text
 
 
-def test_the_screen_shows_that_the_user_spoke_over_the_reply_and_how_soon_it_stopped(
+def test_the_screen_shows_a_barge_in_and_how_soon_the_reply_stopped(
     screen: LiveScreen,
 ) -> None:
     record = spoken_turn(
@@ -140,23 +139,22 @@ def test_the_screen_shows_that_the_user_spoke_over_the_reply_and_how_soon_it_sto
     )
     assert "over the reply" not in shown(screen, SpeechDetected(speaking=True))
     assert "you speak over the reply" in shown(screen, SpeechDetected(speaking=True, barge_in=True))
-    steps = waterfall_of(record) or {}
-    assert "stopped" not in shown(screen, TurnFinished(1, record, steps, 0))
+    assert "stopped" not in shown(screen, LatencyMeasured(1, record, 0))
     timing = replace(record.timing, barge_in_stop=Latency(412_000_000))
-    text = shown(screen, TurnFinished(1, replace(record, timing=timing), steps, 0))
+    text = shown(screen, LatencyMeasured(1, replace(record, timing=timing), 0))
     assert "stopped 412 ms after you spoke" in text
     assert "voice to voice" in text
 
 
-def test_the_screen_shows_both_sides_and_what_is_said(screen: LiveScreen) -> None:
+def test_the_screen_shows_levels_transcript_and_notes(screen: LiveScreen) -> None:
     text = shown(
         screen,
         StateChanged(State.TALKING),
         Levels(-12, -90, muted=True),
-        TranscriptPiece(SoundSide.REPLY, "[bold]Hel"),
-        TranscriptPiece(SoundSide.REPLY, "lo\x1b"),
-        TranscriptPiece(SoundSide.USER, "What?", final=True),
-        EchoHeard(100, 0.5),
+        TranscriptPiece(AudioSide.REPLY, "[bold]Hel"),
+        TranscriptPiece(AudioSide.REPLY, "lo\x1b"),
+        TranscriptPiece(AudioSide.USER, "What?", final=True),
+        EchoDetected(100, 0.5),
         StateChanged(State.DISCONNECTED, LOST),
     )
     for part in ("toy · manual · disconnected", "muted", "-12 dB", "[bold]Hello", "you: What?", "echo:"):

@@ -1,16 +1,22 @@
-"""What keys do in a conversation."""
+"""Keys of a live conversation."""
 
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from blockbuster import BlockBuster
 
 from live_eval.live.conversation import LiveConversation
-from live_eval.live.keys import HANG_UP
-from live_eval.live.terminal import Keyboard, key_help
+from live_eval.live.terminal import HANG_UP, Keyboard, key_help, reading_keys
+
+pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
 
 
 class Asked:
-    """Remembers what a conversation was asked to do."""
+    """Records the calls of a conversation's methods."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -47,5 +53,36 @@ def test_a_key_ends_the_turn_only_with_manual_turns(key: str) -> None:
     assert "end turn" not in key_help(manual=False)
 
 
-def test_a_conversation_that_began_half_duplex_is_switched_back_by_the_first_key() -> None:
+def test_the_first_h_switches_off_half_duplex_that_was_on() -> None:
     assert pressed("h", half_duplex=True) == [("half_duplex", False)]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A pseudo-terminal as standard input: the side that types, which the test closes."""
+    ours, theirs = pty.openpty()
+    with open(theirs) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield ours
+
+
+async def test_all_keys_are_read_before_the_terminal_is_closed(
+    terminal: int, blockbuster: BlockBuster
+) -> None:
+    blockbuster.functions["os.read"].deactivate()  # a terminal with keys to read does not block
+    pressed: asyncio.Queue[str] = asyncio.Queue()
+    with reading_keys(pressed.put_nowait) as reads:
+        assert reads
+        os.write(terminal, b"m hq")
+        assert [await pressed.get() for _ in "m hq"] == ["m", " ", "h", "q"]
+        os.close(terminal)
+        assert await pressed.get() == HANG_UP
+        await asyncio.sleep(0)
+    assert pressed.empty()
+
+
+def test_without_a_terminal_there_are_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with reading_keys(lambda key: None) as reads:
+            assert not reads

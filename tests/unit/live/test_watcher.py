@@ -6,7 +6,7 @@ import pytest
 from live_eval.live.echo_detection import RATE_HZ
 from live_eval.live.microphone import Microphone
 from live_eval.live.reply import HeardAudio
-from live_eval.live.updates import EchoHeard, Levels, Xruns
+from live_eval.live.updates import EchoDetected, Levels, Xruns
 from live_eval.live.watcher import Watcher
 
 MS = 1_000_000
@@ -22,7 +22,7 @@ def test_levels_are_due_every_50_ms(microphone: Microphone) -> None:
     heard = HeardAudio()
     heard.push(np.full(RATE_HZ, 3_277, np.int16), RATE_HZ, START_NS)
     watcher = Watcher(microphone)
-    microphone.push(np.full(80, -32_768, np.int16), START_NS, reply_sounds=True)
+    microphone.push(np.full(80, -32_768, np.int16), START_NS, reply_plays=True)
     [levels] = watcher.levels(START_NS + 50 * MS, heard)
     assert isinstance(levels, Levels)
     assert (levels.user, round(levels.reply), levels.muted) == (0.0, -20, True)
@@ -46,7 +46,7 @@ def test_an_echo_is_searched_every_second_and_reported_again_after_a_minute(micr
     block = RATE_HZ // 100
     for start in range(0, 3 * RATE_HZ, block):  # the microphone is 100 ms late, and half as loud
         at_ns = START_NS + (1_100 + (start + block) * 1_000 // RATE_HZ) * MS
-        microphone.push(reply[RATE_HZ + start :][:block] // 2, at_ns, reply_sounds=False)
+        microphone.push(reply[RATE_HZ + start :][:block] // 2, at_ns, reply_plays=False)
     watcher = Watcher(microphone)
     now_ns = START_NS + 4_100 * MS
     search = watcher.echo_search(now_ns, heard)
@@ -56,7 +56,7 @@ def test_an_echo_is_searched_every_second_and_reported_again_after_a_minute(micr
     search = watcher.echo_search(now_ns + 1_000 * MS, heard)
     assert search is not None
     echo = search()
-    assert isinstance(echo, EchoHeard)
+    assert isinstance(echo, EchoDetected)
     assert echo.delay_ms == pytest.approx(100, abs=1)
     assert watcher.echo_search(now_ns + 60_999 * MS, heard) is None
     assert watcher.echo_search(now_ns + 61_000 * MS, heard) is not None
@@ -65,9 +65,9 @@ def test_an_echo_is_searched_every_second_and_reported_again_after_a_minute(micr
 def test_a_muted_microphone_or_a_silent_reply_has_no_echo(microphone: Microphone) -> None:
     heard = HeardAudio()
     watcher = Watcher(microphone)
-    microphone.push(np.full(80, 900, np.int16), START_NS, reply_sounds=False)
+    microphone.push(np.full(80, 900, np.int16), START_NS, reply_plays=False)
     assert watcher.echo_search(START_NS, heard) is None
     heard.push(np.full(RATE_HZ, 900, np.int16), RATE_HZ, START_NS - 1_000 * MS)
     microphone.muted = True
-    microphone.push(np.full(80, 900, np.int16), START_NS, reply_sounds=False)
+    microphone.push(np.full(80, 900, np.int16), START_NS, reply_plays=False)
     assert watcher.echo_search(START_NS + 1_000 * MS, heard) is None

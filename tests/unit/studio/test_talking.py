@@ -10,21 +10,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from live_eval.analysis.latency.waterfall import waterfall_of
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import FailureKind
 from live_eval.live.updates import (
-    EchoHeard,
+    AudioSide,
+    EchoDetected,
+    LatencyMeasured,
     Levels,
     QuickScores,
-    SoundSide,
+    RecordStored,
     SpeechDetected,
     State,
     StateChanged,
     TranscriptPiece,
-    TurnFinished,
-    TurnKept,
     Xruns,
 )
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
@@ -77,8 +76,8 @@ async def test_a_reply_that_came_at_once_is_sent_at_the_pace_of_speech() -> None
     clock = FakeClock()
     track = Track(clock)
     loudspeaker = TrackLoudspeaker(track, clock)
-    loudspeaker.play(SoundSide.REPLY, tone(200), 24_000)
-    loudspeaker.play(SoundSide.USER, tone(1_000), 24_000)
+    loudspeaker.play(AudioSide.REPLY, tone(200), 24_000)
+    loudspeaker.play(AudioSide.USER, tone(1_000), 24_000)
     await played(clock, loudspeaker, 395)
     begin_ns = track.left[0][0]
     assert [at_ns - begin_ns for at_ns, _, _ in track.left] == [20 * MS * count for count in range(20)]
@@ -90,7 +89,7 @@ async def test_what_is_dropped_is_not_sent() -> None:
     clock = FakeClock()
     track = Track(clock)
     loudspeaker = TrackLoudspeaker(track, clock)
-    loudspeaker.play(SoundSide.REPLY, tone(2_000), 24_000)
+    loudspeaker.play(AudioSide.REPLY, tone(2_000), 24_000)
     await played(clock, loudspeaker, 95)
     loudspeaker.drop()
     await played(clock, loudspeaker, 200)
@@ -106,7 +105,7 @@ async def test_late_sound_catches_up_and_late_silence_does_not() -> None:
     clock.advance(300 * MS)
     await clock.sleep_until(clock.now_ns() + 30 * MS)
     assert len(track.left) <= 5
-    loudspeaker.play(SoundSide.REPLY, tone(500), 24_000)
+    loudspeaker.play(AudioSide.REPLY, tone(500), 24_000)
     await clock.sleep_until(clock.now_ns() + 50 * MS)
     before = len(track.left)
     clock.advance(100 * MS)
@@ -122,11 +121,11 @@ def test_every_update_becomes_a_json_message() -> None:
     failed = spoken_turn(
         case, TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "no response came"))
     )
-    turn = as_json(TurnFinished(1, record, waterfall_of(record) or {}, 12 * MS))
+    turn = as_json(LatencyMeasured(1, record, 12 * MS))
     assert turn["voice_to_voice_ms"] == round((record.timing.voice_to_voice.ns or 0) / 1e6, 1)
     assert sum(step["ms"] for step in turn["steps"]) == pytest.approx(turn["voice_to_voice_ms"], abs=0.3)
     assert turn["after_ms"] == 12
-    silent = as_json(TurnFinished(2, failed, {}, 0))
+    silent = as_json(LatencyMeasured(2, failed, 0))
     assert silent["voice_to_voice_ms"] is None
     assert silent["failure"] == {"kind": "no_response", "message": "no response came"}
     lost = Failure(FailureKind.CLOSED, "the session has ended")
@@ -136,10 +135,10 @@ def test_every_update_becomes_a_json_message() -> None:
         as_json(StateChanged(State.DISCONNECTED, lost)),
         as_json(Levels(-20.04, -90, muted=True)),
         as_json(SpeechDetected(speaking=True, barge_in=True)),
-        as_json(TranscriptPiece(SoundSide.USER, "Hello.", final=True)),
-        as_json(TurnKept(record)),
+        as_json(TranscriptPiece(AudioSide.USER, "Hello.", final=True)),
+        as_json(RecordStored(record)),
         as_json(QuickScores("turn-0001", {"dnsmos.ovrl": 3.2})),
-        as_json(EchoHeard(12.0, 0.9)),
+        as_json(EchoDetected(12.0, 0.9)),
         as_json(Xruns(underruns=2)),
     ]
     assert json.loads(json.dumps(messages)) == messages

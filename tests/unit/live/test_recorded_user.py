@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from live_eval.audio import Audio
-from live_eval.live.played import PlayedSession
+from live_eval.live.recorded_user import RecordedUser
 from live_eval.run.recordings import PlayableCase
 from live_eval.session.speaker import GreetingBegan, GreetingEnded
 from live_eval.testing.records import tone
@@ -12,17 +12,17 @@ from tests.unit.session.test_session import MS, TURN
 PAUSE_NS = 600 * MS
 
 
-def session() -> PlayedSession:
+def recorded_user() -> RecordedUser:
     audio: Audio = tone(1_000)
     case = PlayableCase(utterance=TURN, audio=audio, warnings=())
-    return PlayedSession(jobs=(), cases=[case], pause_ns=PAUSE_NS)
+    return RecordedUser(jobs=(), cases=[case], pause_ns=PAUSE_NS)
 
 
-def test_recordings_wait_for_a_greeting_where_they_are_to() -> None:
-    frame = session().speaker().frame(0, 0)
+def test_recordings_can_wait_for_a_greeting() -> None:
+    frame = recorded_user().speaker().frame(0, 0)
     assert frame is not None
     assert frame.began is not None
-    speaker = session().speaker(3_000 * MS)
+    speaker = recorded_user().speaker(3_000 * MS)
     for report, at_ns, speaks in (
         (None, 0, False),
         (GreetingBegan(2_000 * MS), 2_000 * MS, False),

@@ -1,4 +1,4 @@
-"""Turns are timed, reported, stored and scored."""
+"""Timing, reporting, storing and scoring turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from live_eval.errors import FailureKind, StoreError
+from live_eval.live.captures import LiveCapture
 from live_eval.live.quick_scores import QuickScorer
-from live_eval.live.spoken_turns import LiveTurn
-from live_eval.live.turn_keeper import TurnKeeper
-from live_eval.live.turn_store import TurnStore
-from live_eval.live.updates import QuickScores, State, StateChanged, TurnFinished, TurnKept, Update
+from live_eval.live.recorder import LiveRecorder
+from live_eval.live.updates import LatencyMeasured, QuickScores, RecordStored, State, StateChanged, Update
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.testing import FakeClock
@@ -24,8 +23,8 @@ from live_eval.types import Failure
 MS = 1_000_000
 
 
-def turn(number: int = 1, failure: Failure | None = None) -> LiveTurn:
-    return LiveTurn(
+def turn(number: int = 1, failure: Failure | None = None) -> LiveCapture:
+    return LiveCapture(
         capture=TurnCapture(
             trace=TurnTrace(dial_ns=0, ready_ns=1, t0_ns=10 * MS, onset_ns=10 * MS, voice_end_ns=900 * MS),
             wall_ns=0,
@@ -49,7 +48,7 @@ def stored_turns(folder: Path) -> list[TurnRecord]:
 
 
 class Scorer:
-    """Scores nothing until it is abandoned."""
+    """Never scores a turn."""
 
     def __init__(self) -> None:
         self.abandoned = False
@@ -62,13 +61,8 @@ class Scorer:
         self.abandoned = True
 
 
-class BrokenStore(TurnStore):
-    def keep(self, turn: LiveTurn, record: TurnRecord) -> bool:
-        raise OSError("the disk is on fire")
-
-
-class Kept:
-    """A keeper, and what it reported."""
+class Recorded:
+    """A recorder, and its updates."""
 
     def __init__(self, writer: RunWriter, thread: Executor) -> None:
         self.updates: list[Update] = []
@@ -91,14 +85,13 @@ class Kept:
 
     async def use(
         self,
-        work: Callable[[TurnKeeper], Awaitable[None]],
-        store: type[TurnStore] = TurnStore,
+        work: Callable[[LiveRecorder], Awaitable[None]],
         *,
         scores: bool = False,
-    ) -> TurnKeeper:
+    ) -> LiveRecorder:
         async with asyncio.TaskGroup() as tasks:
-            keeper = TurnKeeper(
-                store(self._writer),
+            recorder = LiveRecorder(
+                self._writer,
                 self._thread,
                 tasks,
                 tell=self._tell,
@@ -106,53 +99,61 @@ class Kept:
                 clock=FakeClock(),
                 scorer=cast("QuickScorer", self.scorer) if scores else None,
             )
-            await work(keeper)
-        return keeper
+            await work(recorder)
+        return recorder
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
+def recorded(tmp_path: Path) -> Iterator[Recorded]:
     with RunWriter.create(tmp_path / "run", {}) as writer, ThreadPoolExecutor(1) as thread:
-        yield Kept(writer, thread)
+        yield Recorded(writer, thread)
 
 
-async def test_a_turn_is_reported_and_stored_again_only_if_it_has_changed(kept: Kept, tmp_path: Path) -> None:
+async def test_an_unchanged_turn_is_neither_reported_nor_stored_again(
+    recorded: Recorded, tmp_path: Path
+) -> None:
     failure = Failure(FailureKind.NO_RESPONSE, "no reply")
 
-    async def work(keeper: TurnKeeper) -> None:
+    async def work(recorder: LiveRecorder) -> None:
         for each in (turn(), turn(), turn(failure=failure)):
-            keeper.keep(each, no_messages, 0)
-            await keeper.finish()
+            recorder.record(each, no_messages, 0)
+            await recorder.finish()
 
-    await kept.use(work)
-    finished = [update for update in kept.updates if isinstance(update, TurnFinished)]
+    await recorded.use(work)
+    finished = [update for update in recorded.updates if isinstance(update, LatencyMeasured)]
     assert [(update.number, update.record.failure) for update in finished] == [(1, None), (1, failure)]
-    assert len(kept.of(TurnKept)) == 2
+    assert len(recorded.of(RecordStored)) == 2
     [stored] = await asyncio.to_thread(stored_turns, tmp_path / "run")
     assert (stored.failure, stored.case.dialogue_id) == (failure, "session-1")
 
 
-async def test_a_turn_that_cannot_be_stored_ends_the_conversation_with_the_reason(kept: Kept) -> None:
-    async def work(keeper: TurnKeeper) -> None:
-        keeper.keep(turn(1), no_messages, 0)
-        keeper.keep(turn(2), no_messages, 0)
-        await keeper.finish()
+async def test_a_turn_that_cannot_be_stored_ends_the_conversation(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(recorder: LiveRecorder) -> None:
+        recorder.record(turn(1), no_messages, 0)
+        recorder.record(turn(2), no_messages, 0)
+        await recorder.finish()
 
-    keeper = await kept.use(work, BrokenStore)
-    assert kept.broken == 2
-    assert isinstance(keeper.error, StoreError)
-    assert str(keeper.error) == "turn 1 cannot be stored: OSError: the disk is on fire"
-    assert not kept.of(TurnKept)
+    def crash(*_: object) -> None:
+        raise OSError("the disk is on fire")
+
+    monkeypatch.setattr(RunWriter, "commit", crash)
+    recorder = await recorded.use(work)
+    assert recorded.broken == 2
+    assert isinstance(recorder.error, StoreError)
+    assert str(recorder.error) == "turn 1 cannot be stored: OSError: the disk is on fire"
+    assert not recorded.of(RecordStored)
 
 
-async def test_scores_are_awaited_unless_they_are_abandoned(kept: Kept) -> None:
-    async def work(keeper: TurnKeeper) -> None:
-        keeper.keep(turn(), no_messages, 0)
-        keeper.abandon_scores()
-        assert not kept.scorer.abandoned, "nothing waits for scores yet"
-        kept.on_scoring = keeper.abandon_scores
-        await keeper.finish()
+async def test_scores_are_awaited_unless_they_are_abandoned(recorded: Recorded) -> None:
+    async def work(recorder: LiveRecorder) -> None:
+        recorder.record(turn(), no_messages, 0)
+        recorder.abandon_scores()
+        assert not recorded.scorer.abandoned, "nothing waits for scores yet"
+        recorded.on_scoring = recorder.abandon_scores
+        await recorder.finish()
 
-    await kept.use(work, scores=True)
-    assert kept.scorer.abandoned
-    assert not kept.of(QuickScores)
+    await recorded.use(work, scores=True)
+    assert recorded.scorer.abandoned
+    assert not recorded.of(QuickScores)

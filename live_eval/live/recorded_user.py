@@ -1,4 +1,4 @@
-"""Recordings of a data set that speak in the user's place, for demonstrations of scripted playback."""
+"""Recordings of a data set that speak in the user's place, for demonstrations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from live_eval.session import Playback
 from live_eval.session.greeting import AfterGreeting
 from live_eval.session.speaker import Speaker
 
-__all__ = ["PlayedSession", "load_sessions"]
+__all__ = ["RecordedUser", "load_recorded_users"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PlayedSession:
-    """The turns of one session, ready to be played.
+class RecordedUser:
+    """The user of one session: the recordings of its turns, ready to be streamed.
 
     Args:
         jobs: The turns.
@@ -31,10 +31,10 @@ class PlayedSession:
     pause_ns: int
 
     def speaker(self, greeting_ns: int = 0) -> Speaker:
-        """Return who says them.
+        """Return the speaker.
 
         Args:
-            greeting_ns: How long they wait for the endpoint's greeting to begin; 0 to speak at once.
+            greeting_ns: How long it waits for the endpoint's greeting to begin; 0 to speak at once.
         """
         utterances = [case.utterance for case in self.cases]
         speaker = Playback(utterances, self.pause_ns)
@@ -43,22 +43,22 @@ class PlayedSession:
         return AfterGreeting(speaker, bytes(len(utterances[0].frames[0])), greeting_ns)
 
 
-async def load_sessions(plan: Plan, prepared: Callable[[int, int], None]) -> list[PlayedSession]:
-    """Find the speech boundaries of a plan's recordings and load them all.
+async def load_recorded_users(plan: Plan, prepared: Callable[[int, int], None]) -> list[RecordedUser]:
+    """Find the speech boundaries of a plan's recordings, and load them for its sessions.
 
     Args:
-        plan: What `live_eval.run.plan.make_plan` returned.
-        prepared: Called with how many recordings are ready, and their number.
+        plan: The return value of `live_eval.run.plan.make_plan`.
+        prepared: Called with the number of recordings that are ready, and of all.
 
     Raises:
-        TurnError: A recording cannot be played.
+        TurnError: A recording cannot be decoded.
         UsageError: Speech boundaries cannot be found on this machine.
     """
     recordings = Recordings(plan.config, plan.spec)
     try:
         await recordings.prepare((job.case for job in plan.jobs), prepared)
         return [
-            PlayedSession(
+            RecordedUser(
                 jobs=jobs,
                 cases=[await recordings.load(job.case) for job in jobs],
                 pause_ns=round(plan.config.turns.pause * 1e9),

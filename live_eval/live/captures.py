@@ -1,0 +1,140 @@
+"""The turns of a live session, numbered, each with the user's audio. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.recording.record import TurnCapture
+from live_eval.run.plan import Job
+from live_eval.timing import play
+
+__all__ = ["LiveCapture", "LiveCaptures", "UserAudio"]
+
+_SECOND_NS = 1_000_000_000
+_TAIL_NS = 300_000_000  # recorded after the utterance
+_MOST_NS = 600 * _SECOND_NS
+
+
+class UserAudio:
+    """The user's frames with the times at which they were spoken; the last ten minutes at most."""
+
+    def __init__(self, rate_hz: int) -> None:
+        self.rate_hz = rate_hz
+        self._frames: deque[tuple[int, NDArray[np.int16]]] = deque()
+
+    def append(self, start_ns: int, pcm: bytes) -> None:
+        """Add a frame (int16 little-endian mono) whose first sample is spoken at `start_ns`."""
+        self._frames.append((start_ns, np.frombuffer(pcm, "<i2")))
+        self.forget(start_ns - _MOST_NS)
+
+    def forget(self, before_ns: int) -> None:
+        """Drop frames that began before `before_ns`."""
+        while self._frames and self._frames[0][0] < before_ns:
+            self._frames.popleft()
+
+    def between(self, begin_ns: int, end_ns: int) -> NDArray[np.int16]:
+        """Return the audio from `begin_ns` to `end_ns`: int16 mono, shape (samples,).
+
+        Missing audio is silence; the later of two overlapping frames takes precedence.
+        """
+        pcm = np.zeros(max(0, self._samples(end_ns - begin_ns)), np.int16)
+        for start_ns, frame in tuple(self._frames):
+            at = self._samples(start_ns - begin_ns)
+            if at >= len(pcm) or at + len(frame) <= 0:
+                continue
+            first = max(0, -at)
+            at = max(0, at)
+            kept = frame[first : first + len(pcm) - at]
+            pcm[at : at + len(kept)] = kept
+        return pcm
+
+    def _samples(self, ns: int) -> int:
+        return round(ns * self.rate_hz / _SECOND_NS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveCapture:
+    """A turn of a live conversation with the user's audio.
+
+    Args:
+        capture: What the session captured.
+        number: Its number in the run, from 1.
+        session: The number of its session, from 1.
+        index: Its number in the session, from 0.
+        user: The microphone's audio from `capture.trace.t0_ns` to the end of the turn, int16 mono, shape
+            (samples,), at `rate_hz`.
+        rate_hz: Rate of `user`.
+        job: The case that was streamed; None for a person, whose utterance becomes a case.
+    """
+
+    capture: TurnCapture
+    number: int
+    session: int
+    index: int
+    user: NDArray[np.int16]
+    rate_hz: int
+    job: Job | None = None
+
+    @property
+    def utterance(self) -> NDArray[np.int16]:
+        """The user's audio up to shortly after the end of speech."""
+        boundaries = self.capture.trace.boundaries
+        if boundaries is None:
+            return self.user
+        return self.user[: (boundaries.voice_end_ns + _TAIL_NS) * self.rate_hz // _SECOND_NS]
+
+
+class LiveCaptures:
+    """Numbers the turns of a session in the order in which they are first seen.
+
+    Args:
+        user: The user's audio in the session.
+        session: The session's number, from 1.
+        turns_before: Turns of the run before the session.
+        jobs: The cases that are streamed; None for a person.
+    """
+
+    def __init__(
+        self, user: UserAudio, *, session: int, turns_before: int = 0, jobs: Sequence[Job] | None = None
+    ) -> None:
+        self.user = user
+        """The user's audio in the session."""
+        self._session = session
+        self._turns_before = turns_before
+        self._jobs = jobs
+        self._indexes: dict[int, int] = {}  # by the time of the turn's first sample
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def number(self, capture: TurnCapture, now_ns: int) -> LiveCapture:
+        """Return a turn, complete or in progress, in which the user has spoken."""
+        t0_ns = capture.trace.t0_ns
+        assert t0_ns is not None
+        index = self._indexes.setdefault(t0_ns, len(self._indexes))
+        until_ns = min((later for later in self._indexes if later > t0_ns), default=now_ns)
+        return LiveCapture(
+            capture=capture,
+            number=self._turns_before + index + 1,
+            session=self._session,
+            index=index,
+            user=self.user.between(t0_ns, _end_ns(capture, t0_ns, until_ns)),
+            rate_hz=self.user.rate_hz,
+            job=self._jobs[index] if self._jobs is not None else None,
+        )
+
+
+def _end_ns(capture: TurnCapture, t0_ns: int, until_ns: int) -> int:
+    """Return the time shortly after the reply has been heard, `until_ns` at the latest."""
+    ends = [capture.trace.voice_end_ns or until_ns]
+    for response in capture.wire:
+        if len(response.record.chunk_samples) and response.record.rate_hz:
+            heard = play(response.record)
+            if heard.heard_samples:
+                ends.append(heard.heard_ns(heard.heard_samples - 1))
+    return min(until_ns, max(ends) + _TAIL_NS, t0_ns + _MOST_NS)

@@ -1,0 +1,203 @@
+"""Time, report, store and score the turns of a live conversation as they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from live_eval.audio import Audio, int16_to_float, write_flac
+from live_eval.clock import Clock
+from live_eval.errors import LiveEvalError, StoreError
+from live_eval.files import private_folder
+from live_eval.live.captures import LiveCapture
+from live_eval.live.quick_scores import QuickScorer
+from live_eval.live.updates import LatencyMeasured, RecordStored, State, StateChanged, Update
+from live_eval.recording import RunWriter
+from live_eval.recording.record import LoggedMessage, TurnRecord, finish
+from live_eval.recording.schema import USER_FOLDER
+from live_eval.session.event_loop import describe
+from live_eval.types import Case, Variant
+
+__all__ = ["LiveRecorder"]
+
+
+class LiveRecorder:
+    """Records the turns of a conversation, each in its own task.
+
+    Args:
+        writer: The run's store.
+        thread: The run's only writer thread.
+        tasks: Runs the tasks.
+        tell: Takes updates.
+        broken: Called when a turn cannot be stored; `error` is the reason.
+        clock: The conversation's clock.
+        scorer: Scores the stored turns; None for no scores.
+        instructions: The system prompt of a session with a person.
+        device_spread_ns: The measured variation of the devices' delay.
+    """
+
+    def __init__(
+        self,
+        writer: RunWriter,
+        thread: Executor,
+        tasks: asyncio.TaskGroup,
+        *,
+        tell: Callable[[Update], None],
+        broken: Callable[[], None],
+        clock: Clock,
+        scorer: QuickScorer | None = None,
+        instructions: str = "",
+        device_spread_ns: int = 0,
+    ) -> None:
+        self.error: LiveEvalError | None = None
+        """Why the first turn that could not be stored was not."""
+        self._writer = writer
+        self._thread = thread
+        self._group = tasks
+        self._tell = tell
+        self._broken = broken
+        self._clock = clock
+        self._scorer = scorer
+        self._instructions = instructions
+        self._spread_ns = device_spread_ns
+        self._writes: set[asyncio.Task[None]] = set()
+        self._scores: set[asyncio.Task[None]] = set()
+        self._awaits_scores = False
+        self._shown: dict[int, tuple[object, ...]] = {}  # by number of the turn
+        self._stored: dict[int, tuple[object, ...]] = {}
+
+    def record(self, turn: LiveCapture, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int) -> None:
+        """Time a turn so far, report its values if they have changed, store it and have it scored.
+
+        Args:
+            turn: The turn.
+            log: Returns its messages; called in the writer thread.
+            ended_ns: The end of its reply, as heard, or of the turn.
+        """
+        self._start(self._writes, self._record(turn, log, ended_ns))
+
+    def record_unreached(self, number: int, record: TurnRecord) -> None:
+        """Report and store the record of a recording that the session did not reach."""
+        self._show(number, record, self._clock.now_ns())
+        self._start(self._writes, self._store_unreached(record))
+
+    async def finish(self) -> None:
+        """Wait until every turn is stored, and scored unless `abandon_scores` is called meanwhile."""
+        while self._writes:
+            await asyncio.wait(self._writes)
+        if self._scores:
+            self._awaits_scores = True
+            self._tell(StateChanged(State.SCORING))
+            await asyncio.wait(self._scores)
+
+    def abandon_scores(self) -> None:
+        """Stop waiting for scores; do nothing before `finish` waits for them."""
+        if self._awaits_scores and self._scorer is not None:
+            self._scorer.abandon()
+            for task in self._scores:
+                task.cancel()
+
+    # -- On the event loop -------------------------------------------------------------------------------
+
+    def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = self._group.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _record(
+        self, turn: LiveCapture, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int
+    ) -> None:
+        run = asyncio.get_running_loop().run_in_executor
+        with self._ending_if_broken(f"turn {turn.number}"):
+            record = await run(self._thread, lambda: self._finished(turn, log()))
+            self._show(turn.number, record, ended_ns)
+            if await run(self._thread, self._write, turn, record):
+                self._tell(RecordStored(record))
+                if self._scorer is not None and record.failure is None:
+                    self._start(self._scores, self._score(self._scorer, record.turn_id))
+
+    async def _store_unreached(self, record: TurnRecord) -> None:
+        with self._ending_if_broken(record.turn_id):
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.commit, record)
+            self._tell(RecordStored(record))
+
+    async def _score(self, scorer: QuickScorer, turn_id: str) -> None:
+        self._tell(await scorer.score(turn_id))
+
+    def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
+        """Report the values of a turn, unless they equal the last ones."""
+        measured = LatencyMeasured(number, record, self._clock.now_ns() - ended_ns)
+        if self._shown.get(number) != measured.values:
+            self._shown[number] = measured.values
+            self._tell(measured)
+
+    @contextlib.contextmanager
+    def _ending_if_broken(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, LiveEvalError):
+                cause = error
+                error = StoreError(f"{what} cannot be stored: {describe(cause)}")
+                error.__cause__ = cause
+            self.error = self.error or error
+            self._broken()
+
+    # -- In the writer thread ----------------------------------------------------------------------------
+
+    def _finished(self, turn: LiveCapture, log: Sequence[LoggedMessage]) -> TurnRecord:
+        """Return the record of a turn, timed and aligned, with its messages."""
+        user = Audio(int16_to_float(turn.user), turn.rate_hz)
+        capture = replace(turn.capture, log=log)
+        if turn.job is not None:
+            return finish(capture, turn.job.case, user, repeat=turn.job.repeat, attempt=1)
+        trace = replace(capture.trace, device_spread_ns=self._spread_ns)
+        return finish(replace(capture, trace=trace), self._case(turn), user, repeat=0, attempt=1)
+
+    def _case(self, turn: LiveCapture) -> Case:
+        """Return the case that an utterance of a person becomes."""
+        case_id = f"turn-{turn.number:04d}"
+        return Case(
+            case_id=case_id,
+            script_id=case_id,
+            variant=Variant.TARGET,
+            audio_path=self._writer.path / USER_FOLDER / f"{case_id}.flac",
+            boundaries=turn.capture.trace.boundaries,
+            source="live",
+            instructions=self._instructions,
+            dialogue_id=f"session-{turn.session}",
+            turn_index=turn.index,
+        )
+
+    def _write(self, turn: LiveCapture, record: TurnRecord) -> bool:
+        """Write a turn, again if late events have changed it; return whether it was written."""
+        state = _state(record)
+        if self._stored.get(turn.number) == state:
+            return False
+        if turn.job is None:
+            _write_user(record.case.audio_path, turn)
+        self._writer.commit(record)
+        self._stored[turn.number] = state
+        return True
+
+
+def _write_user(path: Path, turn: LiveCapture) -> None:
+    try:
+        private_folder(path.parent)
+        write_flac(path, turn.utterance, turn.rate_hz)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _state(record: TurnRecord) -> tuple[object, ...]:
+    """Return everything in which two records of one turn may differ."""
+    responses = tuple(
+        (each.status, each.text, each.interrupted_ns, int(each.chunk_samples.sum()))
+        for each in record.responses
+    )
+    return record.failure, record.heard_text, record.trace.barge_in_ns, responses
