@@ -131,7 +131,7 @@ def test_ga_and_beta_have_the_same_golden_sessions() -> None:
 
 
 @pytest.mark.parametrize("name", SERVER_TYPES)
-def test_no_event_of_the_vendor_is_unknown(name: str) -> None:
+def test_every_vendor_event_is_known(name: str) -> None:
     module = ga_events if name == "openai" else beta_types.realtime_server_event
     union = get_args(module.RealtimeServerEvent)[0]
     dialect = DIALECTS[name](EndpointSettings(base_url="ws://127.0.0.1:9"))
@@ -301,7 +301,7 @@ class Remembers(Wrapped):
         (Remembers, "not pure"),
     ],
 )
-def test_the_suite_finds(defective: type[Wrapped], words: str) -> None:
+def test_the_suite_finds_each_defect(defective: type[Wrapped], words: str) -> None:
     by_contract = defective in (NeverBegins, ReadyTooLate)
     steps = tuple(step for step in TURN.steps if not (by_contract and isinstance(step, Expected)))
     if defective is CallsTheEndAFailure:
@@ -397,7 +397,7 @@ def disorder(draw: Callable[[st.SearchStrategy[Any]], Any], name: str) -> list[M
 @pytest.mark.parametrize("name", sorted(DIALECTS))
 @settings(max_examples=60)
 @given(data=st.data())
-def test_anything_may_arrive(name: str, data: st.DataObject) -> None:
+def test_arbitrary_messages_are_survived(name: str, data: st.DataObject) -> None:
     came = data.draw(disorder(name))
     steps = tuple(Received(number * 1_000_000, message) for number, message in enumerate(came))
     mode = data.draw(st.sampled_from(SPECS[name].turn_modes))

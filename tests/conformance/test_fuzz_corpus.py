@@ -36,7 +36,7 @@ def test_the_corpus_is_small_and_each_part_has_a_target() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))
-def test_damaged_conversations_stay_conversations(name: str) -> None:
+def test_damaged_conversations_still_parse(name: str) -> None:
     data = next(seeds(name))
     for seed in range(20):
         data = mutate_conversation(name, data, 16_384, seed)

@@ -49,7 +49,7 @@ def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
 
 
 @pytest.mark.local
-def test_the_judge_that_transcribes_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_transcribing_judge_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in a quarter of the time: each sound is transcribed once, and its transcript kept."""
     transcripts: dict[tuple[bytes, int], Transcript] = {}
     transcribe = Recogniser.transcribe
@@ -200,7 +200,7 @@ class HalfQuoting(Asking):
         return ChatRequest(messages=[{"role": "user", "content": json.dumps(turn.reply_text)}], model="toy-1")
 
 
-def test_an_llm_judge_is_tried_with_garbage_and_good_answers() -> None:
+def test_an_llm_judge_is_checked_with_bad_and_good_answers() -> None:
     check_judge(LLM, Asking(), good_answers={'{"score": 4}': 4.0, '{"score": 1.5}': 1.5})
     assert len(GARBAGE) == len(set(GARBAGE))
 
@@ -254,6 +254,6 @@ def test_a_pairwise_judge_follows_the_same_rules() -> None:
         check_judge(pairwise, Terse())
 
 
-def test_a_good_answer_that_is_misread_is_found() -> None:
+def test_misreading_a_good_answer_is_found() -> None:
     with pytest.raises(AssertionError, match=r"expected 5\.0, got 4\.0"):
         check_judge(LLM, Asking(), good_answers={'{"score": 4}': 5.0})

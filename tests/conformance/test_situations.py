@@ -62,7 +62,7 @@ def shown(name: str, path: Path) -> frozenset[Situation]:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_every_situation_that_the_service_has_is_shown(name: str) -> None:
+def test_every_supported_situation_has_a_golden_session(name: str) -> None:
     paths = (GOLDEN / name).glob("*.jsonl")
     there = {situation for path in paths for situation in shown(name, path)}
     assert set(Situation) - there == set(MISSING.get(name, {}))
@@ -76,7 +76,7 @@ def test_every_situation_that_the_service_has_is_shown(name: str) -> None:
         if path.stem in set(Situation) - set(MISSING.get(name, {}))
     ],
 )
-def test_a_golden_session_shows_what_its_name_says(name: str, path: Path) -> None:
+def test_golden_sessions_match_their_names(name: str, path: Path) -> None:
     assert path.stem in shown(name, path)
 
 

@@ -76,7 +76,7 @@ async def test_the_endpoint_stops_when_the_user_speaks_over_its_reply(family: Fa
     assert (interrupted.interrupted_ns is None) is family.continuous
 
 
-async def test_in_a_manual_turn_we_stop_the_reply(tmp_path: Path) -> None:
+async def test_a_client_interrupts_the_reply_in_manual_turns(tmp_path: Path) -> None:
     """The client makes the endpoint cut its reply where playout was, and the record drops the rest."""
     first, second = await interrupt(tmp_path, WEBSOCKET, TurnMode.MANUAL)
     (stopped,) = first.trace.responses
@@ -119,7 +119,7 @@ async def test_in_a_manual_turn_over_webrtc_we_ask_the_endpoint_to_stop_playing(
     assert 0 <= stop.ns < 500 * MS
 
 
-async def test_replies_are_heard_until_the_truth_of_a_scripted_endpoint_says(tmp_path: Path) -> None:
+async def test_heard_replies_match_the_scripted_endpoints_truth(tmp_path: Path) -> None:
     families = (*FAMILIES, WEBRTC, *BOTS)
     for family in families:  # importing them in threads at once would disturb pytest's own import hook
         await asyncio.to_thread(lambda spec: (load(spec.dialect), load(spec.transport)), family.spec)

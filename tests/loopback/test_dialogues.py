@@ -185,7 +185,7 @@ async def test_a_run_of_dialogues(manifest: Path, tmp_path: Path) -> None:
     assert await asyncio.to_thread(left_out, out) == {"a turn of a dialogue": 6}
 
 
-async def test_a_turn_that_fails_ends_its_dialogue_alone(manifest: Path, tmp_path: Path) -> None:
+async def test_a_failed_turn_ends_only_its_dialogue(manifest: Path, tmp_path: Path) -> None:
     """The rest of the dialogue says so; every turn is there."""
     await asyncio.to_thread((tmp_path / "a1.wav").write_bytes, b"no sound")
     out = tmp_path / "run"
@@ -202,9 +202,7 @@ async def test_a_turn_that_fails_ends_its_dialogue_alone(manifest: Path, tmp_pat
     assert failure.message.startswith("the dialogue ended at turn 2: ")
 
 
-async def test_an_endpoint_that_gives_up_is_tried_again_with_the_whole_dialogue(
-    manifest: Path, tmp_path: Path
-) -> None:
+async def test_a_dropped_dialogue_is_retried_as_a_whole(manifest: Path, tmp_path: Path) -> None:
     settings = values("", manifest, retries=1)
     settings["data"]["cases"] = ["a/2"]
     out = tmp_path / "run"
@@ -254,7 +252,7 @@ async def test_an_incomplete_dialogue_is_replayed_from_its_first_turn(manifest: 
         ("endpoint", "name", "openai-chat-audio", "makes one request for each turn"),
     ],
 )
-def test_what_a_dialogue_cannot_be(manifest: Path, table: str, key: str, value: Any, said: str) -> None:
+def test_invalid_dialogues(manifest: Path, table: str, key: str, value: Any, said: str) -> None:
     settings = values("http://127.0.0.1:9/v1", manifest)
     settings.setdefault(table, {})[key] = value
     with pytest.raises(UsageError, match=re.escape(said)):

@@ -105,7 +105,7 @@ async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_endpoint_does_what_its_script_says(endpoint: str, manifest: Path, tmp_path: Path) -> None:
+async def test_outcomes_match_the_endpoints_script(endpoint: str, manifest: Path, tmp_path: Path) -> None:
     behaviours = {
         "yielded": "stop_ms=100&reply_ms=2000",
         "kept_talking": "stop_ms=never&reply_ms=2600",
@@ -175,7 +175,7 @@ async def test_the_endpoint_does_not_interrupt_because_of_the_stimuli(tmp_path: 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_same_trials_are_played_again_with_an_impairment(
+async def test_the_same_trials_are_repeated_with_an_impairment(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     url = f"{endpoint}?stop_ms=100&reply_ms=2000"
@@ -233,7 +233,7 @@ async def test_a_campaign_that_was_stopped_resumes_without_losing_or_repeating_a
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_campaign_stops_where_no_session_can_be_held(manifest: Path, tmp_path: Path) -> None:
+async def test_a_campaign_stops_if_no_session_can_be_opened(manifest: Path, tmp_path: Path) -> None:
     ended = await held("ws://127.0.0.1:9/v1", manifest, tmp_path / "c", "delay=30ms", retries=0)
     assert "no session could be held (connection_refused" in ended.stopped
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
@@ -243,7 +243,7 @@ async def test_a_campaign_stops_where_no_session_can_be_held(manifest: Path, tmp
     )
 
 
-def test_recordings_that_no_probe_plays_are_noted(manifest: Path, tmp_path: Path) -> None:
+def test_unused_recordings_are_noted(manifest: Path, tmp_path: Path) -> None:
     shutil.copy(tmp_path / "speech.wav", tmp_path / "plain.wav")
     with manifest.open("a", encoding="utf-8") as rows:
         rows.write("\n" + json.dumps({"id": "plain", "audio": "plain.wav"}))
@@ -253,7 +253,7 @@ def test_recordings_that_no_probe_plays_are_noted(manifest: Path, tmp_path: Path
     assert any("1 of 3 recordings not played" in note for note in campaign.notes)
 
 
-def test_what_cannot_be_spoken_over_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_endpoints_without_barge_in_are_refused_before_writing(tmp_path: Path) -> None:
     def played(*arguments: str) -> Any:
         return CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "c")])
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_spoken_over_is_refused_before_anything_is_written(tmp_pa
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_campaign_that_was_killed_before_it_began_begins_again(
+async def test_a_campaign_killed_before_its_first_turn_starts_again(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     config = validate({"endpoint": {"name": "reference"}, "data": {"path": str(manifest)}})
@@ -285,7 +285,7 @@ async def test_a_campaign_that_was_killed_before_it_began_begins_again(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_run_with_missing_turns_does_not_end(
+async def test_a_run_with_missing_turns_is_not_finished(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:

@@ -292,7 +292,7 @@ async def test_close(family: Family, tmp_path: Path) -> None:
 
 
 @each()
-async def test_silence_is_no_answer(family: Family, tmp_path: Path) -> None:
+async def test_a_silent_reply_is_no_response(family: Family, tmp_path: Path) -> None:
     limits = TurnLimits(reply_s=0.5, silence_s=0.4)
     async with endpoint(tmp_path, faults=parse_faults("silent")) as served:
         record = await hold(served, family, limits=limits)
@@ -309,7 +309,7 @@ async def test_session_expired(family: Family, tmp_path: Path) -> None:
     assert record.failure.kind is FailureKind.SESSION_EXPIRED
 
 
-async def test_gemini_goes_on_over_another_connection(tmp_path: Path) -> None:
+async def test_gemini_moves_to_another_connection(tmp_path: Path) -> None:
     """Told that the connection ends, the client moves in mid-speech; the turn is answered all the same."""
     (family,) = (family for family in FAMILIES if family.spec.name == "gemini-live")
     turn = user_turn(family, speech_ms=3_500)

@@ -81,7 +81,7 @@ async def test_the_user_waits_for_a_greeting_and_its_answer_is_measured(
     assert waited_ms(over) < 100
 
 
-async def test_an_endpoint_that_does_not_greet_costs_its_first_session_alone(
+async def test_waiting_for_a_greeting_delays_only_the_first_session(
     endpoint: str,  # noqa: F811
     manifest: Path,  # noqa: F811
     tmp_path: Path,

@@ -91,7 +91,7 @@ async def streaming(request: web.Request) -> web.StreamResponse:
     return response
 
 
-async def test_a_request_and_its_answer() -> None:
+async def test_request_and_response() -> None:
     seen = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -134,7 +134,7 @@ async def test_events_arrive_one_by_one_each_with_its_stamp() -> None:
     assert rest[0].at_ns == rest[1].at_ns
 
 
-async def test_after_an_answer_nothing_comes_until_close() -> None:
+async def test_no_event_follows_a_response_until_close() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text="{}")
 
@@ -149,7 +149,7 @@ async def test_after_an_answer_nothing_comes_until_close() -> None:
             await waiting
 
 
-async def test_close_gives_up_a_request_under_way() -> None:
+async def test_close_cancels_a_request_in_progress() -> None:
     begun, gone = asyncio.Event(), asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -172,7 +172,7 @@ async def test_close_gives_up_a_request_under_way() -> None:
             await gone.wait()
 
 
-async def test_bytes_that_are_no_text_stay_bytes() -> None:
+async def test_binary_data_is_passed_as_bytes() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=b"\xff\xfe")
 
@@ -195,7 +195,7 @@ async def test_bytes_that_are_no_text_stay_bytes() -> None:
         (503, None, FailureKind.UNAVAILABLE),
     ],
 )
-async def test_a_status_that_refuses(status: int, code: str | None, kind: FailureKind) -> None:
+async def test_refusing_statuses(status: int, code: str | None, kind: FailureKind) -> None:
     async def answer(request: web.Request) -> web.Response:
         error = {"message": f"Not with {KEY}.", "type": "some_error", "code": code}
         return web.json_response({"error": error}, status=status, headers={"Retry-After": "7"})
@@ -211,7 +211,7 @@ async def test_a_status_that_refuses(status: int, code: str | None, kind: Failur
     assert "Not with ***" in end.message
 
 
-async def test_a_refusal_whose_body_does_not_end_is_still_known() -> None:
+async def test_a_refusal_with_an_endless_body_is_reported() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=401)
         await response.prepare(request)
@@ -238,14 +238,14 @@ async def test_a_redirect_is_not_followed() -> None:
     assert "redirects to /elsewhere; use that" in end.message
 
 
-async def test_nothing_listens() -> None:
+async def test_connection_refused() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         end = await failure(dial(free.getsockname()[1]))
     assert end.kind is FailureKind.CONNECTION_REFUSED
 
 
-async def test_a_certificate_that_nobody_trusts() -> None:
+async def test_an_untrusted_certificate() -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
 
@@ -258,7 +258,7 @@ async def test_a_certificate_that_nobody_trusts() -> None:
     assert "trusts" in end.message
 
 
-async def test_no_tls_where_it_is_asked_for() -> None:
+async def test_a_server_without_tls() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text="{}")
 
@@ -268,7 +268,7 @@ async def test_no_tls_where_it_is_asked_for() -> None:
     assert "speak TLS" in end.message
 
 
-async def test_a_connection_that_takes_too_long() -> None:
+async def test_a_connection_timeout() -> None:
     """The kernel's queue of one listener is full, so that the handshake of TCP itself waits."""
     with socket.socket() as listener, contextlib.ExitStack() as fillers:
         listener.bind(("127.0.0.1", 0))
@@ -295,7 +295,7 @@ async def test_a_connection_that_takes_too_long() -> None:
     ],
     ids=["length", "chunked"],
 )
-async def test_a_body_that_is_cut_off(answer: bytes) -> None:
+async def test_a_truncated_body(answer: bytes) -> None:
     async with raw_server(answer) as port:
         end = await failure(dial(port))
     assert end.kind is FailureKind.CLOSED
@@ -303,7 +303,7 @@ async def test_a_body_that_is_cut_off(answer: bytes) -> None:
     assert f"http://127.0.0.1:{port}/v1/chat/completions: the answer was cut off after 6 bytes" in end.reason
 
 
-async def test_what_came_before_the_cut_is_kept() -> None:
+async def test_data_before_the_truncation_is_kept() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 100\r\n\r\n"
     async with raw_server(head + b"data: 1\n\ndata: 2") as port, connected(dial(port)) as client:
         await client.send("{}")
@@ -313,7 +313,7 @@ async def test_what_came_before_the_cut_is_kept() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"220 mail.example ESMTP\r\n"], ids=["nothing", "no HTTP"])
-async def test_what_is_no_answer(answer: bytes) -> None:
+async def test_invalid_responses(answer: bytes) -> None:
     async with raw_server(answer) as port:
         end = await failure(dial(port))
     assert end.kind in (FailureKind.CONNECT_FAILED, FailureKind.HANDSHAKE)
@@ -321,7 +321,7 @@ async def test_what_is_no_answer(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_beyond_all_bounds(stream: bool) -> None:
+async def test_a_response_over_the_size_limit(stream: bool) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers=STREAM if stream else {})
         await response.prepare(request)
@@ -337,7 +337,7 @@ async def test_an_answer_beyond_all_bounds(stream: bool) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http:///x", "ws://127.0.0.1:1/x"])
-async def test_an_address_that_is_none(url: str) -> None:
+async def test_an_invalid_address(url: str) -> None:
     with pytest.raises(ConnectError, match="expected a URL like https://HOST/PATH"):
         await HttpTransport(SystemClock()).connect(Dial(url), 5)
 

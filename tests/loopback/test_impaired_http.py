@@ -75,7 +75,7 @@ async def asked(url: str, spec: str) -> tuple[int, float, TransportClosedError |
         ("slow_close=30s", 0.09),
     ],
 )
-async def test_an_answer_over_a_bad_line_comes_late_and_whole(spec: str, least_s: float) -> None:
+async def test_a_response_over_an_impaired_connection_is_late_but_complete(spec: str, least_s: float) -> None:
     async with telling() as port:
         heard, lasted_s, failed = await asked(f"http://127.0.0.1:{port}/v1/chat", spec)
     assert (heard, failed) == (PIECES, None)
@@ -92,7 +92,7 @@ async def test_an_answer_over_a_bad_line_comes_late_and_whole(spec: str, least_s
         ("reset=0ms", FailureKind.CONNECT_FAILED, 0),
     ],
 )
-async def test_a_request_over_a_line_that_breaks_fails(spec: str, kind: FailureKind, most: int) -> None:
+async def test_a_request_over_a_broken_connection_fails(spec: str, kind: FailureKind, most: int) -> None:
     async with telling() as port:
         heard, lasted_s, failed = await asked(f"http://127.0.0.1:{port}/v1/chat", spec)
     assert failed is not None
@@ -132,7 +132,7 @@ CHANNEL = Signalling(SdpBody.JSON, SdpBody.JSON, fields={"webrtc_id": "w-1"}, ch
 
 
 @pytest.mark.parametrize("spec", ["down.limit=100B", "timeout=100ms", "reset=0ms"])
-async def test_signalling_over_a_line_that_breaks_fails(spec: str) -> None:
+async def test_signalling_over_a_broken_connection_fails(spec: str) -> None:
     async with endpoint(Peer()) as url:
         client = WebRtcTransport(SystemClock(), impairment=parse(spec))
         with pytest.raises(ConnectError) as refused:

@@ -58,7 +58,7 @@ async def exchanged(peer: Peer, spec: str, frames: int, seed: int) -> list[RtpPa
     return found
 
 
-async def test_packets_are_lost_in_the_direction_that_was_set_and_counted() -> None:
+async def test_packets_are_lost_in_the_configured_direction_and_counted() -> None:
     found = await exchanged(Peer(), "down.loss=20%", 80, seed=4)
     track = RtpTrack()
     for packet in found:
@@ -68,7 +68,7 @@ async def test_packets_are_lost_in_the_direction_that_was_set_and_counted() -> N
     assert len({packet.sequence for packet in found}) == len(found)
 
 
-async def test_the_same_seed_loses_the_same_packets_of_ours() -> None:
+async def test_the_same_seed_drops_the_same_sent_packets() -> None:
     heard: list[list[int]] = []
     for _ in range(2):
         peer = Peer(echo=False)
@@ -79,7 +79,7 @@ async def test_the_same_seed_loses_the_same_packets_of_ours() -> None:
     assert 15 < len(heard[0]) < 40
 
 
-async def test_messages_of_a_websocket_are_late_by_what_was_set() -> None:
+async def test_websocket_messages_are_delayed_as_configured() -> None:
     clock = SystemClock()
     sent_ns: list[int] = []
 
@@ -141,7 +141,7 @@ async def heard_until_it_ended(spec: str) -> tuple[int, float, str, int | None]:
     return heard, lasted_s, reason, ended[0]
 
 
-async def test_a_connection_may_be_cut_after_so_many_bytes_or_after_a_time() -> None:
+async def test_a_connection_can_be_cut_by_bytes_or_by_time() -> None:
     limited, reset = await asyncio.gather(
         heard_until_it_ended("down.limit=1kB"), heard_until_it_ended("reset=300ms")
     )
@@ -155,7 +155,7 @@ async def test_a_connection_may_be_cut_after_so_many_bytes_or_after_a_time() -> 
         await heard_until_it_ended("down.timeout=300ms")
 
 
-async def test_a_connection_takes_as_long_whether_we_delay_it_or_the_proxy() -> None:
+async def test_our_delay_and_the_proxys_make_connect_equally_long() -> None:
     clock = SystemClock()
 
     async def dialled_ns(url: str, spec: str) -> int:
@@ -183,7 +183,7 @@ async def test_the_offer_of_a_webrtc_session_is_delayed_as_its_packets_are() -> 
     assert transport.setup_ns["dtls"] + transport.setup_ns["channel"] < 400_000_000
 
 
-async def test_the_end_of_a_stream_may_come_late() -> None:
+async def test_the_end_of_a_stream_can_be_delayed() -> None:
     clock = SystemClock()
     ended_ns: list[int] = []
 

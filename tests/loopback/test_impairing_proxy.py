@@ -86,14 +86,14 @@ async def test_a_websocket_passes_late(tls: bool) -> None:
 
 
 @pytest.mark.parametrize("spec", ["down.limit=100B", "timeout=100ms", "reset=0ms", "up.limit=50B"])
-async def test_a_line_that_breaks_breaks_for_the_client(spec: str) -> None:
+async def test_a_broken_connection_reaches_the_client(spec: str) -> None:
     async with proxied(spec) as (proxy, _), aiohttp.ClientSession() as client:
         with pytest.raises(aiohttp.ClientError):
             async with asyncio.timeout(5), client.get(f"{proxy.origin}/v1/echo") as answer:
                 await answer.read()
 
 
-async def test_a_slow_line_holds_the_client_up_and_not_in_memory() -> None:
+async def test_a_slow_connection_applies_backpressure_without_buffering() -> None:
     async with proxied("bandwidth=80kbps") as (proxy, _):
         host, port = proxy.origin.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port))
@@ -143,14 +143,14 @@ async def test_requests_that_a_proxy_must_not_pass_on_are_refused(request_: byte
     assert answer.split()[1] == status
 
 
-async def test_an_endpoint_out_of_reach_is_named() -> None:
+async def test_an_unreachable_endpoint_is_reported() -> None:
     async with ImpairingProxy("http://127.0.0.1:9", parse("delay=1ms"), SystemClock()) as proxy:
         answer = await said(proxy, REQUEST + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 502 ")
     assert b"127.0.0.1:9 cannot be reached" in answer
 
 
-async def test_an_endpoint_that_does_not_answer_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_that_times_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.impair.proxy._CONNECT_S", 0)
     async with proxied("delay=1ms") as (proxy, _):
         answer = await said(proxy, REQUEST + b"\r\n")
@@ -308,7 +308,7 @@ async def test_a_websocket_opens_once_the_endpoint_has_accepted_it() -> None:
         (b"\0" * 200_000, b"\0" * 200_000),
     ],
 )
-async def test_an_answer_passes_up_to_its_end(answer: bytes, passed: bytes) -> None:
+async def test_a_response_is_forwarded_to_its_end(answer: bytes, passed: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -321,7 +321,7 @@ async def test_an_answer_passes_up_to_its_end(answer: bytes, passed: bytes) -> N
         assert await said(proxy, REQUEST + b"\r\n") == passed
 
 
-async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_are_displaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.impair.proxy._MOST_ASKING", 3)
     async with proxied("delay=1ms") as (proxy, _):
         host, port = proxy.origin.removeprefix("http://").split(":")
@@ -354,7 +354,7 @@ async def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.Monk
         ("http://x", "delay=1ms,noise=10dB", "user's sound"),
     ],
 )
-def test_what_cannot_be_a_proxy_is_refused(url: str, spec: str, said: str) -> None:
+def test_invalid_proxy_settings_are_refused(url: str, spec: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         ImpairingProxy(url, parse(spec), SystemClock())
 

@@ -118,7 +118,7 @@ def test_a_process_that_hangs_is_replaced() -> None:
         assert children() != [before]
 
 
-def test_the_block_ends_a_process_that_hangs() -> None:
+def test_leaving_the_block_kills_a_hanging_process() -> None:
     with ExitStack() as stack:
         pool = stack.enter_context(one_process())
         [process] = children()

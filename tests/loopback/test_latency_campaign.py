@@ -157,7 +157,7 @@ async def test_every_point_is_an_ordinary_run(endpoint: str, manifest: Path, tmp
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_open_loop_keeps_when_each_session_was_due(
+async def test_an_open_loop_stores_when_each_session_was_due(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100&delay_ms=100", manifest)
@@ -179,7 +179,7 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("arrivals", ["constant:20", "closed"])
-async def test_an_endpoint_that_sheds_load_fails_turns_and_moves_no_start(
+async def test_refused_turns_fail_and_delay_no_later_start(
     manifest: Path, tmp_path: Path, arrivals: str
 ) -> None:
     dialled = itertools.count()
@@ -225,7 +225,7 @@ async def test_an_endpoint_that_sheds_load_fails_turns_and_moves_no_start(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_warm_sessions_hold_several_turns(endpoint: str, manifest: Path, tmp_path: Path) -> None:
+async def test_warm_sessions_run_several_turns(endpoint: str, manifest: Path, tmp_path: Path) -> None:
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     kinds = (SessionKind.COLD, SessionKind.WARM)
     await held(tmp_path / "c", config=settings, turns=2, concurrency=(1,), sessions=kinds)
@@ -375,7 +375,7 @@ def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(tmp_path: Path
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_load_that_cannot_be_held_stops_the_campaign_in_mid_point(
+async def test_an_unsustainable_load_stops_the_campaign(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.campaigns.latency.watch.LAG_BOUND_NS", -1)
@@ -409,7 +409,7 @@ class Impatient(Silent):
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_campaign_stopped_between_points_goes_on_where_it_stopped(
+async def test_a_campaign_stopped_between_points_resumes(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
@@ -451,7 +451,7 @@ def test_two_signals_at_once_stop_a_command_with_its_summary(
     assert f"To continue, rerun with --out {tmp_path / 'c'} --resume" in said
 
 
-def test_what_the_endpoint_cannot_do_is_refused(manifest: Path, tmp_path: Path) -> None:
+def test_unsupported_settings_are_refused(manifest: Path, tmp_path: Path) -> None:
     chat = {"name": "openai-chat-audio", "base_url": "http://127.0.0.1:1/v1", "model": "x"}
     settings = validate({"endpoint": chat, "data": {"path": str(manifest)}})
     with pytest.raises(UsageError, match="it has no warm sessions"):
@@ -461,7 +461,7 @@ def test_what_the_endpoint_cannot_do_is_refused(manifest: Path, tmp_path: Path) 
     assert not (tmp_path / "c").exists()
 
 
-def test_a_campaign_that_was_killed_before_it_began_begins_again(manifest: Path, tmp_path: Path) -> None:
+def test_a_campaign_killed_before_its_first_turn_starts_again(manifest: Path, tmp_path: Path) -> None:
     settings = config("ws://127.0.0.1:9/v1", manifest)
     LatencyCampaign(CampaignPlan(config=settings, turns=2, concurrency=(2,), inputs_s=(0.5,)), tmp_path / "c")
     assert {path.name for path in (tmp_path / "c" / "inputs").iterdir()} == {"0.5s", "sentinel"}
@@ -472,7 +472,7 @@ def test_a_campaign_that_was_killed_before_it_began_begins_again(manifest: Path,
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_point_with_missing_turns_does_not_end(
+async def test_a_point_with_missing_turns_is_not_finished(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:

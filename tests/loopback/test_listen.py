@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-async def test_a_test_is_made_voted_on_resumed_and_exported(folder: Path) -> None:
+async def test_a_test_is_created_voted_on_resumed_and_exported(folder: Path) -> None:
     async with listening(folder) as browser:
         made = await browser.post("/api/listen", {"kind": "ab", "runs": await browser.runs()})
         test = f"/api/listen/{made['id']}"
@@ -189,7 +189,7 @@ async def test_a_damaged_test_is_listed_with_its_problem(folder: Path) -> None:
         ({"path": "/"}, "path: "),
     ],
 )
-async def test_a_wrong_test_is_refused_and_leaves_nothing(
+async def test_an_invalid_test_is_refused_and_writes_nothing(
     folder: Path, change: dict[str, Any], error: str
 ) -> None:
     async with listening(folder) as browser:
@@ -200,7 +200,7 @@ async def test_a_wrong_test_is_refused_and_leaves_nothing(
         assert (await browser.get("/api/listen"))["tests"] == tests
 
 
-async def test_a_wrong_vote_is_refused_and_the_test_goes_on(folder: Path) -> None:
+async def test_an_invalid_vote_is_refused_and_the_test_continues(folder: Path) -> None:
     async with listening(folder) as browser:
         made = await browser.post("/api/listen", {"kind": "abx", "runs": await browser.runs()})
         where = await browser.post(f"/api/listen/{made['id']}/next", {"listener": "Bo"})

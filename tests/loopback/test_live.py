@@ -197,7 +197,7 @@ async def test_a_turn_that_cannot_be_stored_ends_the_conversation_with_its_messa
     assert raised.group_contains(StoreError, match="turn 1 cannot be stored: OSError: the disk is on fire")
 
 
-async def test_recordings_speak_in_the_users_place(tmp_path: Path) -> None:
+async def test_recordings_replace_the_user(tmp_path: Path) -> None:
     folder, seen, loudspeaker = tmp_path / "run", Seen(), Loudspeaker()
     async with reference(reply_ms=300) as address:
         values = {

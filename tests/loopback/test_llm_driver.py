@@ -303,7 +303,7 @@ async def test_an_answer_in_parts_is_read(server: Server) -> None:
     assert judgement.values == {"": 2.0}
 
 
-async def test_bounds_the_calls_at_a_time(server: Server) -> None:
+async def test_concurrent_calls_are_limited(server: Server) -> None:
     server.hold = asyncio.Event()
     async with driver(server, concurrency=3) as llm:
         asking = asyncio.create_task(llm.judge(KindJudge(), turns(*"abcdefgh")))
@@ -314,7 +314,7 @@ async def test_bounds_the_calls_at_a_time(server: Server) -> None:
     assert server.most_at_once == 3
 
 
-async def test_waits_as_long_as_retry_after_says(server: Server) -> None:
+async def test_retry_after_is_obeyed(server: Server) -> None:
     clock = SkippingClock()
     judgement = await ask(server, [error(429, Retry_After="7")], clock=clock)
     assert isinstance(judgement, Scored)
@@ -335,7 +335,7 @@ async def test_does_not_wait_longer_than_allowed(server: Server) -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_limit_holds_back_the_other_calls_too(server: Server) -> None:
+async def test_a_rate_limit_delays_all_calls(server: Server) -> None:
     clock = SkippingClock()
     server.answers = [error(429, Retry_After="20")]
     async with driver(server, clock, concurrency=1) as llm:
@@ -369,7 +369,7 @@ async def test_backs_off_with_growing_waits_and_gives_up(server: Server) -> None
         (completion(None), CallProblem.EMPTY),
     ],
 )
-async def test_names_what_went_wrong_and_does_not_ask_again(
+async def test_permanent_errors_are_named_and_not_retried(
     server: Server, answer: Answer, problem: CallProblem
 ) -> None:
     failed(await ask(server, [answer]), problem)
@@ -389,7 +389,7 @@ async def test_names_what_went_wrong_and_does_not_ask_again(
         lambda _: web.json_response({"choices": [{"message": {"content": 3}}]}),
     ],
 )
-async def test_what_is_no_completion_is_asked_for_again(server: Server, answer: Answer) -> None:
+async def test_invalid_completions_are_retried(server: Server, answer: Answer) -> None:
     assert isinstance(await ask(server, [answer]), Scored)
     judgement = await ask(server, [answer] * 3, attempts=2)
     failed(judgement, CallProblem.UNREADABLE)
@@ -441,7 +441,7 @@ async def test_no_redirect_is_followed_with_the_prompt_and_the_key(server: Serve
     assert len(server.requests) == 1, "the driver asks nothing more of an address that has moved"
 
 
-async def test_what_cannot_be_read_may_be_repaired_once(server: Server) -> None:
+async def test_an_unreadable_answer_is_repaired_once(server: Server) -> None:
     judgement = await ask(server, [completion('{"kindness": ')])
     assert isinstance(judgement, Scored)
     first, again = server.requests
@@ -466,7 +466,7 @@ async def test_a_request_for_repair_quotes_the_answer(server: Server) -> None:
     assert "\n" not in told["content"]
 
 
-async def test_what_cannot_be_repaired_has_its_name(server: Server) -> None:
+async def test_an_unrepaired_answer_is_a_named_failure(server: Server) -> None:
     judgement = await ask(server, [completion('{"kindness": '), completion("Four!")])
     reason = failed(judgement, CallProblem.MALFORMED).reason
     assert reason == "malformed: expected a JSON object with kindness, got 'Four!'"
@@ -483,7 +483,7 @@ async def test_a_number_out_of_bounds_is_repaired_too(server: Server) -> None:
     assert "expected a finite number from 1 to 5" in server.requests[1]["messages"][-1]["content"]
 
 
-async def test_a_repair_that_does_not_come_is_named_by_what_came(server: Server) -> None:
+async def test_a_failed_repair_reports_its_own_error(server: Server) -> None:
     judgement = await ask(server, [completion("no"), completion(None, refusal="I would rather not.")])
     failed(judgement, CallProblem.REFUSAL)
 
@@ -499,7 +499,7 @@ async def test_a_closed_port_is_a_connection_problem(server: Server) -> None:
     failed(await ask(server, [], attempts=2), CallProblem.CONNECTION)
 
 
-async def test_after_a_refused_key_nothing_more_is_asked(server: Server) -> None:
+async def test_a_refused_key_stops_all_requests(server: Server) -> None:
     server.answers = [error(401)] * 50
     async with driver(server, concurrency=1) as llm:
         judgements = await llm.judge(KindJudge(), turns(*"abcdef"))
@@ -508,7 +508,7 @@ async def test_after_a_refused_key_nothing_more_is_asked(server: Server) -> None
     assert llm.usage.calls == 1
 
 
-async def test_a_judge_that_breaks_fails_its_turn_alone(server: Server) -> None:
+async def test_an_exception_in_a_judge_fails_only_its_turn(server: Server) -> None:
     async with driver(server) as llm:
         broken, fine = await llm.judge(KindJudge(), turns("unaskable", "b"))
     assert "KeyError" in failed(broken, CallProblem.JUDGE).reason
@@ -521,7 +521,7 @@ async def test_another_model_can_be_asked(server: Server) -> None:
     assert judgement.detail["model"] == server.requests[0]["model"] == "mine"
 
 
-async def test_a_key_that_comes_back_is_not_kept(server: Server) -> None:
+async def test_an_echoed_key_is_not_stored(server: Server) -> None:
     shelf = Shelf()
     server.answers = [completion(json.dumps({"kindness": 4, "key": KEY}))]
     async with driver(server, answers=shelf) as llm:
@@ -554,7 +554,7 @@ NO_TEMPERATURE = error(
 NO_JSON = error(422, "response_format: Extra inputs are not permitted")
 
 
-async def test_a_refused_parameter_is_left_out_from_then_on(server: Server) -> None:
+async def test_a_refused_parameter_is_omitted_from_then_on(server: Server) -> None:
     server.answers = [NO_TEMPERATURE, NO_JSON]
     async with driver(server, concurrency=1, attempts=1) as llm:
         judgements = await llm.judge(KindJudge(), turns("a", "b"))
@@ -569,7 +569,7 @@ async def test_a_refused_parameter_is_left_out_from_then_on(server: Server) -> N
         assert judgement.detail["without"] == ["response_format", "temperature"]
 
 
-async def test_a_parameter_that_is_refused_though_it_was_not_sent_ends_it(server: Server) -> None:
+async def test_refusing_an_unsent_parameter_is_an_error(server: Server) -> None:
     failed(await ask(server, [NO_TEMPERATURE] * 3), CallProblem.REJECTED)
     assert len(server.requests) == 2
 
@@ -589,7 +589,7 @@ async def test_geminis_errors_are_understood(server: Server) -> None:
 # -- Turns of which nothing is asked --------------------------------------------------------------------
 
 
-async def test_a_judge_may_see_without_asking_that_a_turn_cannot_be_judged(server: Server) -> None:
+async def test_a_judge_can_skip_a_turn_without_a_request(server: Server) -> None:
     async with driver(server) as llm:
         refusal, fine = await llm.judge(Picky(), turns("refusal", "b"))
     assert refusal == Unscored("the reply is a refusal")
@@ -617,7 +617,7 @@ async def test_pairs_are_compared_in_the_order_given(server: Server) -> None:
 # -- Kept answers ---------------------------------------------------------------------------------------
 
 
-async def test_what_was_answered_is_not_asked_again(server: Server) -> None:
+async def test_cached_answers_are_reused(server: Server) -> None:
     shelf = Shelf()
     server.answers = [kindness(2), kindness(3)]
     async with driver(server, answers=shelf, concurrency=1, judge=TOY) as llm:
@@ -643,7 +643,7 @@ async def test_what_was_answered_is_not_asked_again(server: Server) -> None:
         {"judge": replace(TOY, name="kinder")},
     ],
 )
-async def test_another_question_is_asked(server: Server, changed: dict[str, Any]) -> None:
+async def test_a_different_prompt_is_requested(server: Server, changed: dict[str, Any]) -> None:
     shelf = Shelf()
     for settings in ({"judge": TOY}, {"judge": TOY} | changed):
         async with driver(server, answers=shelf, **settings) as llm:
@@ -651,7 +651,9 @@ async def test_another_question_is_asked(server: Server, changed: dict[str, Any]
     assert len(server.requests) == 2
 
 
-async def test_other_sound_is_another_question(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_different_audio_is_a_different_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shelf = Shelf()
     for sound in (b"RIFF....WAVE", b"RIFF....WAVf", b"RIFF....WAVE"):
         monkeypatch.setattr(f"{__name__}.PAYLOAD", sound)
@@ -660,7 +662,7 @@ async def test_other_sound_is_another_question(server: Server, monkeypatch: pyte
     assert len(server.requests) == 2
 
 
-async def test_the_same_question_is_asked_once_at_a_time(server: Server) -> None:
+async def test_concurrent_identical_requests_are_sent_once(server: Server) -> None:
     server.hold, server.answers = asyncio.Event(), [kindness(2), kindness(5)]
     async with driver(server, answers=Shelf()) as llm:
         asking = asyncio.create_task(llm.judge(KindJudge(), [*turns("a") * 3, *turns("b")]))
@@ -674,7 +676,7 @@ async def test_the_same_question_is_asked_once_at_a_time(server: Server) -> None
     assert ["cached" in judgement.detail for judgement in scored] == [False, True, True, False]
 
 
-async def test_who_waits_for_a_question_that_fails_asks_itself(server: Server) -> None:
+async def test_a_waiter_retries_after_the_first_request_fails(server: Server) -> None:
     server.answers = [completion(None, refusal="No."), kindness(2)]
     async with driver(server, answers=Shelf()) as llm:
         first, second, third = await llm.judge(KindJudge(), turns("a") * 3)
@@ -684,7 +686,7 @@ async def test_who_waits_for_a_question_that_fails_asks_itself(server: Server) -
     assert len(server.requests) == 2
 
 
-async def test_who_waits_for_a_question_that_is_cancelled_asks_itself(server: Server) -> None:
+async def test_a_waiter_retries_after_the_first_request_is_cancelled(server: Server) -> None:
     server.hold = asyncio.Event()
     async with driver(server, answers=Shelf()) as llm:
         first = asyncio.create_task(llm.judge(KindJudge(), turns("a")))
@@ -702,7 +704,7 @@ async def test_who_waits_for_a_question_that_is_cancelled_asks_itself(server: Se
     assert len(server.requests) == 4
 
 
-async def test_what_holds_no_judgement_is_not_kept(server: Server) -> None:
+async def test_answers_without_a_judgement_are_not_cached(server: Server) -> None:
     shelf = Shelf()
     bad = [completion(None, refusal="No."), completion("x", finish_reason="length"), kindness(9), kindness(9)]
     server.answers = [*bad, completion("what?"), kindness(5)]
@@ -726,7 +728,7 @@ async def test_a_damaged_cached_answer_is_requested_again(server: Server) -> Non
     assert len(server.requests) == 2
 
 
-async def test_answers_that_cannot_be_kept_are_no_failure_of_the_judge(server: Server) -> None:
+async def test_a_failing_cache_does_not_fail_the_judge(server: Server) -> None:
     class Full(Shelf):
         def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
             raise StoreError("no room")
@@ -758,7 +760,7 @@ async def test_the_score_is_the_mean_of_the_samples(server: Server) -> None:
         assert (llm.usage.calls, llm.usage.cached) == (1, 3), "each sample is kept by its number"
 
 
-async def test_samples_that_fail_are_left_out_up_to_half(server: Server) -> None:
+async def test_up_to_half_of_the_samples_may_fail(server: Server) -> None:
     bad = completion(None, refusal="No.")
     judgement = await ask(server, [kindness(2), bad, bad, kindness(3)], samples=4)
     assert isinstance(judgement, Scored)
@@ -778,7 +780,7 @@ async def test_without_a_key_no_further_sample_is_asked_for(server: Server) -> N
 PRICE = Price(input=1_000.0, output=10_000.0)  # a call of 11 + 3 tokens costs 0.041 US$
 
 
-async def test_what_was_spent_is_counted_in_money(server: Server) -> None:
+async def test_spending_is_counted_in_money(server: Server) -> None:
     async with driver(server, price=PRICE) as llm:
         await llm.judge(KindJudge(), turns("a", "b"))
     assert llm.usage.cost == pytest.approx(2 * 0.041)
@@ -792,7 +794,7 @@ async def test_what_was_spent_is_counted_in_money(server: Server) -> None:
     assert llm.usage.cost is None, "the endpoint did not count"
 
 
-async def test_sound_and_cached_input_have_prices_of_their_own(server: Server) -> None:
+async def test_audio_and_cached_input_have_their_own_prices(server: Server) -> None:
     details = {"audio_tokens": 6, "cached_tokens": 2}
     usage = {"prompt_tokens": 11, "completion_tokens": 3, "prompt_tokens_details": details}
     server.answers = [completion(usage=usage)]
@@ -803,7 +805,7 @@ async def test_sound_and_cached_input_have_prices_of_their_own(server: Server) -
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-async def test_no_more_calls_than_the_budget_has(server: Server, concurrency: int) -> None:
+async def test_calls_stop_at_the_budget(server: Server, concurrency: int) -> None:
     async with driver(server, budget=Budget(max_calls=5), concurrency=concurrency) as llm:
         judgements = await llm.judge(KindJudge(), turns(*"abcdefgh"))
     assert len(server.requests) == 5
@@ -837,7 +839,7 @@ async def test_long_answers_do_not_overspend_by_many_calls_at_once(server: Serve
     assert sum(isinstance(judgement, Scored) for judgement in judgements) == 1
 
 
-async def test_no_part_of_the_key_is_kept_however_it_is_sent_back(server: Server) -> None:
+async def test_no_part_of_an_echoed_key_is_stored(server: Server) -> None:
     key = KEY
     html = f"<html>hi Bearer {key}</html>"
     answers: list[Answer] = [
@@ -853,12 +855,12 @@ async def test_no_part_of_the_key_is_kept_however_it_is_sent_back(server: Server
 
 
 @pytest.mark.parametrize("price", [{"input": -1.0, "output": 1.0}, {"input": 1.0, "output": float("nan")}])
-def test_a_price_below_nothing_is_refused(price: dict[str, float]) -> None:
+def test_a_negative_price_is_refused(price: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected 0 or more"):
         Price(**price)
 
 
-async def test_money_is_not_overspent(server: Server) -> None:
+async def test_the_budget_is_not_exceeded(server: Server) -> None:
     usage = {"prompt_tokens": 60, "completion_tokens": 10}
     server.answers = [completion(usage=usage)] * 200
     budget = Budget(max_cost=1.0)
@@ -879,7 +881,7 @@ async def test_attempts_and_repairs_are_calls_too(server: Server) -> None:
         assert await llm.judge(KindJudge(), turns("a")) == [Unscored("the budget is spent: 2 calls")]
 
 
-async def test_a_call_of_which_nothing_was_heard_counts_as_estimated(server: Server) -> None:
+async def test_a_call_without_a_response_costs_its_estimate(server: Server) -> None:
     budget = Budget()
     failed(await ask(server, [error(500)], budget=budget, attempts=1), CallProblem.SERVER_ERROR)
     assert (budget.spent.calls, budget.spent.tokens) == (1, 0)
@@ -960,7 +962,7 @@ async def test_scoring_again_repeats_no_answered_request(server: Server, run: Pa
     assert (summary.n, summary.calls, summary.cached) == (3, 3, 3)
 
 
-async def test_a_scoring_keeps_to_its_budget(server: Server, run: Path) -> None:
+async def test_scoring_keeps_its_budget(server: Server, run: Path) -> None:
     prices = {"mine": PRICE}
     options: dict[str, Any] = {"base_url": server.base_url, "model": "mine", "prices": prices}
     summary = await score(run, max_calls=2, **options)
@@ -970,13 +972,13 @@ async def test_a_scoring_keeps_to_its_budget(server: Server, run: Path) -> None:
     assert (summary.n, summary.calls) == (3, 1), "what the budget did not reach is asked later"
 
 
-async def test_another_address_gets_no_key_that_it_was_not_given(server: Server, run: Path) -> None:
+async def test_another_address_receives_no_key(server: Server, run: Path) -> None:
     await score(run, base_url=server.base_url)
     assert KEY not in repr(server.keys)
     assert len(server.keys) == 3
 
 
-async def test_without_its_key_a_judge_is_not_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_judge_without_its_key_sends_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOY_KEY")
     summary = await score(run)
     assert (summary.n_unscored, summary.calls, summary.reason) == (3, 0, "missing key in TOY_KEY")

@@ -165,7 +165,7 @@ async def test_a_turn_with_hume_is_pcm_up_and_wav_down() -> None:
     assert 190 * MS < record.timing.first_byte.ns < 600 * MS
 
 
-async def test_hume_answers_the_interrupting_utterance() -> None:
+async def test_hume_replies_to_the_interrupting_utterance() -> None:
     """The user goes on 400 ms after the first words, amid the reply to them."""
     pause = [bytes(2 * 480)] * 20
     speech = frames_of(tone(24_000, 480), 480)
@@ -178,7 +178,7 @@ async def test_hume_answers_the_interrupting_utterance() -> None:
     assert record.heard_text == "What time is it? What time is it?"
 
 
-async def test_a_chat_with_hume_that_lasted_as_long_as_it_may() -> None:
+async def test_a_hume_chat_at_its_duration_limit() -> None:
     async with serving(Hume(expires=True).serve) as address:
         record = await one_turn("hume", f"{address}/v0/evi")
     assert record.failure is not None
@@ -318,7 +318,7 @@ async def refused(answer: Handler) -> TurnRecord:
     return record
 
 
-async def test_an_answer_that_is_cut_off_keeps_what_came() -> None:
+async def test_a_truncated_reply_is_kept() -> None:
     record = await refused(cut_off)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.CLOSED
@@ -326,14 +326,14 @@ async def test_an_answer_that_is_cut_off_keeps_what_came() -> None:
     assert np.array_equal(record.reply, tone(24_000, 400))
 
 
-async def test_a_rate_limit_says_when_to_come_back() -> None:
+async def test_a_rate_limit_has_a_retry_time() -> None:
     record = await refused(overloaded)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.RATE_LIMITED
     assert record.retry_after_s == 7
 
 
-async def test_a_model_that_the_server_does_not_have() -> None:
+async def test_an_unknown_model() -> None:
     record = await refused(without_the_model)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.UNKNOWN_MODEL
@@ -374,7 +374,7 @@ class Moshi:
         return socket
 
 
-async def test_a_turn_with_moshi_while_another_one_waits() -> None:
+async def test_a_second_moshi_session_waits() -> None:
     """Who comes second gets no handshake, which has its name; who comes afterwards is served."""
     moshi = Moshi()
     async with serving(moshi.serve) as address, asyncio.TaskGroup() as tasks:

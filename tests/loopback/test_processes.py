@@ -147,7 +147,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-async def test_turns_are_the_same_and_the_key_goes_through_the_pipe_alone(
+async def test_turns_are_equal_and_the_key_is_sent_only_through_the_pipe(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "k3y-0f-a-session-4711"
@@ -208,7 +208,7 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
     assert not [*holders()]
 
 
-async def test_a_stopped_process_is_replaced_and_its_turns_are_played_again(
+async def test_a_stopped_process_is_replaced_and_its_turns_are_retried(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.run.processes._MISSED_BEATS", 3)
@@ -231,7 +231,7 @@ async def test_a_stopped_process_is_replaced_and_its_turns_are_played_again(
     assert not [*holders()]
 
 
-async def test_an_interrupt_gives_up_the_turns_under_way_and_ends_the_processes(
+async def test_an_interrupt_cancels_turns_in_progress_and_ends_the_processes(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     def interrupt() -> None:
@@ -242,7 +242,7 @@ async def test_an_interrupt_gives_up_the_turns_under_way_and_ends_the_processes(
     assert not [*holders()]
 
 
-async def test_what_one_process_hears_of_a_rate_limit_holds_for_all(manifest: Path, tmp_path: Path) -> None:
+async def test_a_rate_limit_applies_to_all_processes(manifest: Path, tmp_path: Path) -> None:
     came_s: list[float] = []
 
     def refuse(connection: ServerConnection, request: Request) -> Response:
@@ -290,7 +290,7 @@ async def test_a_process_does_not_outlive_its_parent() -> None:
     pytest.fail("it still runs")
 
 
-async def test_a_process_that_cannot_start_says_why() -> None:
+async def test_a_process_that_cannot_start_reports_the_reason() -> None:
     settings = ProcessSettings(
         kind=TransportKind.WEBSOCKET, implementations=("no_such_plugin:Dialect",), secrets=SECRETS.copy()
     )
@@ -303,7 +303,7 @@ async def test_a_process_that_cannot_start_says_why() -> None:
     assert "no_such_plugin" in str(error)
 
 
-async def test_a_place_where_no_process_starts_gets_no_sessions_while_others_are_up() -> None:
+async def test_a_failed_process_gets_no_sessions_while_others_are_up() -> None:
     held: list[str] = []
 
     class Place:
@@ -320,7 +320,7 @@ async def test_a_place_where_no_process_starts_gets_no_sessions_while_others_are
     assert held == ["up"] * 3
 
 
-async def test_an_order_goes_on_to_a_place_that_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_is_passed_on_to_a_live_process(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ProcessSettings(kind=TransportKind.WEBSOCKET, implementations=(), secrets=SECRETS.copy())
     order = cast(Any, "no order at all")  # what a process answers to it shows that it came
     async with session_processes(2, settings) as sessions:
@@ -349,7 +349,7 @@ async def test_a_module_in_the_current_folder_is_not_imported(
 
 
 @pytest.mark.slow
-async def test_calibration_holds_its_sessions_in_processes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calibration_also_runs_sessions_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 10)
     plan = CalibrationPlan(
         sessions=2, turns=2, processes=1, speech_ms=(200, 300), delay_ms=(50, 100), reply_ms=100

@@ -123,7 +123,7 @@ def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) ->
     assert "missing.flac failed with audio_missing: " in said
 
 
-async def test_turns_without_an_answer_fail_and_are_not_played_again(tmp_path: Path) -> None:
+async def test_unanswered_turns_fail_and_are_not_retried(tmp_path: Path) -> None:
     sessions = 0
 
     async def silent_at_first(socket: ServerConnection) -> None:

@@ -73,7 +73,7 @@ async def test_gemini_closes_on_a_wrong_key() -> None:
     )
 
 
-async def test_live_ends_with_a_farewell() -> None:
+async def test_gpt_live_ends_with_a_close_message() -> None:
     async with endpoint() as url, connect(f"{url}/v1/live/sessions") as socket:
         await socket.send('{"type":"session.start","session":{"model":"gpt-live-1"}}')
         assert json.loads(await socket.recv())["type"] == "session.started"

@@ -197,7 +197,7 @@ def replying_slowly(voice: SlowVoice) -> CascadeResponder:
     return CascadeResponder(ScriptReplier([ReplyLine("a", "One.|Two.|Three.")]), voice, hears_words=False)
 
 
-async def test_the_first_sentence_is_heard_while_the_second_is_made() -> None:
+async def test_the_first_sentence_is_sent_while_the_second_is_synthesised() -> None:
     voice = SlowVoice()
     async with endpoint(replying_slowly(voice), calibrate=True) as url, session(url) as socket:
         await say_marked(socket)
@@ -208,7 +208,7 @@ async def test_the_first_sentence_is_heard_while_the_second_is_made() -> None:
     assert done["output"][0]["content"][0]["transcript"] == "One. Two. Three."
 
 
-async def test_an_interruption_ends_the_making_of_a_reply() -> None:
+async def test_an_interruption_cancels_synthesis() -> None:
     voice = SlowVoice()
     async with endpoint(replying_slowly(voice), calibrate=True) as url, session(url) as socket:
         await say_marked(socket)
@@ -227,7 +227,7 @@ async def test_an_interruption_ends_the_making_of_a_reply() -> None:
 # -- Authority -----------------------------------------------------------------------------------------
 
 
-async def test_a_token_is_demanded_where_there_is_one() -> None:
+async def test_a_configured_token_is_required() -> None:
     async with endpoint(calibrate=True, token="right") as url:
         for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "right"}):
             with pytest.raises(InvalidStatus) as refused:
@@ -252,14 +252,14 @@ async def test_a_key_of_any_bytes_is_refused(header: bytes) -> None:
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://[", "http://localhost.evil.example"]
 )
-async def test_pages_from_elsewhere_are_kept_out(origin: str) -> None:
+async def test_pages_from_other_origins_are_refused(origin: str) -> None:
     async with endpoint(calibrate=True) as url:
         with pytest.raises(InvalidStatus) as refused:
             await connect(f"{url}/realtime", additional_headers={"Origin": origin})
         assert refused.value.response.status_code == 403
 
 
-async def test_pages_of_this_machine_are_welcome() -> None:
+async def test_pages_from_this_machine_are_accepted() -> None:
     local = {"Origin": "http://localhost:3000"}
     async with (
         endpoint(calibrate=True) as url,
@@ -268,7 +268,7 @@ async def test_pages_of_this_machine_are_welcome() -> None:
         assert (await event(socket))["session"]["model"] == "live-eval-reference"
 
 
-async def test_a_name_rebound_to_this_machine_is_kept_out() -> None:
+async def test_dns_rebinding_is_refused() -> None:
     async with reference(calibrate=True) as address:
         port = address.partition(":")[2]
         found = {}
@@ -333,7 +333,7 @@ async def test_a_slow_accept_may_outlast_the_endpoint() -> None:
     assert problems == []
 
 
-async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
+async def test_the_connection_is_closed_during_a_reply(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
     async with endpoint(truth=path, calibrate=True) as url:
         async with session(url, fault="close") as socket:
@@ -349,7 +349,7 @@ async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
     assert (turn.status, len(turn.chunk_samples)) == ("open", 5)
 
 
-async def test_a_client_that_leaves_in_mid_reply_harms_nobody() -> None:
+async def test_a_client_that_disconnects_during_a_reply_affects_no_other() -> None:
     async with endpoint(calibrate=True) as url:
         async with session(url, fault="endless") as socket:
             await say_marked(socket)
@@ -360,7 +360,7 @@ async def test_a_client_that_leaves_in_mid_reply_harms_nobody() -> None:
             await until(socket, "response.done")
 
 
-async def test_stopping_the_endpoint_says_goodbye() -> None:
+async def test_stopping_the_endpoint_closes_sessions_cleanly() -> None:
     async with endpoint(calibrate=True) as url:
         socket = await connect(f"{url}/realtime?model=m")
         await event(socket)
@@ -443,7 +443,7 @@ async def test_a_chat_server_that_fails_fails_the_response_without_telling_the_k
         (lambda: web.Response(status=307, headers={"Location": "/v1/elsewhere"}), "redirects"),
     ],
 )
-async def test_what_a_chat_server_answers_is_bounded(answer: Callable[[], web.Response], why: str) -> None:
+async def test_responses_of_a_chat_server_are_bounded(answer: Callable[[], web.Response], why: str) -> None:
     async def complete(request: web.Request) -> web.Response:
         await request.read()
         return answer()

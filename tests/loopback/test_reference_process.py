@@ -35,7 +35,7 @@ async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
         await connect(f"{process.base_url}/realtime?model=m")
 
 
-async def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
+async def test_an_endpoint_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     with pytest.raises(
         LiveEvalError, match=r"(?s)exited with status 2 before it was ready.*chunk_ms: expected 1"
     ):
@@ -43,7 +43,7 @@ async def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
             pass
 
 
-async def test_one_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+async def test_an_endpoint_that_starts_too_slowly_is_abandoned(tmp_path: Path) -> None:
     with pytest.raises(LiveEvalError, match=r"was not ready within 0\.01 s"):
         async with ReferenceProcess(log_folder=tmp_path, calibrate=True, start_timeout_s=0.01):
             pass
@@ -70,7 +70,7 @@ async def test_a_token_for_another_endpoint_is_not_asked_for(
         assert "session.created" in str(await socket.recv())
 
 
-async def test_one_that_is_killed_is_started_again_at_its_address(tmp_path: Path) -> None:
+async def test_a_killed_endpoint_is_restarted_at_its_address(tmp_path: Path) -> None:
     async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:
         keeping = asyncio.create_task(process.keep_running())
         url, killed = process.base_url, process.process_id
@@ -94,7 +94,7 @@ def listener(host: str, port: int) -> socket.socket:
         time.sleep(0.01)
 
 
-async def test_one_whose_port_is_taken_is_started_once_it_is_free(
+async def test_an_endpoint_is_restarted_once_its_port_is_free(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:
@@ -112,7 +112,7 @@ async def test_one_whose_port_is_taken_is_started_once_it_is_free(
             await keeping
 
 
-async def test_one_that_dies_is_missed(tmp_path: Path) -> None:
+async def test_a_dead_endpoint_is_detected(tmp_path: Path) -> None:
     async def hold() -> None:
         async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:
             os.kill(process.process_id, signal.SIGKILL)
@@ -122,7 +122,7 @@ async def test_one_that_dies_is_missed(tmp_path: Path) -> None:
         await hold()
 
 
-def test_it_ends_with_its_parent() -> None:
+def test_the_endpoint_ends_with_its_parent() -> None:
     arguments = [
         sys.executable,
         "-m",
@@ -142,7 +142,7 @@ def test_it_ends_with_its_parent() -> None:
         assert child.wait(timeout=10) == 0
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(command, ["--calibrate", "--port", str(port)])
@@ -159,13 +159,13 @@ def test_a_port_that_is_taken_is_named() -> None:
         (["--delay-ms", "-1"], "delay_ms: expected 0 to 600000"),
     ],
 )
-def test_wrong_use_is_refused_before_anything_is_loaded(arguments: list[str], told: str) -> None:
+def test_wrong_usage_is_refused_before_loading_models(arguments: list[str], told: str) -> None:
     result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(command, arguments)
     assert isinstance(result.exception, UsageError)
     assert told in str(result.exception)
 
 
-async def test_an_endpoint_that_runs_already_is_not_started_again(
+async def test_a_running_endpoint_is_not_started_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(URL_VARIABLE, "ws://127.0.0.1:8765/v1")

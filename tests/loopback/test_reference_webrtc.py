@@ -112,7 +112,7 @@ async def test_a_turn_by_detection(tmp_path: Path, idle_rtp: str) -> None:
     assert turn.ended_ns < turn.chunk_sent_ns[-1]
 
 
-async def test_no_packet_flows_while_nothing_is_said_where_none_is_to(tmp_path: Path) -> None:
+async def test_no_packets_are_sent_in_silence_with_dtx(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served, calling(served.url, idle_rtp="none") as client:
         await client.event("session.created")
         client.microphone.say(speech())
@@ -156,7 +156,7 @@ async def test_barge_in_clears_and_truncates(tmp_path: Path) -> None:
     assert abs(len(before.chunk_sent_ns) * 20 - truncated["audio_end_ms"]) <= 20
 
 
-async def test_a_client_stops_what_it_hears(tmp_path: Path) -> None:
+async def test_a_client_stops_playback(tmp_path: Path) -> None:
     async with (
         endpoint(tmp_path, reply_ms=3_000, cadence="realtime") as served,
         calling(served.url) as client,
@@ -203,7 +203,7 @@ async def test_a_session_ends_by_its_limit_and_by_its_client(tmp_path: Path) -> 
     assert await served.turns() == []
 
 
-async def test_a_form_brings_settings_with_the_offer(tmp_path: Path) -> None:
+async def test_a_form_carries_settings_and_the_offer(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         async with calling(served.url, form={"session": json.dumps({**SESSION, "model": "n"})}) as client:
             (created,) = await client.event("session.created")
@@ -243,9 +243,7 @@ NO_OPUS = re.compile(r" opus/48000/2")
         ),
     ],
 )
-async def test_an_offer_that_cannot_be_answered(
-    tmp_path: Path, body: str | bytes, content_type: str, told: str
-) -> None:
+async def test_unusable_offers(tmp_path: Path, body: str | bytes, content_type: str, told: str) -> None:
     stranger = Stranger()
     if body == "OFFER":
         body = NO_OPUS.sub(" speex/16000", await stranger.offer())
@@ -289,9 +287,7 @@ async def test_client_secrets_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     assert statuses == [200, 200, 429]
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signalling, "_BODY_S", 0.1)
 
     async def drops() -> AsyncIterator[bytes]:
@@ -304,7 +300,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
             assert answer.status == 408
 
 
-async def test_pages_may_call_from_this_machine_alone(tmp_path: Path) -> None:
+async def test_only_pages_from_this_machine_may_call(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         calls = f"{served.url}/realtime/calls"
         assert (await offered(calls, "", {"Origin": "http://page.example"})).status == 403
@@ -319,7 +315,7 @@ async def test_pages_may_call_from_this_machine_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["refuse_sdp", "status:401", "rate_limit:1s"])
-async def test_a_refusal_on_purpose(tmp_path: Path, fault: str) -> None:
+async def test_an_injected_refusal(tmp_path: Path, fault: str) -> None:
     statuses = {"refuse_sdp": 400, "status:401": 401, "rate_limit:1s": 429}
     async with endpoint(tmp_path, faults=parse_faults(fault)) as served:
         stranger = Stranger()
@@ -328,14 +324,14 @@ async def test_a_refusal_on_purpose(tmp_path: Path, fault: str) -> None:
         await stranger.close()
 
 
-async def test_a_codec_that_nobody_offered(tmp_path: Path) -> None:
+async def test_an_answer_with_a_codec_that_was_not_offered(tmp_path: Path) -> None:
     async with endpoint(tmp_path, faults=parse_faults("no_codec")) as served:
         with pytest.raises(OperationError, match="audio"):
             async with calling(served.url):
                 pass
 
 
-async def test_an_address_at_which_nobody_listens(tmp_path: Path) -> None:
+async def test_an_ice_candidate_without_a_listener(tmp_path: Path) -> None:
     async with endpoint(tmp_path, faults=parse_faults("bad_candidates")) as served:
         stranger = Stranger()
         offer = await stranger.offer()
@@ -346,7 +342,7 @@ async def test_an_address_at_which_nobody_listens(tmp_path: Path) -> None:
     ] * answer.count("m=")
 
 
-async def test_audio_that_is_announced_and_does_not_come(tmp_path: Path) -> None:
+async def test_announced_audio_that_never_arrives(tmp_path: Path) -> None:
     async with endpoint(tmp_path, faults=parse_faults("no_rtp")) as served, calling(served.url) as client:
         await client.event("session.created")
         client.microphone.say(speech())
@@ -368,7 +364,7 @@ async def test_every_tenth_packet_is_lost(tmp_path: Path) -> None:
     assert len(turn.chunk_sent_ns) == 31
 
 
-async def test_a_channel_that_closes_alone(tmp_path: Path) -> None:
+async def test_only_the_data_channel_closes(tmp_path: Path) -> None:
     async with (
         endpoint(tmp_path, faults=parse_faults("close_channel")) as served,
         calling(served.url) as client,
@@ -382,7 +378,7 @@ async def test_a_channel_that_closes_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["close:1011", "stall", "silent"])
-async def test_replies_that_do_not_end(tmp_path: Path, fault: str) -> None:
+async def test_endless_replies(tmp_path: Path, fault: str) -> None:
     async with endpoint(tmp_path, faults=parse_faults(fault)) as served, calling(served.url) as client:
         await client.event("session.created")
         client.microphone.say(speech())
@@ -407,7 +403,7 @@ async def post(url: str, body: object, method: str = "POST") -> tuple[int, Json]
 
 
 @pytest.mark.parametrize(("path", "label"), [("/api/offer", None), ("/webrtc/offer", "text")])
-async def test_a_bot_answers_without_a_word(tmp_path: Path, path: str, label: str | None) -> None:
+async def test_a_bot_replies_without_events(tmp_path: Path, path: str, label: str | None) -> None:
     async with endpoint(tmp_path, delay_ms=50) as served:
         stranger = Stranger(label)
         body = {"sdp": await stranger.offer(), "type": "offer", "webrtc_id": "x"}
@@ -444,7 +440,7 @@ async def test_a_bot_answers_without_a_word(tmp_path: Path, path: str, label: st
 
 
 @pytest.mark.parametrize("body", [[], {}, {"sdp": "x", "type": "answer"}, {"sdp": "x", "type": "offer"}])
-async def test_a_bot_refuses_what_is_no_offer(tmp_path: Path, body: object) -> None:
+async def test_a_bot_refuses_invalid_offers(tmp_path: Path, body: object) -> None:
     async with endpoint(tmp_path) as served:
         status, answer = await post(f"{served.origin}/api/offer", body)
         assert (status, answer["error"]["code"]) == (400, "invalid_offer")

@@ -175,7 +175,7 @@ def test_a_request_over_http_is_replayed(
 
 
 @pytest.mark.parametrize("fault", ["close", "failed_response", "malformed", "stall"])
-def test_failures_are_replayed_too(endpoint: int, speech: Path, tmp_path: Path, fault: str) -> None:
+def test_failed_turns_are_replayed(endpoint: int, speech: Path, tmp_path: Path, fault: str) -> None:
     out = tmp_path / "run"
     run(endpoint, "openai", "manual", speech, out, f"?fault={fault}")
     with RunReader.open(out) as reader:
@@ -197,7 +197,7 @@ def doctor(cassette: Path) -> None:
     cassette.write_text("\n".join(map(json.dumps, lines)), "utf-8")
 
 
-def test_a_doctored_cassette_is_found_out(endpoint: int, speech: Path, tmp_path: Path) -> None:
+def test_an_altered_cassette_is_detected(endpoint: int, speech: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     run(endpoint, "openai", "manual", speech, out)
     doctor(min((out / "wire").iterdir()))
@@ -221,14 +221,14 @@ def test_a_doctored_cassette_is_found_out(endpoint: int, speech: Path, tmp_path:
     assert alone.output.startswith(f"{kept.turn_id}: equal: {kept.events} events\n")
 
 
-def test_a_run_without_cassettes_says_how_to_get_them(tmp_path: Path) -> None:
+def test_a_run_without_cassettes_explains_how_to_record_them(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", {}):
         pass
     with pytest.raises(StoreError, match="--record-wire"):
         list(replay_run(tmp_path / "run"))
 
 
-def test_messages_that_cannot_be_written_end_the_run(endpoint: int, speech: Path, tmp_path: Path) -> None:
+def test_a_run_ends_if_messages_cannot_be_written(endpoint: int, speech: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
     (out / "wire").write_text("in the way")

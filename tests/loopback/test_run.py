@@ -267,7 +267,7 @@ async def test_a_refused_connection_and_missing_tls(manifest: Path, tmp_path: Pa
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_passing_failure_is_retried_and_both_attempts_are_recorded(
+async def test_a_transient_failure_is_retried_and_both_attempts_are_recorded(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     settings = values(f"{endpoint}?fault=rate_limit:1s", manifest, retries=1)
@@ -312,9 +312,7 @@ async def test_a_wait_beyond_the_patience_fails_the_turn_at_once(
         assert re.search(r"; it asks to wait (\d+|inf) s, and turns.patience is 5 s$", turn.failure.message)
 
 
-async def test_repeated_requests_to_wait_are_followed_within_the_patience(
-    manifest: Path, tmp_path: Path
-) -> None:
+async def test_repeated_retry_after_is_obeyed_within_the_patience(manifest: Path, tmp_path: Path) -> None:
     async with refusing({"Retry-After": "1"}) as (address, came):
         settings = values(address, manifest, retries=1000, patience=1.5)
         settings["data"]["cases"] = ["good-0"]
@@ -374,7 +372,7 @@ async def test_a_run_waits_for_a_free_session(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_only_one_turn_waits_for_a_service_that_stays_busy(
+async def test_only_one_turn_waits_for_a_busy_service(
     manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.run.retries._FIRST_S", 0.2)

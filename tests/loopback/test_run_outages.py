@@ -177,9 +177,7 @@ async def test_an_outage_loses_no_turn(retries: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asks", [{}, {"Retry-After": "1"}])
-async def test_a_proxy_that_answers_in_the_endpoints_place_costs_no_turn(
-    asks: dict[str, str], tmp_path: Path
-) -> None:
+async def test_a_proxys_503_loses_no_turn(asks: dict[str, str], tmp_path: Path) -> None:
     async with endpoint(asks) as one:
         fuse = Fuse(one, 4, 1.5)
         outcome = await run(settings(one.base_url, tmp_path, retries=0), tmp_path / "run", fuse)
@@ -189,7 +187,7 @@ async def test_a_proxy_that_answers_in_the_endpoints_place_costs_no_turn(
     assert [note.partition(" again")[0] for note in fuse.notes][1:] == ["endpoint reachable"]
 
 
-async def test_a_proxy_that_asks_to_wait_longer_than_the_patience_ends_the_run(tmp_path: Path) -> None:
+async def test_a_proxys_retry_after_beyond_the_patience_ends_the_run(tmp_path: Path) -> None:
     async with endpoint({"Retry-After": "3600"}) as one:
         fuse = Fuse(one, 4, None)
         out = tmp_path / "run"
@@ -205,7 +203,7 @@ async def test_a_proxy_that_asks_to_wait_longer_than_the_patience_ends_the_run(t
 
 
 @pytest.mark.slow
-async def test_a_gateway_that_is_away_costs_no_turn_of_requests(tmp_path: Path) -> None:
+async def test_an_unavailable_gateway_loses_no_turn(tmp_path: Path) -> None:
     requests = 0
 
     @web.middleware
@@ -258,7 +256,7 @@ class Forgetful(SessionQueue):
         return counted[1:] if forgotten else counted
 
 
-async def test_a_run_with_a_turn_missing_is_not_finished(
+async def test_a_run_with_a_missing_turn_is_not_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.run.runner.SessionQueue", Forgetful)
@@ -273,7 +271,7 @@ async def test_a_run_with_a_turn_missing_is_not_finished(
 
 
 @pytest.mark.slow
-async def test_the_last_session_is_played_again_if_an_outage_cut_it_off(tmp_path: Path) -> None:
+async def test_the_last_session_is_retried_after_an_outage(tmp_path: Path) -> None:
     async with endpoint() as one:
         config = settings(one.base_url, tmp_path, 900, retries=0, repeat=2, concurrency=1)
         fuse = Fuse(one, 1, 1.0, wait_s=0.4)
@@ -320,7 +318,7 @@ def attempts(out: Path) -> list[tuple[str, list[int], list[tuple[int, bool]]]]:
         ]
 
 
-async def test_failed_turns_of_an_ended_run_are_played_again_and_the_attempts_kept(tmp_path: Path) -> None:
+async def test_failed_turns_are_retried_and_their_attempts_kept(tmp_path: Path) -> None:
     out = tmp_path / "run"
     async with endpoint() as one:
         config = settings(one.base_url, tmp_path, repeat=2, retries=1)

@@ -35,7 +35,7 @@ def permissive() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("permissive")
-def test_no_canary_gets_out(
+def test_no_canary_leaks(
     vendor: str,
     chat: str,
     tmp_path: Path,

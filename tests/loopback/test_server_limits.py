@@ -44,7 +44,7 @@ async def test_a_new_connection_displaces_one_that_sends_no_request(monkeypatch:
                 await writer.wait_closed()
 
 
-async def test_where_all_connections_are_sessions_a_further_one_is_refused(
+async def test_a_connection_beyond_the_limit_is_refused_if_all_are_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("live_eval.reference.server.site.MOST_CONNECTIONS", 2)

@@ -44,7 +44,7 @@ async def told(response: aiohttp.ClientResponse) -> tuple[int, str]:
     return response.status, (await response.json())["error"]["kind"]
 
 
-async def test_the_link_opens_the_studio_and_leaves_the_token_in_a_cookie_alone(tmp_path: Path) -> None:
+async def test_the_link_opens_the_studio_and_stores_the_token_only_in_a_cookie(tmp_path: Path) -> None:
     async with studio(tmp_path, opened=False) as browser:
         async with browser.get("/", params={"token": TOKEN}, allow_redirects=False) as welcome:
             assert (welcome.status, welcome.headers["Location"]) == (303, "/")
@@ -139,7 +139,7 @@ async def test_a_foreign_origin_is_refused(tmp_path: Path, origin: str, method: 
         assert await told(refused) == (403, "origin")
 
 
-async def test_what_changes_something_needs_our_own_origin(tmp_path: Path) -> None:
+async def test_changes_require_the_same_origin(tmp_path: Path) -> None:
     async def receive(request: web.Request) -> web.Response:
         return web.Response(text=await request.text())
 
@@ -168,7 +168,7 @@ async def test_what_changes_something_needs_our_own_origin(tmp_path: Path) -> No
         "/%2e%2e/%2e%2e/etc/passwd",
     ],
 )
-async def test_a_path_that_climbs_out_finds_nothing(tmp_path: Path, path: str) -> None:
+async def test_path_traversal_finds_nothing(tmp_path: Path, path: str) -> None:
     async with studio(tmp_path) as browser:
         port = port_of(browser)
         # A client would tidy the path up: the request is written as it is.
@@ -182,7 +182,7 @@ async def test_a_path_that_climbs_out_finds_nothing(tmp_path: Path, path: str) -
         assert b"root:" not in answer
 
 
-async def test_runs_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> None:
+async def test_runs_are_listed_with_their_problems(tmp_path: Path) -> None:
     await asyncio.to_thread(write_run, tmp_path / "good")
     for name, content in (("damaged", b"no database"), ("empty", b"")):
         (tmp_path / name).mkdir()
@@ -195,7 +195,7 @@ async def test_runs_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> N
     assert rows["empty"]["problem"]
 
 
-async def test_what_is_left_of_a_run_is_named_and_a_folder_of_runs_may_hold_an_audio_folder(
+async def test_remains_of_a_run_are_listed_and_an_audio_folder_is_ignored(
     tmp_path: Path,
 ) -> None:
     await asyncio.to_thread(write_run, tmp_path / "good")
@@ -227,9 +227,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_studio_ends_without_the_figures_that_it_still_computes(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_the_studio_ends_without_finishing_its_computations(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", SLOW, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

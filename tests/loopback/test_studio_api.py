@@ -121,7 +121,7 @@ async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:
 @pytest.mark.parametrize(
     "query", ["sort=taste.none", "limit=-1", "limit=2000", "offset=1.5", "flagged=maybe", "limit=nan"]
 )
-async def test_a_wrong_query_is_named(recordings: Path, query: str) -> None:
+async def test_an_invalid_query_is_reported(recordings: Path, query: str) -> None:
     async with studio(recordings) as browser:
         path = f"/api/runs/{await id_of(browser, 'run')}/turns?{query}"
         assert await error_of(browser, path) == (400, "request")
@@ -151,14 +151,14 @@ def unscripted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_user_without_a_script_said_what_the_transcriber_heard(unscripted: Path) -> None:
+async def test_the_transcript_replaces_a_missing_script(unscripted: Path) -> None:
     async with studio(unscripted) as browser:
         turn = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns/a")
     user, _ = turn["transcript"]
     assert (user["text"], user["transcribed"]) == ("I am on the bus.", True)
 
 
-async def test_times_of_words_need_the_recogniser(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_word_times_need_the_recogniser(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.studio.words_api.available", lambda: "faster_whisper is not installed")
     async with studio(recordings) as browser:
         words = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}/words"
@@ -174,14 +174,14 @@ def transcribed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_score_names_the_side_that_its_judge_looks_at(transcribed: Path) -> None:
+async def test_a_score_names_the_side_that_its_judge_rates(transcribed: Path) -> None:
     async with studio(transcribed) as browser:
         turn = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}")
     sides = {score["name"]: score["side"] for score in turn["scores"]}
     assert sides == {"taste": "reply", "wer_heard.normalized": "user"}
 
 
-async def test_sound_is_served_in_ranges(recordings: Path) -> None:
+async def test_audio_is_served_in_ranges(recordings: Path) -> None:
     async with studio(recordings) as browser:
         audio = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}/audio"
         sides: dict[str, bytes] = {}
@@ -202,7 +202,7 @@ async def test_sound_is_served_in_ranges(recordings: Path) -> None:
         assert np.array_equal(alone, both[:, channel])
 
 
-async def test_sound_is_drawn(recordings: Path) -> None:
+async def test_waveforms_are_drawn(recordings: Path) -> None:
     async with studio(recordings) as browser:
         turn = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}"
         waves = await get(browser, f"{turn}/waveform", bins=50)
@@ -228,7 +228,7 @@ async def test_two_runs_are_compared(recordings: Path) -> None:
         assert await error_of(browser, f"/api/compare?a={first}&b=0") == (404, "missing")
 
 
-async def test_the_pages_of_other_commands_are_made_and_send_nothing(recordings: Path) -> None:
+async def test_pages_of_other_commands_are_created_and_send_nothing(recordings: Path) -> None:
     async with studio(recordings) as browser:
         run, campaign = [await id_of(browser, name) for name in ("run", "campaign")]
         before = {file.name for file in (recordings / "run").iterdir()}
@@ -253,7 +253,7 @@ async def test_the_pages_of_other_commands_are_made_and_send_nothing(recordings:
                 assert missing.status == 404
 
 
-async def test_the_page_of_a_duplex_campaign_plays_its_sound(tmp_path: Path) -> None:
+async def test_the_page_of_a_duplex_campaign_plays_its_audio(tmp_path: Path) -> None:
     trials = [("pause", "400 ms", pause("p-1", 400, waits=True))]
     await asyncio.to_thread(write_duplex_campaign, tmp_path / "duplex", {"clean": trials})
     async with studio(tmp_path) as browser:
@@ -326,7 +326,7 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[tuple[str, Any]]:
     return found
 
 
-async def test_a_run_under_way_is_followed_to_its_end(tmp_path: Path) -> None:
+async def test_a_run_in_progress_is_followed_to_its_end(tmp_path: Path) -> None:
     writer = await asyncio.to_thread(RunWriter.create, tmp_path / "run", {"turns": 1})
     async with studio(tmp_path) as browser:
         run = await id_of(browser, "run")
@@ -367,7 +367,7 @@ async def test_a_run_deleted_while_it_is_followed_ends_with_the_problem(tmp_path
     await asyncio.to_thread(writer.close)
 
 
-async def test_a_run_of_a_newer_schema_is_named(recordings: Path, tmp_path: Path) -> None:
+async def test_a_run_with_a_newer_schema_is_reported(recordings: Path, tmp_path: Path) -> None:
     shutil.copytree(recordings / "run", tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / RUN_FILE)) as db:
         db.execute("PRAGMA user_version = 99")
@@ -389,7 +389,7 @@ async def test_a_run_of_a_newer_schema_is_named(recordings: Path, tmp_path: Path
         ("DROP TABLE events", "/turns/id_2/events"),
     ],
 )
-async def test_what_is_damaged_is_named(recordings: Path, tmp_path: Path, statement: str, path: str) -> None:
+async def test_damage_is_reported(recordings: Path, tmp_path: Path, statement: str, path: str) -> None:
     shutil.copytree(recordings / "run", tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / RUN_FILE)) as db:
         db.execute(statement)
@@ -399,7 +399,7 @@ async def test_what_is_damaged_is_named(recordings: Path, tmp_path: Path, statem
         assert await error_of(browser, f"/api/runs/{run}{path}") == (422, "unreadable")
 
 
-async def test_a_turn_whose_sound_is_lost_says_so(recordings: Path, tmp_path: Path) -> None:
+async def test_a_turn_with_missing_audio_is_marked(recordings: Path, tmp_path: Path) -> None:
     shutil.copytree(recordings / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "audio")
     async with studio(tmp_path) as browser:

@@ -83,7 +83,7 @@ def stored(folder: Path) -> list[TurnRecord]:
         return list(reader.turns())
 
 
-async def test_a_page_talks_hears_the_reply_and_finds_the_run(
+async def test_a_conversation_is_played_and_stored_as_a_run(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
     async with reference(reply_ms=600) as address, at(tmp_path, address) as browser:
@@ -108,9 +108,7 @@ async def test_a_page_talks_hears_the_reply_and_finds_the_run(
     assert [each["state"] for each in news if each["type"] == "state"] == ["ended"]
 
 
-async def test_the_track_falls_silent_when_the_user_speaks_over_the_reply(
-    tmp_path: Path, utterance: NDArray[np.int16]
-) -> None:
+async def test_the_track_is_silent_after_a_barge_in(tmp_path: Path, utterance: NDArray[np.int16]) -> None:
     async with reference(reply_ms=6_000) as address, at(tmp_path, address) as browser:
         async with page(browser) as client:
             client.microphone.say(utterance)
@@ -146,7 +144,7 @@ async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
     assert turn.failure is None
 
 
-async def test_what_was_said_is_kept_when_the_endpoint_fails_and_the_tab_closes(
+async def test_turns_are_kept_when_the_endpoint_fails_and_the_tab_closes(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
     async with (
@@ -164,7 +162,7 @@ async def test_what_was_said_is_kept_when_the_endpoint_fails_and_the_tab_closes(
     assert turn.failure is not None
 
 
-async def test_an_endpoint_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+async def test_an_unreachable_endpoint_is_named(tmp_path: Path) -> None:
     async with at(tmp_path, "127.0.0.1:9") as browser:
         client = Stranger("talk")
         status, began = await post(browser, {"offer": await client.offer()})
@@ -188,7 +186,7 @@ async def test_a_second_tab_is_refused_until_the_first_has_ended(tmp_path: Path)
         await is_free(browser)
 
 
-async def test_a_page_left_while_it_connects_keeps_nobody_waiting(tmp_path: Path) -> None:
+async def test_a_page_closed_while_connecting_blocks_no_other(tmp_path: Path) -> None:
     left = Stranger("talk")
     async with reference() as address, at(tmp_path, address) as browser:
         status, _ = await post(browser, {"offer": await left.offer()})
@@ -225,7 +223,7 @@ async def test_a_page_that_never_connected_leaves_no_run(tmp_path: Path) -> None
         ({"offer": "v=0"}, "m=audio"),
     ],
 )
-async def test_a_request_that_is_none_is_refused_in_words(
+async def test_invalid_requests_are_refused_with_a_message(
     tmp_path: Path, body: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -270,7 +268,7 @@ async def test_endpoints_are_listed_without_their_keys(
     assert "openai-chat-audio" not in listed  # one request for each turn
 
 
-async def test_a_studio_of_single_runs_has_no_place_for_another(tmp_path: Path) -> None:
+async def test_a_studio_of_single_runs_stores_no_conversation(tmp_path: Path) -> None:
     (tmp_path / RUN_FILE).touch()
     async with studio(tmp_path) as browser:
         status, refused = await post(browser, {"offer": "v=0"})

@@ -75,7 +75,7 @@ async def test_a_turn_with_a_bot_that_echoes() -> None:
     assert capture.media.sent_packets == len(trace.frame_sent_ns)
 
 
-async def test_a_turn_with_a_bot_that_says_nothing_of_itself() -> None:
+async def test_a_turn_with_a_bot_that_sends_no_events() -> None:
     capture = await held(Peer(delay_ns=SECOND_NS, answers=lambda message: ()), PipecatWebRtc)
     assert capture.failure is None
     assert capture.trace.ready_ns is not None
@@ -94,7 +94,7 @@ async def test_a_turn_with_a_stream() -> None:
     assert peer.messages == ["handshake"]
 
 
-async def test_no_packet_ever_comes() -> None:
+async def test_no_packets_arrive() -> None:
     capture = await held(Peer(echo=False, answers=rtvi), PipecatWebRtc)
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.NO_RTP
@@ -114,7 +114,7 @@ async def test_the_channel_closes_before_the_reply() -> None:
     assert capture.failure.kind is FailureKind.CHANNEL_CLOSED
 
 
-async def test_no_codec_of_ours() -> None:
+async def test_no_common_codec() -> None:
     capture = await held(
         Peer(bend=lambda sdp: sdp.replace("opus/", "L16/").replace("PCM", "X")), PipecatWebRtc
     )

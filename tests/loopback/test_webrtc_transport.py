@@ -188,14 +188,14 @@ async def test_both_sides_have_statistics() -> None:
         await in_time(the_peer_has_our_report)
 
 
-async def test_before_a_report_comes_nothing_is_claimed() -> None:
+async def test_statistics_are_missing_before_the_first_report() -> None:
     async with connected(Peer()) as transport:
         assert transport.track is not None
         stats = await transport.track.stats()
         assert (stats.sent_packets, stats.sent_lost, stats.round_trip_ns) == (0, None, None)
 
 
-async def test_the_timestamps_go_on_over_silence_that_was_given_up() -> None:
+async def test_timestamps_advance_over_dropped_silence() -> None:
     peer = Peer(echo=False)
     async with connected(peer) as transport:
         assert transport.track is not None
@@ -222,7 +222,7 @@ async def test_g711_where_the_endpoint_chooses_it(name: str) -> None:
         assert np.abs(pcm).max() == pytest.approx(8_000, rel=0.05)
 
 
-async def test_a_reply_packet_is_not_held_back() -> None:
+async def test_reply_packets_are_not_buffered() -> None:
     async with connected(Peer()) as transport:
         await speak(transport, tone(1))
         assert len(await packets(transport, 1)) == 1  # a jitter buffer would wait for four
@@ -270,7 +270,7 @@ async def test_without_a_channel_the_track_alone_connects() -> None:
         assert "channel" not in transport.setup_ns
 
 
-async def test_only_what_can_be_decoded_is_offered() -> None:
+async def test_only_decodable_codecs_are_offered() -> None:
     peer = Peer()
     async with connected(peer):
         assert re.findall(r"a=rtpmap:\d+ (\w+)", peer.offers[0]) == ["opus", "PCMU", "PCMA"]
@@ -309,7 +309,7 @@ async def test_the_tap_sees_a_packet_before_aiortc_and_stamps_its_datagram() -> 
         assert not [thread for thread in threading.enumerate() if thread.name == "audio-decoder"]
 
 
-async def test_comfort_noise_is_received_and_holds_no_sound() -> None:
+async def test_comfort_noise_is_received_as_silence() -> None:
     peer = Peer()
     async with connected(peer) as transport:
         assert transport.track is not None
@@ -357,7 +357,7 @@ def test_another_aiortc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (307, "", FailureKind.HANDSHAKE),
     ],
 )
-async def test_a_status_that_refuses(status: int, body: str, kind: FailureKind) -> None:
+async def test_refusing_statuses(status: int, body: str, kind: FailureKind) -> None:
     async def refuse(request: web.Request) -> web.Response:
         headers = {"Retry-After": "7", "Location": f"http://127.0.0.1:1/x?key={KEY}"}
         return web.Response(status=status, text=body.replace("KEY", KEY), headers=headers)
@@ -393,7 +393,7 @@ AUDIO_GONE = re.compile(r"m=audio.*?(?=m=application)", re.DOTALL)
         (lambda sdp: re.sub("opus|PCM[UA]", "L16", sdp), FailureKind.CODEC_REFUSED, "opus, pcmu, pcma"),
     ],
 )
-async def test_an_answer_that_is_none(bend: Callable[[str], str], kind: FailureKind, says: str) -> None:
+async def test_invalid_answers(bend: Callable[[str], str], kind: FailureKind, says: str) -> None:
     async with endpoint(Peer(bend=bend)) as url:
         error = await refusal(url)
     assert error.kind is kind
@@ -414,7 +414,7 @@ async def test_an_answer_that_is_none(bend: Callable[[str], str], kind: FailureK
         ),
     ],
 )
-async def test_an_answer_that_is_no_json_with_sdp(body: bytes, kind: FailureKind) -> None:
+async def test_answers_without_json_and_sdp(body: bytes, kind: FailureKind) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=body)
 
@@ -424,7 +424,7 @@ async def test_an_answer_that_is_no_json_with_sdp(body: bytes, kind: FailureKind
     assert "expected a JSON object with 'sdp'" in error.message
 
 
-async def test_nothing_listens() -> None:
+async def test_connection_refused() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -452,7 +452,7 @@ async def test_an_endpoint_that_never_answers() -> None:
     assert "within 0.3 s" in error.message
 
 
-async def test_an_endpoint_that_hangs_up() -> None:
+async def test_an_endpoint_that_closes_the_connection() -> None:
     async def hang_up(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.abort()
@@ -463,13 +463,13 @@ async def test_an_endpoint_that_hangs_up() -> None:
     assert error.kind is FailureKind.CONNECT_FAILED
 
 
-async def test_an_address_that_is_none() -> None:
+async def test_an_invalid_address() -> None:
     error = await refusal("ws://127.0.0.1/offer")
     assert error.kind is FailureKind.CONNECT_FAILED
     assert "https://HOST/PATH" in error.message
 
 
-async def test_an_ice_server_that_is_none() -> None:
+async def test_invalid_ice_servers() -> None:
     signalling = Signalling(SdpBody.SDP, SdpBody.SDP, ice_servers=("turn:me:hidden-word@a:b:c",))
     error = await refusal("http://127.0.0.1:1/offer", signalling)
     assert error.kind is FailureKind.CONNECT_FAILED
@@ -499,7 +499,7 @@ async def test_ice_that_never_connects(bend: Callable[[str], str]) -> None:
     assert "ICE found none within 0.5 s" in error.message
 
 
-async def test_a_failed_connection_leaves_nothing_at_once() -> None:
+async def test_a_failed_connection_is_cleaned_up_at_once() -> None:
     gone = Peer()
     async with connected(gone):
         sdp = gone.connections[0].localDescription.sdp
@@ -515,7 +515,7 @@ async def test_a_failed_connection_leaves_nothing_at_once() -> None:
     assert error.kind is FailureKind.ICE_FAILED
 
 
-async def test_a_certificate_that_is_not_the_answers() -> None:
+async def test_a_certificate_that_differs_from_the_answer() -> None:
     def other(sdp: str) -> str:
         return re.sub(r"(a=fingerprint:\S+ )..", r"\g<1>00", sdp)
 
@@ -552,7 +552,7 @@ async def test_a_channel_that_never_opens() -> None:
     assert "did not open within 0.5 s" in error.message
 
 
-async def test_a_path_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_network_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aioice.ice, "CONSENT_INTERVAL", 0.05)
     monkeypatch.setattr(aioice.ice, "CONSENT_FAILURES", 1)
     peer = Peer()
@@ -600,7 +600,7 @@ async def test_we_close() -> None:
         await transport.close()
 
 
-async def test_a_message_longer_than_the_endpoint_takes() -> None:
+async def test_a_message_over_the_endpoints_limit() -> None:
     def small(sdp: str) -> str:
         return re.sub(r"a=max-message-size:\d+", "a=max-message-size:1000", sdp)
 
@@ -621,7 +621,7 @@ async def test_cancelling_receive_loses_nothing() -> None:
         assert (await message(transport)).message == "still there"
 
 
-async def test_cancelling_connect_leaves_nothing() -> None:
+async def test_cancelling_connect_cleans_up() -> None:
     asked, done = asyncio.Event(), asyncio.Event()
 
     async def wait(request: web.Request) -> web.Response:
@@ -639,7 +639,7 @@ async def test_cancelling_connect_leaves_nothing() -> None:
         done.set()
 
 
-async def test_closing_what_never_connected() -> None:
+async def test_closing_an_unconnected_transport() -> None:
     transport = WebRtcTransport(SystemClock())
     await transport.close()
     assert transport.track is None

@@ -162,7 +162,7 @@ async def test_a_refused_key_is_an_authentication_failure(status: HTTPStatus) ->
 
 
 @pytest.mark.parametrize("as_date", [False, True])
-async def test_a_rate_limit_says_when_to_come_back(as_date: bool) -> None:
+async def test_a_rate_limit_has_a_retry_time(as_date: bool) -> None:
     after = formatdate(time.time() + 90, usegmt=True) if as_date else "90"
     async with refusing(answer(HTTPStatus.TOO_MANY_REQUESTS, "slow down", Retry_After=after)) as port:
         error = await refusal(dial(port))
@@ -171,7 +171,7 @@ async def test_a_rate_limit_says_when_to_come_back(as_date: bool) -> None:
 
 
 @pytest.mark.parametrize("value", ["soon", "nan", "inf"])
-async def test_a_senseless_retry_after_is_none(value: str) -> None:
+async def test_an_invalid_retry_after_is_ignored(value: str) -> None:
     async with refusing(answer(HTTPStatus.TOO_MANY_REQUESTS, "", Retry_After=value)) as port:
         error = await refusal(dial(port))
     assert error.kind is FailureKind.RATE_LIMITED
@@ -204,7 +204,7 @@ async def test_redirects_are_not_followed() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_nobody_listens(host: str) -> None:
+async def test_connection_refused(host: str) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         error = await refusal(dial(held.getsockname()[1], host=host))
@@ -219,7 +219,7 @@ async def test_nobody_listens(host: str) -> None:
     ],
     ids=["closes", "answers"],
 )
-async def test_plain_tcp_where_tls_is_due(said: bytes, kind: FailureKind) -> None:
+async def test_a_plain_tcp_server_for_a_tls_url(said: bytes, kind: FailureKind) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(said)
@@ -236,7 +236,7 @@ def server_tls(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-async def test_a_certificate_that_nobody_vouches_for() -> None:
+async def test_an_untrusted_certificate() -> None:
     async with endpoint(idle, tls=server_tls(trustme.CA())) as port:
         error = await refusal(dial(port, "wss"))
     assert error.kind is FailureKind.TLS
@@ -244,7 +244,7 @@ async def test_a_certificate_that_nobody_vouches_for() -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"hello, who is it?\r\n"], ids=["closes", "speaks first"])
-async def test_an_endpoint_behind_tls_that_is_no_websocket(said: bytes) -> None:
+async def test_a_tls_server_without_websockets(said: bytes) -> None:
     authority = trustme.CA()
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
@@ -377,7 +377,7 @@ async def test_the_key_is_not_logged_at_debug(caplog: pytest.LogCaptureFixture) 
     assert all(record.levelno > logging.DEBUG for record in ours)
 
 
-async def test_what_came_before_the_end_is_returned_before_the_end() -> None:
+async def test_buffered_messages_are_returned_before_the_close() -> None:
     async def say_and_leave(connection: ServerConnection) -> None:
         await connection.send("one")
         await connection.send("two")
@@ -398,7 +398,7 @@ async def test_what_came_before_the_end_is_returned_before_the_end() -> None:
         await client.close()
 
 
-async def test_an_endpoint_that_dies_in_mid_message() -> None:
+async def test_a_connection_lost_within_a_message() -> None:
     async def die(connection: ServerConnection) -> None:
         await connection.send("whole")
         connection.transport.write(b"\x81\x7e\x10\x00" + b"half of four kilobytes")
@@ -417,7 +417,7 @@ async def test_an_endpoint_that_dies_in_mid_message() -> None:
         await client.close()
 
 
-async def test_text_that_is_not_utf8_ends_the_connection_by_name() -> None:
+async def test_invalid_utf8_is_a_protocol_error() -> None:
     async def garble(connection: ServerConnection) -> None:
         connection.transport.write(b"\x81\x02\xff\xfe")
         await connection.wait_closed()
@@ -433,7 +433,7 @@ async def test_text_that_is_not_utf8_ends_the_connection_by_name() -> None:
         await client.close()
 
 
-async def test_a_message_of_sixteen_mebibytes() -> None:
+async def test_a_message_of_16_mib() -> None:
     size = 16 << 20
     async with endpoint(echo) as port:
         client = transport()
@@ -446,7 +446,7 @@ async def test_a_message_of_sixteen_mebibytes() -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 30])
-async def test_a_message_beyond_all_bounds_is_named(pieces: int) -> None:
+async def test_a_message_over_the_limit_is_reported(pieces: int) -> None:
     """What came before it is kept; the endpoint is told why we go."""
     told = []
 
@@ -496,7 +496,7 @@ async def test_a_fragmented_message_has_the_stamp_of_its_last_fragment() -> None
     assert after.at_ns >= whole.at_ns
 
 
-async def test_an_endpoint_that_is_slow_to_pong_is_not_given_up() -> None:
+async def test_a_slow_pong_does_not_end_the_session() -> None:
     async def deaf(connection: ServerConnection) -> None:
         connection.transport.pause_reading()
         with contextlib.suppress(ConnectionClosed):
@@ -520,7 +520,7 @@ async def test_an_endpoint_that_is_slow_to_pong_is_not_given_up() -> None:
 @pytest.mark.parametrize(
     ("interval_s", "keepalive", "pings"), [(0.01, True, True), (None, True, False), (0.01, False, False)]
 )
-async def test_no_pings_where_none_are_wanted(interval_s: float | None, keepalive: bool, pings: bool) -> None:
+async def test_pings_can_be_disabled(interval_s: float | None, keepalive: bool, pings: bool) -> None:
     received = bytearray()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -587,7 +587,7 @@ async def test_cancelling_receive_loses_nothing() -> None:
     assert cancelled > 5
 
 
-async def test_the_reason_is_read_although_a_write_fails_first() -> None:
+async def test_the_close_reason_is_read_after_a_failed_write() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(handshake(await reader.readuntil(b"\r\n\r\n")))
         writer.write(b"\x81\x05quota" + b"\x88\x07" + (4008).to_bytes(2) + b"spent")
@@ -609,7 +609,7 @@ async def test_the_reason_is_read_although_a_write_fails_first() -> None:
     assert (caught.value.code, caught.value.reason) == (4008, "spent")
 
 
-async def test_a_client_certificate_that_is_missing_is_a_failure_of_tls() -> None:
+async def test_a_missing_client_certificate_is_a_tls_failure() -> None:
     authority = trustme.CA()
     serving, trusting = server_tls(authority), ssl.create_default_context()
     serving.verify_mode = ssl.CERT_REQUIRED
@@ -791,7 +791,7 @@ async def test_a_socks_proxy_of_the_environment_is_used(
         assert "wrong-pw-1" not in error.message
 
 
-async def test_small_messages_are_not_held_back() -> None:
+async def test_small_messages_are_sent_at_once() -> None:
     async with endpoint(echo) as port:
         client = transport()
         await client.connect(dial(port), 5)
@@ -805,15 +805,15 @@ def test_uvloop_too() -> None:
     async def converse() -> None:
         stamps, first_ns, handled_ns = await burst(messages=50, handling_s=0.004)
         assert stamps[-1] - first_ns < 50e6 < handled_ns - first_ns
-        await test_small_messages_are_not_held_back()
-        await test_nobody_listens("127.0.0.1")
-        await test_plain_tcp_where_tls_is_due(b"", FailureKind.CONNECT_FAILED)
+        await test_small_messages_are_sent_at_once()
+        await test_connection_refused("127.0.0.1")
+        await test_a_plain_tcp_server_for_a_tls_url(b"", FailureKind.CONNECT_FAILED)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(converse())
 
 
-async def test_close_is_bounded_where_the_endpoint_does_not_answer() -> None:
+async def test_close_is_bounded_without_a_response() -> None:
     async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
         writer.write(handshake(request))
