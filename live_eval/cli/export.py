@@ -40,9 +40,9 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     datasets.load_dataset, and inspect a log for inspect_ai and its viewer (.eval or .json).
     """
     from live_eval.analysis.summary import unfinished
+    from live_eval.export.arrow import write_parquet
     from live_eval.export.hugging_face import write_dataset
     from live_eval.export.inspect_log import write_inspect_log
-    from live_eval.export.parquet import write_parquet
     from live_eval.export.rows import write_rows
     from live_eval.export.table import ExportTable
     from live_eval.recording import RunReader, ScoreReader

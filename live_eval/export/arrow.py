@@ -1,4 +1,4 @@
-"""The table of turns in Apache Arrow's types, of which Parquet files and data frames are made."""
+"""The table of turns in Apache Arrow's types, as a Parquet file or a data frame."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from live_eval.errors import UsageError
 from live_eval.export.columns import ExportColumn
 from live_eval.export.table import ExportTable
-from live_eval.files import flattened
+from live_eval.files import atomic_write, flattened
 from live_eval.redaction import SECRETS
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["MANIFEST_KEY", "data_frame", "needed", "record_batches", "turn_schema"]
+__all__ = ["MANIFEST_KEY", "data_frame", "needed", "record_batches", "turn_schema", "write_parquet"]
 
 MANIFEST_KEY = b"live_eval.run"
-"""Key of the schema's metadata under which the run is described as JSON."""
+"""Key of the schema's metadata for the description of the run, as JSON."""
 
 
 def needed(package: str, extra: str = "export") -> Any:
     """Import a package that an extra installs.
 
     Raises:
-        UsageError: It is not installed; names the extra.
+        UsageError: It is not installed; the message names the extra.
     """
     try:
         return importlib.import_module(package)
@@ -40,7 +41,7 @@ def needed(package: str, extra: str = "export") -> Any:
 
 
 def turn_schema(table: ExportTable) -> pa.Schema:
-    """Return the schema of the table: each field with its meaning, the whole with the run's manifest."""
+    """Return the schema of the table, with the meaning of each field and the run's manifest as metadata."""
     pa = needed("pyarrow")
     fields = [
         pa.field(column.name, _type(column), metadata={"description": column.meaning})
@@ -60,11 +61,27 @@ def record_batches(table: ExportTable, *, rows_at_once: int = 200) -> Iterator[p
 
 
 def data_frame(table: ExportTable) -> pd.DataFrame:
-    """Return the table as a data frame of Arrow's types, in which a missing value is ``<NA>``."""
+    """Return the table as a data frame of Arrow's types; a missing value is ``<NA>``."""
     pa, pandas = needed("pyarrow"), needed("pandas")
     whole = pa.Table.from_batches(record_batches(table), turn_schema(table))
     frame: pd.DataFrame = whole.to_pandas(types_mapper=pandas.ArrowDtype)
     return frame
+
+
+def write_parquet(table: ExportTable, path: Path) -> int:
+    """Write the table as a Parquet file and return the number of rows.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+        OSError: The file cannot be written.
+    """
+    parquet = needed("pyarrow.parquet")
+    count = 0
+    with atomic_write(path, links=True) as part, parquet.ParquetWriter(part, turn_schema(table)) as writer:
+        for batch in record_batches(table):
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
 
 
 def _run(table: ExportTable) -> dict[str, Any]:
@@ -100,7 +117,7 @@ def _type(column: ExportColumn) -> Any:
 
 
 def _flat(row: Mapping[str, Any], records: Iterable[ExportColumn]) -> dict[str, Any]:
-    """Return a row by column, with mappings of JSON values as text."""
+    """Return a row by column, with JSON mappings as text."""
     flat = dict(flattened(row))
     for column in records:
         assert isinstance(column.kind, tuple)

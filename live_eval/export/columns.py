@@ -11,7 +11,7 @@ from live_eval.analysis.summary import LATENCIES, ScoreColumn
 __all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
 
 Kind: TypeAlias = Literal["text", "texts", "integer", "number", "numbers", "boolean", "time", "json"]
-"""The type of a value; the plural forms are lists, ``time`` is UTC, ``json`` is a mapping of JSON values."""
+"""The type of a value: plurals are lists, ``time`` is UTC, ``json`` a mapping of JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class ExportColumn:
     """A column of the table, or a field of the records in one.
 
     Args:
-        name: The parts of its name, joined with dots.
-        kind: Its type; fields for a list of records.
-        meaning: What it holds, with the unit.
+        name: Its name; nested names are joined with dots.
+        kind: Its type, or the fields of a list of records.
+        meaning: Its meaning, with the unit.
     """
 
     name: str
@@ -45,7 +45,7 @@ def _cue(of: str, whose: str) -> tuple[ExportColumn, ...]:
 
 _LATENCY_MEANINGS = {
     "connect": "dialling to session ready",
-    "endpointing": "end of the user's speech to the endpoint's report that it stopped",
+    "endpointing": "end of the user's speech to the endpoint's report of it",
     "first_byte": "end of the user's speech to the first audio of the reply",
     "voice_to_voice": "end of the user's speech to the first audible sample of the reply",
     "lead_silence": "`first_byte` to `voice_to_voice`",
@@ -54,10 +54,10 @@ _LATENCY_MEANINGS = {
 }
 TOKENS = ("input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens", "cached_tokens")
 _RESPONSE = (
-    ExportColumn("response_id", "text", "name of the response"),
+    ExportColumn("response_id", "text", "identifier of the response"),
     ExportColumn("status", "text", "how it ended"),
     ExportColumn("reason", "text", "why it did not complete"),
-    ExportColumn("text", "text", "what it says"),
+    ExportColumn("text", "text", "its transcript"),
     ExportColumn("created_ms", "number", "the endpoint announced it, ms since `started_at`"),
     ExportColumn("first_text_ms", "number", "its first text arrived, ms since `started_at`"),
     ExportColumn("first_audio_ms", "number", "its first audio arrived, ms since `started_at`"),
@@ -66,7 +66,7 @@ _RESPONSE = (
     ExportColumn("audio_ms", "number", "length of its audio, ms"),
     ExportColumn("rate_hz", "integer", "sample rate of its audio, Hz"),
     ExportColumn("audio", "text", "its audio, a path within the run's folder"),
-    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')} by the endpoint's count") for name in TOKENS),
+    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')} as the endpoint reports") for name in TOKENS),
 )
 _JUDGEMENT = (
     ExportColumn("judge", "text", "the judge"),
@@ -80,35 +80,35 @@ _FIRST = (
     ExportColumn("captured", "boolean", "whether the turn ended normally with a reply"),
     ExportColumn("failure.kind", "text", "kind of failure"),
     ExportColumn("failure.message", "text", "what happened"),
-    ExportColumn("warnings", "texts", "kinds of oddities that did not fail the turn"),
-    ExportColumn("repeat", "integer", "0 for the first playing of the case"),
+    ExportColumn("warnings", "texts", "kinds of warnings"),
+    ExportColumn("repeat", "integer", "0 for the first repetition of the case"),
     ExportColumn("attempt", "integer", "1 for the first attempt"),
     ExportColumn("started_at", "time", "when dialling began, UTC"),
     ExportColumn("case.case_id", "text", "the case"),
     ExportColumn("case.script_id", "text", "its script, which its variants share"),
     ExportColumn("case.variant", "text", "style in which the script is spoken"),
     ExportColumn("case.source", "text", "kind of data"),
-    ExportColumn("case.task", "text", "what the endpoint was asked to do"),
+    ExportColumn("case.task", "text", "task of the endpoint"),
     ExportColumn("case.question.question_id", "text", "the multiple-choice question"),
     ExportColumn("case.question.kind", "text", "its type"),
-    ExportColumn("case.question.text", "text", "its words"),
+    ExportColumn("case.question.text", "text", "its text"),
     ExportColumn("case.question.options", "texts", "its options, each with its letter"),
     ExportColumn("case.question.answer", "text", "letter of the correct option"),
     ExportColumn("case.dialogue_id", "text", "the dialogue to which the turn belongs"),
     ExportColumn("case.turn_index", "integer", "its number in the dialogue, from 0"),
-    ExportColumn("case.speech", "text", "what the utterance is to the endpoint"),
+    ExportColumn("case.speech", "text", "kind of speech, such as a turn or a backchannel"),
     ExportColumn("case.anchor", "text", "when it begins in its dialogue"),
     ExportColumn("case.topic", "text", "topic of the script"),
     ExportColumn("case.language", "text", "language of the speech, BCP 47"),
-    ExportColumn("case.text", "text", "words of the recording"),
-    *_cue("cue", "how the recording is spoken"),
-    *_cue("script_cue", "cue that the script was written for"),
+    ExportColumn("case.text", "text", "text of the recording"),
+    *_cue("cue", "cue of the recording"),
+    *_cue("script_cue", "cue for which the script was written"),
     ExportColumn("case.reference_text", "text", "a reference reply"),
     ExportColumn("case.audio", "text", "path of the recording"),
     ExportColumn("case.reference_audio", "text", "path of a spoken reference reply"),
-    ExportColumn("reply_text", "text", "what the reply says, as the endpoint transcribes it"),
+    ExportColumn("reply_text", "text", "text of the reply, as the endpoint transcribes it"),
     ExportColumn("chosen", "text", "letter of the option that the reply chooses"),
-    ExportColumn("heard_text", "text", "what the endpoint's transcriber heard"),
+    ExportColumn("heard_text", "text", "text of the user's speech, as the endpoint's transcriber heard it"),
     *(ExportColumn(f"latency_ms.{name}", "number", f"{_LATENCY_MEANINGS[name]}, ms") for name in LATENCIES),
     *(ExportColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in LATENCIES),
     ExportColumn("lag_ms", "number", "error bar of the latencies, ms"),
@@ -116,23 +116,27 @@ _FIRST = (
     ExportColumn("uncertain", "boolean", "whether the end of the user's speech is uncertain"),
     ExportColumn("stalls", "integer", "playout underruns of the reply"),
     ExportColumn("stalled_ms", "number", "their total length, ms"),
-    ExportColumn("premature", "integer", "responses cut off because the same utterance went on"),
+    ExportColumn("premature", "integer", "responses cut off because the same utterance continued"),
     ExportColumn("marks_ms.ready", "number", "the session was ready, ms since `started_at`"),
     ExportColumn("marks_ms.audio_start", "number", "first sample of the user's audio, ms since `started_at`"),
-    ExportColumn("marks_ms.speech_onset", "number", "the user's own sound begins, ms since `started_at`"),
-    ExportColumn("marks_ms.speech_end", "number", "the user's own sound ends, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_onset", "number", "the user's speech begins, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_end", "number", "the user's speech ends, ms since `started_at`"),
     ExportColumn("marks_ms.committed", "number", "the endpoint accepted the commit, ms since `started_at`"),
     ExportColumn("marks_ms.barge_in", "number", "the user spoke over the reply, ms since `started_at`"),
-    ExportColumn("marks_ms.speech_started", "numbers", "reports of speech, ms since `started_at`"),
-    ExportColumn("marks_ms.speech_stopped", "numbers", "reports that speech stopped, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_started", "numbers", "the endpoint reported speech, ms since `started_at`"),
+    ExportColumn(
+        "marks_ms.speech_stopped", "numbers", "the endpoint reported the end of speech, ms since `started_at`"
+    ),
 )
 _LAST = (
     ExportColumn("reply_audio", "text", "the reply as it arrived, a path within the run's folder"),
     ExportColumn(
-        "both_sides_audio", "text", "left the user, right the endpoint as heard; begins at `audio_start`"
+        "both_sides_audio",
+        "text",
+        "user left, endpoint as heard right; begins at `audio_start`, a path within the run's folder",
     ),
-    ExportColumn("session_id", "text", "the endpoint's name for the session"),
-    ExportColumn("model", "text", "model that the endpoint says it runs"),
+    ExportColumn("session_id", "text", "the endpoint's identifier of the session"),
+    ExportColumn("model", "text", "model that the endpoint reports"),
     ExportColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),
     ExportColumn("usage.output_tokens", "integer", "tokens of all responses of the turn"),
     ExportColumn("responses", _RESPONSE, "responses in the order in which they began"),

@@ -1,7 +1,7 @@
-"""Write a run as a folder that Hugging Face's ``datasets.load_dataset`` opens, with the audio inside.
+"""Write a run as a folder for ``load_dataset`` of Hugging Face datasets: Parquet files and a dataset card.
 
-Parquet files with the columns of the table, in which each path of an audio file is replaced by the FLAC file
-itself, as datasets' feature ``Audio`` stores it; and the dataset card.
+The files have the columns of the table; each path of an audio file is replaced by the content of the FLAC
+file, as the feature ``Audio`` of datasets stores it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["write_dataset"]
 
 SPLIT = "test"
-"""The one split: a run is a test of a model, not data to train on."""
+"""The only split: a run is a test of a model, not training data."""
 
 _AUDIO = ("reply_audio", "both_sides_audio")
-_SHARD_BYTES = 500_000_000
-_ROWS_AT_ONCE = 20
 _PART = ".live-eval-export.part"
 
 _CARD = """\
@@ -51,7 +49,7 @@ tags:
 {turns} turns of a run of [live-eval](https://pypi.org/project/live-eval/), with {endpoint}, recorded on
 {started_at}. The run's manifest is JSON in the Parquet files' metadata, under `live_eval.run`.
 
-The audio of both sides holds the recordings that were played, under the licence of their data.
+The audio of both sides contains the data set's recordings, under their licence.
 
 | column | type | meaning |
 |---|---|---|
@@ -59,11 +57,16 @@ The audio of both sides holds the recordings that were played, under the licence
 """
 
 
-def write_dataset(table: ExportTable, folder: Path) -> int:
-    """Write the turns and their audio to a new folder.
+def write_dataset(
+    table: ExportTable, folder: Path, *, shard_bytes: int = 500_000_000, rows_at_once: int = 20
+) -> int:
+    """Write the turns and their audio to a new folder and return the number of turns.
 
-    Returns:
-        How many turns were written.
+    Args:
+        table: The turns.
+        folder: The folder.
+        shard_bytes: Size from which on a Parquet file gets no more turns.
+        rows_at_once: Turns whose audio is in memory at a time.
 
     Raises:
         UsageError: The folder is not empty, or pyarrow is not installed.
@@ -73,7 +76,8 @@ def write_dataset(table: ExportTable, folder: Path) -> int:
         raise UsageError(f"{folder}: expected a new or empty folder")
     schema = _schema(table)
     with _atomic_folder(folder) as part:
-        turns = _write_shards(table, schema, private_folder(part / "data"))
+        batches = _with_audio(table, schema, rows_at_once)
+        turns = _write_shards(batches, schema, private_folder(part / "data"), shard_bytes)
         with atomic_text(part / "README.md") as file:
             file.write(_card(table, turns))
     return turns
@@ -81,11 +85,9 @@ def write_dataset(table: ExportTable, folder: Path) -> int:
 
 @contextlib.contextmanager
 def _atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder in `folder`; on success, what was written to it moves up, else all is removed.
-
-    It is inside so that `folder` may be the working folder, a link or a volume.
-    """
+    """Yield a temporary folder whose contents move to `folder` on success, and are removed otherwise."""
     is_new = not folder.exists()
+    # Inside `folder`, which may be the working folder, a link or a volume.
     part = private_folder(folder) / _PART
     shutil.rmtree(part, ignore_errors=True)  # of an export that was killed
     try:
@@ -102,15 +104,15 @@ def _atomic_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
-def _write_shards(table: ExportTable, schema: pa.Schema, data: Path) -> int:
-    """Write the turns as Parquet files and return how many there are."""
+def _write_shards(batches: Iterator[pa.RecordBatch], schema: pa.Schema, data: Path, shard_bytes: int) -> int:
+    """Write the turns as Parquet files and return their number."""
     parquet = needed("pyarrow.parquet")
     paths = (private_file(data / f"{SPLIT}-{number:05}.parquet") for number in itertools.count())
     writer = parquet.ParquetWriter(next(paths), schema)
     turns = size = 0
     try:
-        for batch in _with_audio(table, schema):
-            if size > _SHARD_BYTES:
+        for batch in batches:
+            if size > shard_bytes:
                 writer.close()
                 writer, size = parquet.ParquetWriter(next(paths), schema), 0
             writer.write_batch(batch)
@@ -124,27 +126,27 @@ def _write_shards(table: ExportTable, schema: pa.Schema, data: Path) -> int:
 def _schema(table: ExportTable) -> pa.Schema:
     pa = needed("pyarrow")
     schema = turn_schema(table)
-    sound = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    audio = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     for name in _AUDIO:
         place = schema.get_field_index(name)
-        schema = schema.set(place, schema.field(place).with_type(sound))
+        schema = schema.set(place, schema.field(place).with_type(audio))
     features = {"info": {"features": {name: {"_type": "Audio"} for name in _AUDIO}}}
     return schema.with_metadata({**schema.metadata, b"huggingface": json.dumps(features).encode()})
 
 
-def _with_audio(table: ExportTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of the table with the audio in place of its paths."""
+def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of the table with audio in place of paths."""
     pa = needed("pyarrow")
-    for batch in record_batches(table, rows_at_once=_ROWS_AT_ONCE):
+    for batch in record_batches(table, rows_at_once=rows_at_once):
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in _AUDIO:
-            files = [_sound(table.run.path, path) for path in arrays[name].to_pylist()]
+            files = [_audio(table.run.path, path) for path in arrays[name].to_pylist()]
             arrays[name] = pa.array(files, schema.field(name).type)
         yield pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
 
 
-def _sound(run: Path, path: str | None) -> dict[str, Any] | None:
-    """Return an audio file as datasets stores it; None if there is none, or it was lost."""
+def _audio(run: Path, path: str | None) -> dict[str, Any] | None:
+    """Return an audio file as datasets stores it; None if it is missing or larger than a turn's."""
     content = None if path is None else own_bytes(run, run / path)
     return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 

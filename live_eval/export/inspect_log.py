@@ -1,7 +1,7 @@
-"""Write a run as a log of inspect_ai, which its viewer and its readers open.
+"""Write a run as a log for inspect_ai and its viewer.
 
-A turn is a sample, a repetition an epoch, a score a scorer. What inspect_ai has no place for (latencies, the
-case, the manifest) stands in the metadata. Audio is WAV: of the two formats of inspect_ai, the lossless one.
+A turn is a sample, a repetition an epoch, a score a scorer. Values without a place in inspect_ai's schema
+(latencies, the case, the manifest) are metadata. Audio is WAV, the lossless one of inspect_ai's two formats.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["write_inspect_log"]
 
 _STATES: Mapping[str, Any] = {"finished": "success", "interrupted": "cancelled", "running": "started"}
-_FIGURES = ("interval", "version", "reasons", "n_unscored", "n_failed")
+_MEAN_METADATA = ("interval", "version", "reasons", "n_unscored", "n_failed")
 _METADATA = (
     *("turn_id", "case", "latency_ms", "latency_reason", "lag_ms", "flagged", "uncertain"),
     *("warnings", "attempt", "heard_text", "session_id", "responses"),
@@ -44,16 +44,13 @@ _METADATA = (
 
 
 def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime: bool = False) -> int:
-    """Write one sample for each turn, failed ones included.
+    """Write one sample for each turn, including failed ones, and return their number.
 
     Args:
         run: The run.
         scores: Its scores.
-        path: The file; its suffix, ``.eval`` or ``.json``, decides the format.
+        path: The file; its suffix, ``.eval`` or ``.json``, determines the format.
         retime: Recompute the latencies with the current definitions.
-
-    Returns:
-        How many samples were written.
 
     Raises:
         UsageError: inspect_ai is not installed.
@@ -134,7 +131,7 @@ def _sample(table: ExportTable, view: TurnView, row: Mapping[str, Any], model: s
     usage = _tokens(row)
     error = row["failure"]
     stopped: Any = "stop" if turn.captured else "unknown"
-    seconds = _seconds(turn)
+    seconds, heard_ms = _seconds(turn), row["latency_ms"]["voice_to_voice"]
     return EvalSample(
         id=case["case_id"],
         epoch=turn.repeat + 1,
@@ -146,7 +143,7 @@ def _sample(table: ExportTable, view: TurnView, row: Mapping[str, Any], model: s
             model=model,
             choices=[ChatCompletionChoice(message=answer, stop_reason=stopped)],
             usage=usage,
-            time=_reply_time(row),
+            time=None if heard_ms is None else heard_ms / 1000,
         ),
         scores=_scores(view, row),
         metadata={name: row[name] for name in _METADATA},
@@ -181,7 +178,7 @@ def _content(text: str | None, audio: ContentAudio | None) -> Any:
 
 
 def _audio(run: RunReader, turn: TurnRecord) -> tuple[ContentAudio | None, ContentAudio | None]:
-    """Return what the user said, without the silence after it, and the reply as it arrived."""
+    """Return the user's side without trailing silence, and the reply as it arrived."""
     sides: list[ContentAudio | None] = [None, None]
     for place, file in enumerate((turn.both_file, turn.reply_file)):
         if file is not None and is_own_file(run.path, file):
@@ -202,7 +199,7 @@ def _wav(pcm: NDArray[np.int16], rate_hz: int) -> ContentAudio | None:
 
 
 def _scores(view: TurnView, row: Mapping[str, Any]) -> dict[str, Score]:
-    """Return the scores that apply to a turn; one without a value gives the reason."""
+    """Return the scores that apply to a turn; a missing value gives its reason."""
     from inspect_ai.scorer import Score
 
     details = {judgement["judge"]: judgement["detail"] for judgement in row["judgements"]}
@@ -225,7 +222,7 @@ def _scores(view: TurnView, row: Mapping[str, Any]) -> dict[str, Score]:
 def _mean(score: ScoreSummary) -> EvalScore:
     from inspect_ai.log import EvalMetric, EvalScore
 
-    figures = score.as_json()
+    values = score.as_json()
     means = {} if score.mean.value is None else {"mean": EvalMetric(name="mean", value=score.mean.value)}
     return EvalScore(
         name=score.column.name,
@@ -233,7 +230,7 @@ def _mean(score: ScoreSummary) -> EvalScore:
         scored_samples=score.n,
         unscored_samples=score.n_unscored + score.n_failed,
         metrics=means,
-        metadata={name: figures[name] for name in _FIGURES},
+        metadata={name: values[name] for name in _MEAN_METADATA},
     )
 
 
@@ -253,21 +250,15 @@ def _model(summary: RunSummary) -> str:
 
 
 def _identity(what: str, summary: RunSummary) -> str:
-    """Return an id that a run has in each export."""
+    """Return an id that is the same in every export of a run."""
     digest = hashlib.sha256(f"{what}\0{summary.facts.name}\0{summary.facts.started_at}".encode())
     return digest.hexdigest()[:22]
 
 
 def _seconds(turn: TurnRecord) -> float:
-    """Return the time from dialling to the last thing that happened in the turn."""
+    """Return the time from dialling to the last event of the turn."""
     trace = turn.trace
     marks = [trace.ready_ns, trace.voice_end_ns, *trace.frame_sent_ns[-1:].tolist()]
     for response in trace.responses:
         marks += [response.done_ns, *response.chunk_arrival_ns[-1:].tolist()]
     return (max((mark for mark in marks if mark is not None), default=trace.dial_ns) - trace.dial_ns) / 1e9
-
-
-def _reply_time(row: Mapping[str, Any]) -> float | None:
-    """Return the seconds from the end of the user's speech to the first audible sample of the reply."""
-    latency_ms = row["latency_ms"]["voice_to_voice"]
-    return None if latency_ms is None else latency_ms / 1000

@@ -20,23 +20,19 @@ __all__ = ["RecordedRun"]
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run's folder; nothing stays open between uses.
-
-    Args:
-        path: The run's folder; the audio columns of `turns` are relative to it.
-    """
+    """A run's folder, which stays closed between uses; audio columns of `turns` are relative to `path`."""
 
     path: Path
 
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
-        """What the run is: versions, run file, endpoint settings, seed, machine."""
+        """The manifest of the run: versions, run file, endpoint settings, seed, machine."""
         with RunReader.open(self.path) as run:
             return run.manifest
 
     @cached_property
     def turns(self) -> pd.DataFrame:
-        """One row for each turn, failed ones included, with the columns of ``live-eval export --to parquet``.
+        """The columns of ``live-eval export --to parquet``, one row for each turn, including failed ones.
 
         Raises:
             UsageError: pandas or pyarrow is not installed.

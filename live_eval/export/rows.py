@@ -1,7 +1,6 @@
 """Write the table of turns as JSON lines or CSV.
 
-Text that a spreadsheet would run as a formula gets a leading apostrophe in CSV, not in JSON. CSV leaves out
-the columns that hold records.
+CSV omits columns of records, and text that a spreadsheet would run as a formula gets a leading apostrophe.
 """
 
 from __future__ import annotations
@@ -24,16 +23,7 @@ _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\
 
 
 def write_rows(table: ExportTable, form: RowFormat, to: IO[str]) -> int:
-    """Write one row for each turn.
-
-    Args:
-        table: The turns.
-        form: ``jsonl`` or ``csv``.
-        to: Text file, opened with ``newline=""``.
-
-    Returns:
-        How many rows were written.
-    """
+    """Write one row for each turn to a file opened with ``newline=""``; return the number of rows."""
     count = 0
     for line in _json_lines(table) if form == "jsonl" else _csv_lines(table):
         to.write(line)
@@ -55,7 +45,6 @@ def _csv_lines(table: ExportTable) -> Iterator[str]:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as written in CSV."""
     match value:
         case bool():
             return "true" if value else "false"

@@ -1,8 +1,8 @@
-"""The table of a run's turns that every export writes and `RecordedRun.turns` returns.
+"""The table of a run's turns, as every export writes it and `RecordedRun.turns` returns it.
 
-One row for each turn, failed ones included. Names are nested in JSON lines and joined with dots in every flat
-form (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, with the reason next to it
-where there is one; it is never NaN and never 0.
+One row for each turn, including failed ones. Names are nested in JSON lines and joined with dots in flat
+formats (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; its reason,
+if known, has a column of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ExportTable:
     Args:
         run: The run.
         scores: Its scores.
-        retime: Recompute the latencies with the current definitions; reads every reply's audio.
+        retime: Recompute the latencies with the current definitions, which reads every reply's audio.
     """
 
     def __init__(self, run: RunReader, scores: ScoreReader, *, retime: bool = False) -> None:
@@ -48,11 +48,11 @@ class ExportTable:
         return export_columns(self.scores.columns)
 
     def turns(self) -> Iterator[tuple[TurnView, dict[str, Any]]]:
-        """Yield each turn with its row: nested mappings, all with the same keys."""
+        """Yield each turn with its row: nested mappings with the same keys for every turn."""
         for turn in self.run.turns(retime=self._retime):
             view = TurnView(turn, self.scores, self.run.path)
             row = _row(view)
-            # A run of an earlier version may hold a secret that is known only now.
+            # A run of an earlier version may contain a secret that is known only now.
             yield view, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -146,12 +146,12 @@ def _audio(view: TurnView, marks: ResponseRecord) -> dict[str, Any]:
 
 
 def _fields(value: object, *names: str) -> dict[str, Any]:
-    """Return attributes by name; None for each if there is no value."""
+    """Return attributes by name; all None without a value."""
     return {name: getattr(value, name, None) for name in names}
 
 
 def _usage(turn: TurnRecord) -> dict[str, int | None]:
-    """Return the tokens of all responses of the turn; None if the endpoint never reported them."""
+    """Return the tokens of all responses; None if the endpoint did not report them."""
     totals: dict[str, int | None] = {}
     for name in ("input_tokens", "output_tokens"):
         counts = [getattr(response.usage, name, None) for response in turn.responses]

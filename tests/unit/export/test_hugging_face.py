@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 from live_eval.cli import cli
 from live_eval.errors import UsageError
-from live_eval.export import hugging_face
-from live_eval.recording import RunReader
+from live_eval.export.hugging_face import write_dataset
+from live_eval.export.table import ExportTable
+from live_eval.recording import RunReader, ScoreReader
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -34,7 +35,7 @@ def turns_in(folder: Path) -> list[dict[str, Any]]:
     return [row for file in files for row in parquet.read_table(file).to_pylist()]
 
 
-def test_the_audio_is_inside_and_decodes(run_folder: Path, tmp_path: Path) -> None:
+def test_audio_is_embedded_and_decodes(run_folder: Path, tmp_path: Path) -> None:
     export(run_folder, tmp_path / "set")
     rows = turns_in(tmp_path / "set")
     assert len(rows) == 24
@@ -54,7 +55,7 @@ def test_the_audio_is_inside_and_decodes(run_folder: Path, tmp_path: Path) -> No
     assert sum(row["reply_audio"] is None for row in rows) == 1
 
 
-def test_datasets_finds_its_features_and_split(run_folder: Path, tmp_path: Path) -> None:
+def test_features_and_split_are_declared(run_folder: Path, tmp_path: Path) -> None:
     export(run_folder, tmp_path / "set")
     file = tmp_path / "set" / "data" / "test-00000.parquet"
     features = json.loads(parquet.read_schema(file).metadata[b"huggingface"])["info"]["features"]
@@ -65,12 +66,9 @@ def test_datasets_finds_its_features_and_split(run_folder: Path, tmp_path: Path)
         assert f"| `{name}` |" in card
 
 
-def test_many_turns_make_several_files(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hugging_face, "_SHARD_BYTES", 1)
-    monkeypatch.setattr(hugging_face, "_ROWS_AT_ONCE", 10)
-    export(run_folder, tmp_path / "set")
+def test_many_turns_make_several_files(run_folder: Path, tmp_path: Path) -> None:
+    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
+        write_dataset(ExportTable(run, scores), tmp_path / "set", shard_bytes=1, rows_at_once=10)
     assert len(list((tmp_path / "set" / "data").iterdir())) == 3
     assert [row["turn_id"] for row in turns_in(tmp_path / "set")] == turn_ids(run_folder)
 
@@ -80,7 +78,7 @@ def turn_ids(folder: Path) -> list[str]:
         return [turn.turn_id for turn in run.turns()]
 
 
-def test_others_cannot_enter_it(run_folder: Path, tmp_path: Path) -> None:
+def test_only_the_user_can_read_the_folder(run_folder: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         export(run_folder, tmp_path / "set")
@@ -97,7 +95,7 @@ def test_lost_audio_is_null_and_reported(run_folder: Path, tmp_path: Path) -> No
     assert sum(row["reply_audio"] is None for row in turns_in(tmp_path / "set")) == 2
 
 
-def test_audio_larger_than_a_turns_is_left_out(run_folder: Path, tmp_path: Path) -> None:
+def test_a_file_larger_than_a_turns_audio_is_null(run_folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run_folder, tmp_path / "run")
     with next((copy / "audio").glob("*.reply.flac")).open("r+b") as file:
         file.truncate(600_000_000)  # sparse
@@ -105,7 +103,7 @@ def test_audio_larger_than_a_turns_is_left_out(run_folder: Path, tmp_path: Path)
     assert sum(row["reply_audio"] is None for row in turns_in(tmp_path / "set")) == 2
 
 
-def test_a_folder_in_use_is_left_alone(run_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     for taken in (tmp_path, tmp_path / "mine"):
         with pytest.raises(UsageError, match="expected a new or empty folder"):

@@ -29,7 +29,7 @@ def rows_of(folder: Path, form: str) -> list[dict[str, object]]:
     return [dict(row) for row in csv.DictReader(io.StringIO(done.stdout, newline=""))]
 
 
-def test_one_row_for_each_turn_failed_ones_included(run_folder: Path) -> None:
+def test_every_turn_has_a_row_including_failed_ones(run_folder: Path) -> None:
     rows = rows_of(run_folder, "jsonl")
     assert len(rows) == 24
     assert [row["captured"] for row in rows].count(False) == 2
@@ -52,18 +52,18 @@ def test_one_row_for_each_turn_failed_ones_included(run_folder: Path) -> None:
                 assert (run_folder / str(row[key])).is_file()
 
 
-def test_csv_holds_the_same(run_folder: Path) -> None:
+def test_csv_and_json_lines_agree(run_folder: Path) -> None:
     nested, flat = rows_of(run_folder, "jsonl"), rows_of(run_folder, "csv")
     assert len(flat) == len(nested)
-    for row, told in zip(flat, nested, strict=True):
-        assert row["turn_id"] == told["turn_id"]
-        value = told["latency_ms"]["voice_to_voice"]  # type: ignore[index]
+    for row, expected in zip(flat, nested, strict=True):
+        assert row["turn_id"] == expected["turn_id"]
+        value = expected["latency_ms"]["voice_to_voice"]  # type: ignore[index]
         assert row["latency_ms.voice_to_voice"] == ("" if value is None else str(value))
-        assert row["reply_text"] == (told["reply_text"] or "")
+        assert row["reply_text"] == (expected["reply_text"] or "")
     assert flat[11]["warnings"] == "unknown_event"
 
 
-def test_csv_of_hostile_text_keeps_its_rows_and_runs_nothing(tmp_path: Path) -> None:
+def test_csv_escapes_line_ends_and_formulas(tmp_path: Path) -> None:
     replies = ["=1+1", "one\r=HYPERLINK(1)", 'two\n"three"', "-1"]
     with RunWriter.create(tmp_path / "run", {}) as run:
         for number, reply in enumerate(replies):
@@ -74,7 +74,7 @@ def test_csv_of_hostile_text_keeps_its_rows_and_runs_nothing(tmp_path: Path) -> 
     assert [row["turn_id"] for row in rows] == [a_case(number).case_id for number in range(4)]
 
 
-def test_rows_go_to_a_file(run_folder: Path, tmp_path: Path) -> None:
+def test_rows_are_written_to_a_file(run_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     done = CliRunner().invoke(cli, ["export", str(run_folder), "--to", "csv", "-o", str(file)])
     assert done.exit_code == 0
@@ -93,8 +93,8 @@ def test_a_score_of_another_task_is_not_applicable(tmp_path: Path) -> None:
         run.end(finished=True)
     with ScoreStore.open(tmp_path / "run") as scores:
         scores.put("bleu", "1", a_case(0).case_id, Scored({"": 1.0}))
-    told = [row["score_reason"]["bleu"] for row in rows_of(tmp_path / "run", "jsonl")]  # type: ignore[index]
-    assert told == [None, "not applicable to the task understanding", "not judged yet"]
+    reasons = [row["score_reason"]["bleu"] for row in rows_of(tmp_path / "run", "jsonl")]  # type: ignore[index]
+    assert reasons == [None, "not applicable to the task understanding", "not judged yet"]
 
 
 def test_a_run_without_turns_has_no_rows(run_folder: Path) -> None:

@@ -39,7 +39,7 @@ def file(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return exported(run_folder, tmp_path_factory.mktemp("out") / "run.parquet")
 
 
-def test_a_parquet_file_holds_the_rows_with_missing_values_as_null(run_folder: Path, file: Path) -> None:
+def test_a_parquet_file_has_the_rows_with_null_for_missing_values(run_folder: Path, file: Path) -> None:
     rows = parquet.read_table(file).to_pylist()
     for row, expected in zip(rows, rows_of(run_folder), strict=True):
         assert row.pop("started_at").isoformat() == expected.pop("started_at")
@@ -54,7 +54,7 @@ def test_a_parquet_file_holds_the_rows_with_missing_values_as_null(run_folder: P
     assert rows[0]["score_reason.ves"] == "needs the key GEMINI_API_KEY"
 
 
-def test_a_column_keeps_its_type_without_a_value(file: Path) -> None:
+def test_a_column_without_values_keeps_its_type(file: Path) -> None:
     schema = parquet.read_schema(file)
     assert {str(schema.field(name).type) for name in ("scores.ves", "latency_ms.barge_in_stop")} == {"double"}
     assert str(schema.field("case.dialogue_id").type) == "string"
@@ -99,7 +99,7 @@ def test_a_missing_package_names_its_extra(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_opened_or_written_is_named(run_folder: Path, tmp_path: Path) -> None:
+def test_errors_name_the_file_and_the_reason(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
         live_eval.open_run(tmp_path)
     for arguments, words in (
@@ -112,7 +112,7 @@ def test_what_cannot_be_opened_or_written_is_named(run_folder: Path, tmp_path: P
             CliRunner().invoke(cli, ["export", str(run_folder), *arguments], catch_exceptions=False)
 
 
-def test_a_secret_of_an_old_run_does_not_reach_an_export(tmp_path: Path) -> None:
+def test_secrets_of_an_old_run_are_redacted(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", {"note": "mango-4711-lime"}) as run:
         run.commit(spoken_turn(a_case(0), TurnPlan(reply_text="It is mango-4711-lime.")))
         run.end(finished=True)

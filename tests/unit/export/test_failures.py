@@ -1,4 +1,4 @@
-"""An export that fails leaves nothing, and what was there before."""
+"""A failed export leaves the output as it was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from live_eval.cli import cli
 from live_eval.errors import UsageError
-from live_eval.export import hugging_face
 
 resource = pytest.importorskip("resource", reason="limits are POSIX")
 pytest.importorskip("pyarrow")
@@ -37,7 +36,7 @@ def files_stay_small() -> Iterator[None]:
 
 @pytest.mark.parametrize("form", MADE)
 @pytest.mark.usefixtures("files_stay_small")
-def test_a_disk_that_is_full_leaves_nothing(form: str, run_folder: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_output(form: str, run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         export(run_folder, form, tmp_path / MADE[form])
     assert not list(tmp_path.iterdir())
@@ -45,28 +44,28 @@ def test_a_disk_that_is_full_leaves_nothing(form: str, run_folder: Path, tmp_pat
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 @pytest.mark.usefixtures("files_stay_small")
-def test_an_earlier_export_stays_when_the_next_one_fails(form: str, run_folder: Path, tmp_path: Path) -> None:
+def test_a_failed_export_keeps_the_previous_output(form: str, run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / MADE[form]).write_text("before")
     with pytest.raises(UsageError, match="cannot write"):
         export(run_folder, form, tmp_path / MADE[form])
     assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
 
 
-def test_a_failure_leaves_no_half_of_a_data_set(
+def test_a_failure_leaves_no_partial_data_set(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     for folder in (tmp_path / "set", empty):
         with monkeypatch.context() as patch:
-            patch.setattr(hugging_face, "_card", lambda *_: 1 / 0)
+            patch.setattr("live_eval.export.hugging_face.atomic_text", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 export(run_folder, "hf", folder)
         assert list(tmp_path.iterdir()) == [empty]
         assert not list(empty.iterdir())
 
 
-def test_an_export_that_was_killed_can_be_repeated(run_folder: Path, tmp_path: Path) -> None:
+def test_a_killed_export_can_be_repeated(run_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     shutil.copytree(run_folder, folder / ".live-eval-export.part" / "data")
     export(run_folder, "hf", folder)
@@ -74,7 +73,7 @@ def test_an_export_that_was_killed_can_be_repeated(run_folder: Path, tmp_path: P
     assert [path.name for path in (folder / "data").iterdir()] == ["test-00000.parquet"]
 
 
-def test_a_data_set_goes_to_the_working_folder_if_that_is_empty(
+def test_a_data_set_may_go_to_an_empty_working_folder(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
