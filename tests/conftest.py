@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from live_eval.redaction import SECRETS
 
-# Machines are noisy: how long an example takes is no reason to fail.
+# Machines are noisy: the duration of an example must not fail a test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -18,7 +18,7 @@ ECHOMIND_DEMO = ROOT.parent / "shared" / "echomind-demo"
 
 @pytest.fixture(autouse=True)
 def blockbuster() -> Iterator[BlockBuster]:
-    """Fail on calls that block the event loop, where they come from our packages."""
+    """Fail on calls from our packages that block the event loop."""
     with blockbuster_ctx(scanned_modules=["live_eval"]) as active:
         # The garbage collector may finalise a semaphore of an ended process anywhere.
         active.functions["os.write"].can_block_in("multiprocessing/resource_tracker.py", "_check_alive")
@@ -41,7 +41,7 @@ def hangups() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_calibrations_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep calibrations apart from the user's."""
+    """Keep calibrations separate from the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LIVE_EVAL_CALIBRATIONS", str(tmp_path_factory.mktemp("calibrations") / "kept.json"))
         yield
@@ -49,7 +49,7 @@ def no_calibrations_of_this_machine(tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(autouse=True, scope="session")
 def no_listening_for_greetings() -> Iterator[None]:
-    """Let the first session of each run speak at once: it would listen for a greeting for seconds."""
+    """Let the first session of each run speak at once, instead of waiting seconds for a greeting."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("live_eval.run.greetings.LISTEN_S", 0.0)
         yield
@@ -57,7 +57,7 @@ def no_listening_for_greetings() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
-    """Forget the secrets that a test brings in."""
+    """Remove the secrets that a test has registered."""
     yield
     SECRETS.forget()
 

@@ -88,7 +88,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "gemini_live": sent_by_gemini,
     "glm": sent_by_glm,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
-    # A codec that loses, or frames that do not travel in messages of their own.
+    # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(
         ("fastrtc_webrtc", "moshi", "openai_chat_audio", "openai_webrtc", "pipecat_webrtc", "unmute")
     ),
@@ -143,7 +143,7 @@ def test_every_vendor_event_is_known(name: str) -> None:
         assert not any(isinstance(output, UnknownEvent) for output in outputs), event_type
 
 
-# -- The suite finds what is wrong ---------------------------------------------------------------------
+# -- The suite finds defects ---------------------------------------------------------------------------
 
 TURN = read_cassette(GOLDEN / "openai" / "ordinary_turn.jsonl")
 
@@ -336,7 +336,7 @@ def test_a_file_that_is_not_a_cassette_is_reported(tmp_path: Path, text: str, wo
         read_cassette(path)
 
 
-# -- Fuzzing: whatever comes, only documented outputs come out -----------------------------------------
+# -- Fuzzing: any input yields only documented outputs -------------------------------------------------
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -366,7 +366,7 @@ def mutate(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
 
 
 def damaged(message: Message, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Message:
-    """Return a slightly damaged message, or another one."""
+    """Return a slightly damaged message, or a different one."""
     match draw(st.integers(0, 6)):
         case 0:
             try:
@@ -380,7 +380,7 @@ def damaged(message: Message, draw: Callable[[st.SearchStrategy[Any]], Any]) -> 
         case 3:
             other: Message = draw(st.binary(max_size=40) | st.text(max_size=40))
             return other
-        case 4:  # binary where text is due, and the other way round
+        case 4:  # binary instead of text, and vice versa
             return message.encode(errors="replace") if isinstance(message, str) else message.decode("latin-1")
         case _:
             return message
@@ -388,7 +388,7 @@ def damaged(message: Message, draw: Callable[[st.SearchStrategy[Any]], Any]) -> 
 
 @st.composite
 def disorder(draw: Callable[[st.SearchStrategy[Any]], Any], name: str) -> list[Message]:
-    """Messages of a dialect's golden sessions in any order, doubled, left out and damaged."""
+    """Messages of a dialect's golden sessions: reordered, duplicated, dropped and damaged."""
     begin = BEGINNINGS[name][: draw(st.integers(0, len(BEGINNINGS[name])))]
     rest = draw(st.lists(st.sampled_from(SAID[name]), max_size=12)) if SAID[name] else []
     return [*begin, *(damaged(message, draw) for message in rest)]
@@ -411,7 +411,7 @@ def test_arbitrary_messages_are_survived(name: str, data: st.DataObject) -> None
 
 
 def replay(factory: Callable[[EndpointSettings], Dialect], cassette: Cassette) -> list[Output]:
-    """Play a cassette without expectations, by the suite's own player."""
+    """Replay a cassette without expectations, with the suite's own player."""
     player = Player(factory, cassette)
     for number, step in enumerate(cassette.steps):
         player.play(number, step)

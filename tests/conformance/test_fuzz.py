@@ -1,4 +1,4 @@
-"""The fuzzer: what it finds, reproduction by seed, and a short run on every dialect."""
+"""The fuzzer finds planted defects and reproduces them by seed; a short run covers every dialect."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ class Trusting(OpenAIRealtime):
 
 
 class Repeating(OpenAIRealtime):
-    """Becomes ready each time that the endpoint says so."""
+    """Reports readiness each time the endpoint does."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         outputs = super().received(message, at_ns)
@@ -44,7 +44,7 @@ class Repeating(OpenAIRealtime):
 
 
 class Numbers(OpenAIRealtime):
-    """Reports numbers instead of words."""
+    """Reports numbers instead of text."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         outputs = super().received(message, at_ns)

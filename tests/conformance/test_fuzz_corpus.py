@@ -1,4 +1,4 @@
-"""Every input that fuzzing kept, and every input that once broke something, in each test run."""
+"""Run every input of the fuzzing corpus, which has every input that once broke something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every judge that we ship passes the suite that ships with the package, and the suite sees what is wrong."""
+"""Every shipped judge passes the conformance suite, and the suite finds defects."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
 
 @pytest.mark.local
 def test_the_transcribing_judge_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same in a quarter of the time: each sound is transcribed once, and its transcript kept."""
+    """Cache transcripts, so that each recording is transcribed once; this takes a quarter of the time."""
     transcripts: dict[tuple[bytes, int], Transcript] = {}
     transcribe = Recogniser.transcribe
 
@@ -66,7 +66,7 @@ def test_the_transcribing_judge_keeps_the_contract(monkeypatch: pytest.MonkeyPat
 
 
 def length(turn: JudgedTurn) -> Judgement:
-    """A judge of nothing much: how many letters the reply has, up to 100."""
+    """A trivial judge: the number of letters in the reply, at most 100."""
     return Scored({"": float(min(100, len(turn.reply_text or "")))})
 
 
@@ -81,7 +81,7 @@ class Local:
 
 
 class Moody(Local):
-    """Never says the same twice."""
+    """Gives a different score each time."""
 
     def __init__(self) -> None:
         self.moods = 0
@@ -101,7 +101,7 @@ class Relative(Local):
 
 
 class Forgetful(Local):
-    """Leaves out what it cannot judge."""
+    """Returns no judgement for turns that it cannot judge."""
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         return [self.judge(turn) for turn in batch if len(turn.reply_text or "") > 5]
@@ -160,7 +160,7 @@ class Asking:
 
 
 class Trusting(Asking):
-    """Takes anything for a 3 that is no JSON."""
+    """Reads any text that is not JSON as a 3."""
 
     def parse(self, answer: str) -> Judgement:
         judgement = super().parse(answer)
@@ -168,7 +168,7 @@ class Trusting(Asking):
 
 
 class Chatty(Asking):
-    """Asks something else each time."""
+    """Sends a different prompt each time."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -186,7 +186,7 @@ class Raw(Asking):
 
 
 class Closable(Asking):
-    """Puts the reply between marks that the reply can close."""
+    """Puts the reply between delimiters that the reply can close."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
         content = f"<reply>{turn.reply_text}</reply>"
@@ -221,7 +221,7 @@ def test_an_llm_judge_that_breaks_the_contract_is_found(judge: Asking, complaint
 
 
 class Comparing(Asking):
-    """A toy that reads which of two is kinder, and is not asked about the punctuation."""
+    """A toy judge of which reply is kinder; it rejects pairs that differ only in punctuation."""
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:  # type: ignore[override]
         text = f"{quoted(first.reply_text)} or {quoted(second.reply_text)}?"
@@ -232,14 +232,14 @@ class Comparing(Asking):
 
 
 class Aloof(Comparing):
-    """Wants to hear of nothing."""
+    """Rejects every pair."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
         return Unscored("not now")
 
 
 class Terse(Comparing):
-    """Does not say why."""
+    """Gives no reason."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
         return Unscored(" ") if "long" in turn.turn_id else None

@@ -1,4 +1,4 @@
-"""Golden sessions show every situation that a service has; those that it does not have are listed here."""
+"""Golden sessions cover every situation that a service supports; unsupported ones are listed here."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Fuzz with coverage: ``python -m tests.fuzz [TARGET …] --seconds 10``; needs atheris (extra ``fuzz``).
 
-Each target runs in a process of its own, from its seeds and the corpus. New inputs that reach more code are
-kept in .fuzz/, and ``--keep`` adds some of them to the corpus. An input that breaks a target is written to
-.fuzz/TARGET/crashes; put it into tests/fuzz/corpus/TARGET together with the fix, and every test run plays it.
+Each target runs in its own process and starts from its seeds and the corpus. New inputs that reach more code
+are kept in .fuzz/, and ``--keep`` adds some of them to the corpus. An input that breaks a target is saved to
+.fuzz/TARGET/crashes; add it to tests/fuzz/corpus/TARGET with the fix, and every test run repeats it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _run(name: str, seconds: int) -> bool:
-    """Fuzz a target in a process; return whether nothing broke."""
+    """Fuzz a target in its own process; return whether it passed."""
     from tests.fuzz.seeds import corpus, seeds
 
     found, crashes = _WORK / name / "found", _WORK / name / "crashes"
@@ -78,13 +78,13 @@ def _run(name: str, seconds: int) -> bool:
 
 
 def _keep(name: str) -> bool:
-    """Add inputs that reached more code to the corpus of a target, as far as there is room."""
+    """Add inputs that reached more code to the corpus of a target, up to its size limit."""
     from tests.fuzz.seeds import CORPUS, corpus
 
     (CORPUS / name).mkdir(parents=True, exist_ok=True)
     room = _KEPT_BYTES - sum(path.stat().st_size for path in corpus(name))
     found = sorted((_WORK / name / "found").glob("*"), key=lambda path: -path.stat().st_size)
-    # The longest of the short ones: they reach most for their size, and in few files.
+    # The longest of the short inputs reach the most code for their size, in few files.
     for path in found:
         size = path.stat().st_size
         if size > min(room, _LONGEST_KEPT):

@@ -1,4 +1,4 @@
-"""Conversations as bytes: messages and calls, played to a dialect and to the timeline of a session.
+"""Conversations as bytes: messages and calls, passed to a dialect and the log of a session.
 
 Each line is a step. Its first byte says which: ``<`` a text message, ``=`` a binary one, ``f`` a frame,
 ``e`` the end of the user's turn, ``i`` an interruption, ``t`` a timer, ``n`` another turn. A line is 20 ms.
@@ -35,11 +35,11 @@ _LONG_TEXT = re.compile(rb'"([A-Za-z0-9+/]{256})[A-Za-z0-9+/]{200,}={0,2}"')
 
 
 def converse(name: str, data: bytes) -> None:
-    """Hold a conversation with the dialect of a client.
+    """Run a conversation with a client's dialect.
 
     Raises:
         ConformanceError: The dialect breaks the contract.
-        Exception: The timeline cannot take what the dialect reported.
+        Exception: The session's log rejects an event of the dialect.
     """
     head, *lines = data.split(b"\n")[:_MOST_STEPS]
     modes = SPECS[name].turn_modes
@@ -47,7 +47,7 @@ def converse(name: str, data: bytes) -> None:
     player = Player(
         DIALECTS[name],
         Cassette(name, "", (), {"turn_mode": mode}),
-        reads_log=len(data) % 4 == 0,  # takes longest
+        reads_log=len(data) % 4 == 0,  # the slowest one
         frame_samples=frame_samples(name),
     )
     _Conversation(player, mode).hold(lines)
@@ -75,7 +75,7 @@ class _Conversation:
         self._note(player.opening)
 
     def hold(self, lines: Sequence[bytes]) -> None:
-        """Play the steps, end the connection, and record the turns."""
+        """Run the steps, end the connection, and record the turns."""
         player = self._player
         for number, line in enumerate(lines):
             player.step = f"step {number + 1}"

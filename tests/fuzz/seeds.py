@@ -1,4 +1,4 @@
-"""What each target begins with: real input, from golden sessions, the bundled sample and small files."""
+"""The seeds of each target: real input from golden sessions, the bundled sample and small files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def seeds(target: str) -> Iterator[bytes]:
             yield bytes([0x82, 0x7E, 0, 200]) + bytes(200) + bytes([0x81, 5]) + b"hello"
             yield b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + bytes([0x17, 3, 3, 0, 16]) + bytes(16)
         case "studio":
-            from tests.fuzz.studio_target import studio_seeds  # loads all of the studio
+            from tests.fuzz.studio_target import studio_seeds  # imports the whole studio
 
             yield from studio_seeds()
 

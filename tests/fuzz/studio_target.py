@@ -61,7 +61,7 @@ class _Studio:
         port = port_of(self._browser)
         origin = {"Origin": f"http://127.0.0.1:{port}"}
         path, _, query = target.partition("?")
-        try:  # built from parts: a path such as //host/ names another host
+        try:  # built from parts, because a path such as //host/ names another host
             url = yarl.URL.build(
                 scheme="http", host="127.0.0.1", port=port, path=path, query_string=query, encoded=True
             )

@@ -1,7 +1,7 @@
-"""What is fuzzed: each target takes any bytes, and raises only if something is wrong with live-eval.
+"""Fuzz targets: each takes any bytes and raises only if live-eval has a defect.
 
-Errors that the docstrings promise (`LiveEvalError` and its kinds) are answers, not defects. Everything else
-that escapes is one, and so is time or memory without bound.
+Errors that docstrings document (`LiveEvalError` and its subclasses) are valid results. Any other exception is
+a defect, and so is unbounded time or memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _folder() -> Path:
 
 @contextlib.contextmanager
 def _file(name: str, data: bytes) -> Iterator[Path]:
-    """Write a file; it is gone afterwards."""
+    """Write a temporary file."""
     path = _folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -83,7 +83,7 @@ def _recording(suffix: str, data: bytes) -> None:
 
 
 def _with_checksums(data: bytes) -> bytes:
-    """Return Ogg pages with the checksums that they should have: chance does not find them."""
+    """Return Ogg pages with correct checksums, which random mutation does not find."""
     repaired, at = bytearray(data), 0
     while (at := repaired.find(b"OggS", at)) != -1 and len(repaired) >= at + 27:
         segments = repaired[at + 27 : at + 27 + repaired[at + 26]]

@@ -36,7 +36,7 @@ WEBSOCKET = WITH_MANUAL_TURNS[0]
 async def interrupt(
     folder: Path, family: Family, mode: TurnMode, **script: Any
 ) -> tuple[TurnRecord, TurnRecord]:
-    """Say something, speak over the reply 400 ms after its first sound, and hear the answer to that."""
+    """Speak, interrupt the reply 400 ms after its audible onset, and wait for the next reply."""
     spec = family.spec
     dialect, transport = await asyncio.to_thread(lambda: (load(spec.dialect), load(spec.transport)))
     recording = user_turn(family)
@@ -70,14 +70,14 @@ async def test_the_endpoint_stops_when_the_user_speaks_over_its_reply(family: Fa
     first, _ = await interrupt(tmp_path, family, family.spec.turn_modes[0])
     stop = first.timing.barge_in_stop
     assert stop.ns is not None, stop.reason
-    # The endpoint's detector needs some speech before it interrupts; a whole reply would take 2.6 s more.
+    # The endpoint's detector needs some speech before it interrupts; the full reply would take 2.6 s longer.
     assert 0 < stop.ns < 1_500 * MS
     (interrupted,) = first.trace.responses
     assert (interrupted.interrupted_ns is None) is family.continuous
 
 
 async def test_a_client_interrupts_the_reply_in_manual_turns(tmp_path: Path) -> None:
-    """The client makes the endpoint cut its reply where playout was, and the record drops the rest."""
+    """The client makes the endpoint truncate its reply at the playout position; the record drops the rest."""
     first, second = await interrupt(tmp_path, WEBSOCKET, TurnMode.MANUAL)
     (stopped,) = first.trace.responses
     assert stopped.status is ResponseStatus.CANCELLED
@@ -121,7 +121,7 @@ async def test_in_a_manual_turn_over_webrtc_we_ask_the_endpoint_to_stop_playing(
 
 async def test_heard_replies_match_the_scripted_endpoints_truth(tmp_path: Path) -> None:
     families = (*FAMILIES, WEBRTC, *BOTS)
-    for family in families:  # importing them in threads at once would disturb pytest's own import hook
+    for family in families:  # concurrent imports in threads would disturb pytest's import hook
         await asyncio.to_thread(lambda spec: (load(spec.dialect), load(spec.transport)), family.spec)
     async with asyncio.TaskGroup() as tasks:
         for family in families:
@@ -141,7 +141,7 @@ async def stops_on_time(folder: Path, family: Family) -> None:
     stop, onset_ns = first.timing.barge_in_stop, first.trace.barge_in_ns
     assert stop.ns is not None, stop.reason
     assert onset_ns is not None
-    # How exact it is, benchmarks/duplex_truth.py measures; a reply that goes on lasts 2 s longer.
+    # benchmarks/duplex_truth.py measures the accuracy; an uninterrupted reply lasts 2 s longer.
     assert abs(onset_ns + stop.ns - stopped.heard_until_ns) < 500 * MS
 
 

@@ -1,4 +1,4 @@
-"""The calibration sees an error of the harness where there is one, and of what size."""
+"""Calibration detects a timing error of the harness, with the right size."""
 
 import asyncio
 from collections.abc import Callable
@@ -58,9 +58,9 @@ async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
     names: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 50)  # no figure here depends on it
+    monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 50)  # no value here depends on it
     plan = replace(PLAN, endpoint=endpoint)
-    # At the same time, so that the machine's own delays are the same for both.
+    # Concurrently, so that the machine's own delays affect both equally.
     with undisturbed():
         honest, wrong = await asyncio.gather(calibrate(plan), calibrate(plan, transport=transport))
     assert not honest.failed

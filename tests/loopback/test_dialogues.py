@@ -1,4 +1,4 @@
-"""Dialogues over real sockets: several turns in one session, each with its own reply and its own times."""
+"""Dialogues over real sockets: several turns in one session, each with its own reply and latencies."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ PAUSE_NS = 400 * MS
 async def converse(
     served: Served, family: Family, *, mode: TurnMode | None = None, query: Mapping[str, object]
 ) -> list[TurnRecord]:
-    """Hold a dialogue of three turns with the real client."""
+    """Run a dialogue of three turns with the real client."""
     spec = family.spec
     dialect, transport = await asyncio.to_thread(lambda: (load(spec.dialect), load(spec.transport)))
     mode = mode or spec.turn_modes[0]
@@ -92,7 +92,7 @@ async def converse(
 
 
 def assert_held(records: list[TurnRecord]) -> None:
-    """Three turns of one session, one after the other, each with a reply of its own."""
+    """Check that three turns of one session are consecutive and that each has its own reply."""
     assert [record.failure for record in records] == [None] * 3
     assert [statuses(record) for record in records] == [[ResponseStatus.COMPLETED]] * 3
     first, *later = records
@@ -165,7 +165,7 @@ def kinds(turns: Mapping[str, TurnRecord]) -> dict[str, FailureKind | None]:
 
 
 def left_out(out: Path) -> Mapping[str, int]:
-    """Return the turns that have no part in cue sensitivity: what was said before is not the same."""
+    """Return the turns that cue sensitivity excludes because their history differs."""
     with RunReader.open(out) as reader, ScoreReader.open(out) as scores:
         return cue_sensitivity(reader, scores).left_out
 
@@ -186,7 +186,7 @@ async def test_a_run_of_dialogues(manifest: Path, tmp_path: Path) -> None:
 
 
 async def test_a_failed_turn_ends_only_its_dialogue(manifest: Path, tmp_path: Path) -> None:
-    """The rest of the dialogue says so; every turn is there."""
+    """The remaining turns of the dialogue fail with that reason; every turn is stored."""
     await asyncio.to_thread((tmp_path / "a1.wav").write_bytes, b"no sound")
     out = tmp_path / "run"
     async with endpoint(tmp_path) as served:
@@ -221,7 +221,7 @@ def begin(settings: dict[str, Any], out: Path) -> tuple[Plan, RunWriter]:
 
 
 def lose(out: Path, turn_id: str) -> None:
-    """Have a turn not be there, as where a run died before it was written."""
+    """Delete a turn, as if the run had been killed before writing it."""
     with closing(sqlite3.connect(out / RUN_FILE)) as db:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))

@@ -33,7 +33,7 @@ RATE = 24_000
 
 
 class Silent(SilentObserver):
-    """An observer that keeps how many void trials were played again."""
+    """An observer that counts repeated void trials."""
 
     def __init__(self) -> None:
         self.again: list[int] = []
@@ -148,7 +148,7 @@ async def test_outcomes_match_the_endpoints_script(endpoint: str, manifest: Path
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_endpoint_does_not_interrupt_because_of_the_stimuli(tmp_path: Path) -> None:
     async def interrupts(base_url: str, silence_ms: int) -> float:
-        """Interrupt an endpoint whose detector waits so long, and return tau2's I_A."""
+        """Interrupt an endpoint with this detector silence, and return tau2's I_A."""
         folder = tmp_path / str(silence_ms)
         detection = {"type": "server_vad", "silence_duration_ms": silence_ms}
 

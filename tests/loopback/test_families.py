@@ -36,12 +36,12 @@ class Family:
     """A dialect as these tests know it.
 
     Args:
-        spec: What the client says of itself.
-        base: What its base URL has behind the port.
-        lossy: Whether its audio is.
-        continuous: Whether energy tells its turns.
+        spec: The client's specification.
+        base: The path of its base URL.
+        lossy: Whether its audio codec is lossy.
+        continuous: Whether its turns are found by energy.
         error_is_fatal: Whether the endpoint's errors end the connection.
-        closed: What a connection that the endpoint closes in mid-reply counts as.
+        closed: The failure if the endpoint closes the connection during a reply.
     """
 
     spec: ClientSpec
@@ -71,8 +71,8 @@ class Served:
     """A running endpoint.
 
     Args:
-        origin: Where it is.
-        truth: Where it writes its truth.
+        origin: Its address.
+        truth: The file of its truth.
     """
 
     origin: str
@@ -86,14 +86,14 @@ class Served:
 
 @asynccontextmanager
 async def endpoint(folder: Path, *, token: str | None = None, **settings: Any) -> AsyncIterator[Served]:
-    """Serve in this process; the truth is whole once the context has ended."""
+    """Serve in this process; the truth is complete when the context has ended."""
     path = folder / "truth.jsonl"
     async with reference(token=token, truth=path, calibrate=True, **{"reply_ms": 300, **settings}) as address:
         yield Served(f"ws://{address}", path)
 
 
 def user_turn(family: Family, *, speech_ms: int = 400, again_after_ms: int | None = None) -> Utterance:
-    """Return speech whose end the endpoint knows; with `again_after_ms`, silence and as much speech again."""
+    """Return speech whose end the endpoint knows; `again_after_ms` repeats it after that silence."""
     spec = family.spec
     speech = calibration_speech(speech_ms, spec.input_rate_hz, spec.frame_ms, lossy=family.lossy)
     frames = frames_of(speech.audio.int16(), spec.input_rate_hz * spec.frame_ms // 1000)
@@ -115,7 +115,7 @@ async def hold(
     key: str | None = None,
     limits: TurnLimits = LIMITS,
 ) -> TurnRecord:
-    """Hold a turn with the real client."""
+    """Run a turn with the real client."""
     spec = family.spec
     dialect, transport = await asyncio.to_thread(lambda: (load(spec.dialect), load(spec.transport)))
     mode = mode or spec.turn_modes[0]
@@ -153,7 +153,7 @@ def warned(record: TurnRecord) -> list[FailureKind]:
 
 @each()
 async def test_connect(family: Family, tmp_path: Path) -> None:
-    """The session is ready, and the client knows it by the endpoint's own name."""
+    """The session becomes ready, and the client has the endpoint's session id."""
     async with endpoint(tmp_path) as served:
         record = await hold(served, family)
     assert record.failure is None
@@ -164,7 +164,7 @@ async def test_connect(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_connect_with_a_token(family: Family, tmp_path: Path) -> None:
-    """The key stands where the endpoint looks for it, and a wrong one is called so."""
+    """The endpoint finds the key, and a wrong key is an authentication failure."""
     async with endpoint(tmp_path, token="right") as served:
         right = await hold(served, family, key="right")
         wrong = await hold(served, family, key="wrong")
@@ -185,7 +185,7 @@ async def test_connect_refused_for_now(family: Family, tmp_path: Path) -> None:
 
 
 def assert_true(record: TurnRecord, true: TrueTurn, family: Family) -> None:
-    """Hold what was measured against the endpoint's own truth, within the error bars of both sides."""
+    """Compare the measurement with the endpoint's truth, within the error bars of both sides."""
     bar_ns = 10 * MS + record.timing.lag_ns + (true.lag_ns or 0)
     measured_ns = record.timing.voice_to_voice.ns
     assert measured_ns is not None
@@ -201,7 +201,7 @@ def assert_true(record: TurnRecord, true: TrueTurn, family: Family) -> None:
 
 @each()
 async def test_turn(family: Family, tmp_path: Path) -> None:
-    """A turn that the endpoint's detector ends is answered, and timed as the endpoint knows it was."""
+    """A turn that the endpoint's detector ends is answered, and its latencies match the endpoint's truth."""
     query = {"delay_ms": 150, "lead_silence_ms": 60, "reply_ms": 500}
     async with endpoint(tmp_path) as served:
         record = await hold(served, family, query=query)
@@ -230,7 +230,7 @@ async def test_manual_turn(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_barge_in(family: Family, tmp_path: Path) -> None:
-    """The user speaks over the reply: it stops, and what they said then is answered."""
+    """The user interrupts the reply: it stops, and the interruption is answered."""
     turn = user_turn(family, again_after_ms=640)
     query = {"cadence": Cadence.REALTIME, "chunk_ms": 40, "delay_ms": 40, "reply_ms": 1_000}
     async with endpoint(tmp_path) as served:
@@ -243,12 +243,12 @@ async def test_barge_in(family: Family, tmp_path: Path) -> None:
     assert_true(record, answered, family)
 
 
-# -- What goes wrong -----------------------------------------------------------------------------------
+# -- Failures ------------------------------------------------------------------------------------------
 
 
 @each()
 async def test_error(family: Family, tmp_path: Path) -> None:
-    """The endpoint reports an error in mid-reply: the turn fails only where the session does."""
+    """The endpoint reports an error during a reply: the turn fails only if the session does."""
     async with endpoint(tmp_path, faults=parse_faults("error_event")) as served:
         record = await hold(served, family)
     if family.error_is_fatal:
@@ -263,7 +263,7 @@ async def test_error(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_malformed_message(family: Family, tmp_path: Path) -> None:
-    """A message that cannot be read fails the turn, and the reply goes on to its end all the same."""
+    """An unreadable message fails the turn, although the reply continues to its end."""
     async with endpoint(tmp_path, faults=parse_faults("malformed")) as served:
         record = await hold(served, family)
     assert record.failure is not None
@@ -282,7 +282,7 @@ async def test_unknown_event(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_close(family: Family, tmp_path: Path) -> None:
-    """The endpoint closes the connection in mid-reply: the turn failed, and what came of it is kept."""
+    """The endpoint closes the connection during a reply: the turn fails, and its audio is kept."""
     async with endpoint(tmp_path, faults=parse_faults("close:1011")) as served:
         record = await hold(served, family)
     assert record.failure is not None
@@ -302,7 +302,7 @@ async def test_a_silent_reply_is_no_response(family: Family, tmp_path: Path) -> 
 
 @each()
 async def test_session_expired(family: Family, tmp_path: Path) -> None:
-    """A session that lasts as long as it may ends the turn that it was in."""
+    """A session at its duration limit ends the current turn."""
     async with endpoint(tmp_path, session_limit_s=1, notice_s=0) as served:
         record = await hold(served, family, user_turn(family, speech_ms=2_000))
     assert record.failure is not None
@@ -310,7 +310,7 @@ async def test_session_expired(family: Family, tmp_path: Path) -> None:
 
 
 async def test_gemini_moves_to_another_connection(tmp_path: Path) -> None:
-    """Told that the connection ends, the client moves in mid-speech; the turn is answered all the same."""
+    """After goAway the client moves to a new connection during speech, and the turn is answered."""
     (family,) = (family for family in FAMILIES if family.spec.name == "gemini-live")
     turn = user_turn(family, speech_ms=3_500)
     async with endpoint(tmp_path, session_limit_s=8, notice_s=7) as served:

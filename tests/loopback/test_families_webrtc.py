@@ -45,7 +45,7 @@ async def truth(served: Served) -> list[TrueTurn]:
 
 @each
 async def test_connect(family: Family, tmp_path: Path) -> None:
-    """The steps of the setup are known, and so is when the first packet came."""
+    """The steps of the setup and the arrival of the first packet are timed."""
     async with endpoint(tmp_path) as served:
         record = await hold(served, family)
     setup = record.trace.setup_ns
@@ -84,7 +84,7 @@ async def test_manual_turn(tmp_path: Path) -> None:
 @each
 @pytest.mark.parametrize("cadence", list(Cadence))
 async def test_barge_in(family: Family, tmp_path: Path, cadence: Cadence) -> None:
-    """The user speaks over the reply: what is not played is dropped, and what they said then is answered."""
+    """The user interrupts the reply: unplayed audio is dropped, and the interruption is answered."""
     turn = user_turn(family, again_after_ms=640)
     query = {"cadence": cadence, "delay_ms": 40, "reply_ms": 1_000}
     async with endpoint(tmp_path) as served:
@@ -138,8 +138,8 @@ FAILURES: tuple[tuple[Family, str, FailureKind], ...] = (
     ("family", "fault", "kind"), FAILURES, ids=[f"{row[0].spec.name}-{row[1]}" for row in FAILURES]
 )
 async def test_failure(family: Family, fault: str, kind: FailureKind, tmp_path: Path) -> None:
-    """Each thing that goes wrong has its name."""
-    # With bad candidates the connection fails by its time limit alone.
+    """Each problem has its failure kind."""
+    # With bad candidates the connection fails only at its time limit.
     limits = replace(LIMITS, connect_s=1) if fault == "bad_candidates" else LIMITS
     async with endpoint(tmp_path, faults=parse_faults(fault)) as served:
         record = await hold(served, family, limits=limits)

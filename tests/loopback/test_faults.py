@@ -1,4 +1,4 @@
-"""One fault of each layer, met by real clients in runs of one turn; tests/e2e/test_faults.py meets all."""
+"""One fault of each layer, with real clients in runs of one turn; tests/e2e/test_faults.py has all."""
 
 from pathlib import Path
 

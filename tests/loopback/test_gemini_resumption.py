@@ -1,4 +1,4 @@
-"""Gemini Live over a real socket: a session that goes on over another connection, frame by frame."""
+"""Gemini Live over a real socket: a session that continues on another connection, frame by frame."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ NOTICE_AT = 20
 
 @dataclass
 class Connection:
-    """What one connection carried.
+    """The traffic of one connection.
 
     Args:
-        setup: What the client asked for.
-        frames: The first sample of every frame that came, in order.
-        activity: Names of the other realtime input that came, with how many frames had come before.
+        setup: The client's setup message.
+        frames: The first sample of every received frame, in order.
+        activity: Names of the other realtime input, with the number of frames before it.
         socket: The connection.
         others_open: Whether an earlier connection was still open when the setup came.
     """
@@ -60,11 +60,11 @@ class Connection:
 
 
 class Google:
-    """Plays the service: the first connection is announced to end, the next one answers the turn.
+    """Imitates the service: the first connection sends goAway, the next one answers the turn.
 
     Args:
         handle: The handle that is given at the start, or None for none.
-        early: Whether the first connection ends at once, before the client can have moved.
+        early: Whether the first connection closes at once, before the client can move.
         resumes: Whether the handle is accepted.
     """
 

@@ -1,4 +1,4 @@
-"""An endpoint that speaks first, over real sockets: by its events, on a media track, and without events."""
+"""Endpoints that greet first, over real sockets: with events, on a media track, and without events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def played(
     out: Path,
     **turns: object,
 ) -> list[TurnRecord]:
-    """Play three of the recordings one after the other, in the order in which they were dialled."""
+    """Run three of the recordings one after the other; return the turns in the order of dialling."""
     settings = values(base_url, manifest, concurrency=1, **turns)
     settings["endpoint"]["name"] = name
     settings["data"]["cases"] = ["good-0", "good-1", "good-2"]
@@ -36,7 +36,7 @@ async def played(
 
 
 def waited_ms(turn: TurnRecord) -> float:
-    """Return how long the user waited before they spoke."""
+    """Return how long the user waited before speaking."""
     assert turn.trace.t0_ns is not None
     assert turn.trace.ready_ns is not None
     return (turn.trace.t0_ns - turn.trace.ready_ns) / MS

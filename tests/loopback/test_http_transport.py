@@ -42,7 +42,7 @@ async def endpoint(handler: Handler, tls: ssl.SSLContext | None = None) -> Async
 
 @contextlib.asynccontextmanager
 async def raw_server(answer: bytes) -> AsyncIterator[int]:
-    """Serve whatever follows a request's headers with these bytes, and close."""
+    """Answer a request with these bytes after its headers, and close."""
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -72,7 +72,7 @@ async def drain(client: HttpTransport) -> None:
 
 
 async def failure(to: Dial) -> TransportClosedError:
-    """Return how a request ends that must fail; it must not tell the key."""
+    """Return the error of a request that must fail; the error must not contain the key."""
     async with connected(to) as client:
         await client.send("{}")
         with pytest.raises(TransportClosedError) as caught:
@@ -110,7 +110,7 @@ async def test_request_and_response() -> None:
 
 
 async def test_events_arrive_one_by_one_each_with_its_stamp() -> None:
-    """An event is there before the next one is sent, and its stamp lies between them."""
+    """Each event arrives before the next one is sent, and its stamp lies between them."""
     clock = SystemClock()
     taken, sent_ns = asyncio.Event(), []
 
@@ -269,7 +269,7 @@ async def test_a_server_without_tls() -> None:
 
 
 async def test_a_connection_timeout() -> None:
-    """The kernel's queue of one listener is full, so that the handshake of TCP itself waits."""
+    """The listener's backlog is full, so that the TCP handshake waits."""
     with socket.socket() as listener, contextlib.ExitStack() as fillers:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -46,7 +46,7 @@ async def telling(tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
 
 
 async def asked(url: str, spec: str) -> tuple[int, float, TransportClosedError | None]:
-    """Return how many events came, after how many seconds the last one, and how the request failed."""
+    """Return the number of events, the time of the last one in seconds, and the request's error."""
     clock = SystemClock()
     client = HttpTransport(clock, impairment=parse(spec))
     await client.connect(Dial(url), 5)
@@ -60,7 +60,7 @@ async def asked(url: str, spec: str) -> tuple[int, float, TransportClosedError |
     except TransportClosedError as closed:
         failed = closed
     lasted_s = (clock.now_ns() - began_ns) / 1e9
-    async with asyncio.timeout(1):  # not as long as a slow close
+    async with asyncio.timeout(1):  # less than a slow close takes
         await client.close()
     return heard, lasted_s, failed
 

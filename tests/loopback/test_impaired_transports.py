@@ -1,4 +1,4 @@
-"""Impaired connections against real peers on loopback: what was set is what arrives."""
+"""Impaired connections against real peers on loopback: the measured damage matches the settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def speak(transport: WebRtcTransport, frames: int) -> None:
 
 
 async def exchanged(peer: Peer, spec: str, frames: int, seed: int) -> list[RtpPacket]:
-    """Speak to a peer, and return what comes back."""
+    """Send audio to a peer, and return what it echoes."""
     transport = WebRtcTransport(SystemClock(), impairment=parse(spec, seed))
     found: list[RtpPacket] = []
 
@@ -105,7 +105,7 @@ async def test_websocket_messages_are_delayed_as_configured() -> None:
 
 @asynccontextmanager
 async def counting() -> AsyncIterator[tuple[str, list[int | None]]]:
-    """A server that sends 100 bytes every 20 ms, and how each of its connections ended."""
+    """A server that sends 100 bytes every 20 ms and records how each connection ended."""
     ended: list[int | None] = []
 
     async def count(connection: ServerConnection) -> None:
@@ -121,7 +121,7 @@ async def counting() -> AsyncIterator[tuple[str, list[int | None]]]:
 
 
 async def heard_until_it_ended(spec: str) -> tuple[int, float, str, int | None]:
-    """How many messages came, how long the connection lasted in seconds, and how it ended for both sides."""
+    """The number of messages, the connection's duration in seconds, and how it ended for both sides."""
     clock = SystemClock()
     transport = WebSocketTransport(clock, impairment=parse(spec), close_timeout_s=0.2)
     heard = 0

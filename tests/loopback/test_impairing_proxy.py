@@ -1,4 +1,4 @@
-"""The impairing proxy between clients that know nothing of it and real servers."""
+"""The impairing proxy between unaware clients and real servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.serving import listening
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
-    """Echo a body, or the messages of a WebSocket; say which host was asked."""
+    """Echo a body, or the messages of a WebSocket, with the requested host."""
     if request.headers.get("Upgrade") == "websocket":
         socket = web.WebSocketResponse()
         await socket.prepare(request)
@@ -105,7 +105,7 @@ async def test_a_slow_connection_applies_backpressure_without_buffering() -> Non
                     writer.write(bytes(1 << 16))
                     await writer.drain()
                     sent += 1 << 16
-        assert sent < 20 << 20  # what sockets and the proxy hold
+        assert sent < 20 << 20  # the buffers of the sockets and the proxy
         writer.transport.abort()
 
 
@@ -167,7 +167,7 @@ async def test_only_a_websocket_is_upgraded() -> None:
 
 @contextlib.asynccontextmanager
 async def recording(answer: bytes) -> AsyncIterator[tuple[ImpairingProxy, bytearray]]:
-    """A proxy of an endpoint that answers each head and never hangs up, and what the endpoint received."""
+    """A proxy of an endpoint that answers each head and never closes, and what the endpoint received."""
     received = bytearray()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -186,7 +186,7 @@ async def recording(answer: bytes) -> AsyncIterator[tuple[ImpairingProxy, bytear
 
 
 async def answered_twice(proxy: ImpairingProxy, first: bytes, second: bytes) -> bytes:
-    """Return what a client reads that sends a request, and another one after the first answer."""
+    """Send a request, and another one after the first response; return what the client reads."""
     host, port = proxy.origin.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(first)
@@ -261,7 +261,7 @@ async def test_a_connection_carries_one_request(first: bytes) -> None:
         b"X: a\nTransfer-Encoding: chunked\r\n\r\n",
         b"X: a\rTransfer-Encoding: chunked\r\n\r\n",
         b"X: a\0b\r\n\r\n",
-        b"X:" + b" " * 60_000 + b"\0\r\n\r\n",  # quickly
+        b"X:" + b" " * 60_000 + b"\0\r\n\r\n",  # without waiting for a timeout
         b"Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
         b"Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
         b"Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",

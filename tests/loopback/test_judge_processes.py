@@ -1,4 +1,4 @@
-"""Judges in real processes: the scores of one process, whatever happens to a worker."""
+"""Judges in worker processes: scores equal those of one process, even if a worker fails."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scores(run: Path) -> dict[tuple[str, str], object]:
 
 
 def children(parent: int | None = None) -> list[int]:
-    """Return the processes of judges that a process has, by default this one."""
+    """Return the judge processes of a process, by default this one."""
     of = str(os.getpid() if parent is None else parent)
     command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", of]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_a_scoring_and_its_processes(run: Path) -> None:
     until(lambda: children(scoring.pid))
     stopped = children(scoring.pid)
     for worker in stopped:
-        os.kill(worker, signal.SIGSTOP)  # none answers any more
+        os.kill(worker, signal.SIGSTOP)  # no worker answers any more
     scoring.send_signal(signal.SIGINT)
     began = time.monotonic()
     _, said = scoring.communicate(timeout=30)

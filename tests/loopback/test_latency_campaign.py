@@ -115,7 +115,7 @@ async def turns_of(run: Path) -> list[TurnRecord]:
 
 
 def speak_on(manifest: Path, ms: int) -> None:
-    """Let the speech of the first case go on after its mark, which the endpoint takes for the end."""
+    """Extend the speech of the first case beyond its mark, which the endpoint takes as the end."""
     row = json.loads(manifest.read_text().splitlines()[0])
     audio, _ = soundfile.read(manifest.with_name(row["audio"]), dtype="int16")
     going_on = np.concatenate((audio, np.resize(audio // 2, ms * RATE // 1000)))
@@ -171,7 +171,7 @@ async def test_an_open_loop_stores_when_each_session_was_due(
     assert np.diff(intended).tolist() == [100_000_000] * 2
     delays = [trace.dial_ns - due for trace, due in zip(traces, intended, strict=True)]
     assert 0 <= delays[0] < 50_000_000
-    # A turn takes more than 0.3 s and only one is held at a time: each start is 0.2 s later than the last.
+    # A turn takes over 0.3 s and only one runs at a time, so each start is 0.2 s later than the previous one.
     assert min(np.diff(delays)) > 199_000_000
     summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False))
     assert "c1: sessions queued: they began" in summary["notes"][-1]
@@ -208,7 +208,7 @@ async def test_refused_turns_fail_and_delay_no_later_start(
         }
         outcome = await held(tmp_path / "c", config=settings, **plan)
     assert outcome.failed > 3
-    # A turn that was refused while it was not known whether a session is alive is dialled once more.
+    # A turn refused while it was unknown whether a session is alive is dialled once more.
     assert next(dialled) <= 2 + 2 * 16
     turns = await turns_of(tmp_path / "c" / "c8")
     assert len(turns) == 16
@@ -358,7 +358,7 @@ def test_wrong_usage_is_refused_before_anything_is_written(
 
 
 def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(tmp_path: Path) -> None:
-    secrets = ("canary-4711-abcdef-9", "hunter2")  # the second is redacted in its place only
+    secrets = ("canary-4711-abcdef-9", "hunter2")  # the second is redacted only in its place
     detection = f"type=server_vad,api_key={secrets[0]},password={secrets[1]}"
     few = ["--turns", "1", "--sentinel-turns", "0", "--processes", "0", "--word-times", "off"]
     out = tmp_path / "c"
@@ -434,7 +434,7 @@ async def test_a_campaign_stopped_between_points_resumes(
 def test_two_signals_at_once_stop_a_command_with_its_summary(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
-    """As GNU `timeout` sends them: to its child, and at once to the group of it."""
+    """As GNU `timeout` does: one to its child, and one to the child's group at the same time."""
     common = ("--base-url", f"{endpoint}?reply_ms=100&delay_ms=300", "--data", str(manifest))
     command = ("reference", "--turns", "40", "--sentinel-turns", "0", "--out", str(tmp_path / "c"), *common)
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}

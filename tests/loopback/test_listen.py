@@ -1,4 +1,4 @@
-"""Listening tests over real requests: nothing says whose reply it is until it is asked for."""
+"""Listening tests over real requests: replies stay blind until the results are requested."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Browser:
             return [row["id"] for row in sorted(await answer.json(), key=lambda row: str(row["name"]))]
 
     async def hear(self, trial: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
-        """Play everything, and return what was played."""
+        """Play everything; return the playback report."""
         played = {}
         for reply in trial["replies"]:
             info = soundfile.info(io.BytesIO(await self.get(reply["sound"])))
@@ -97,7 +97,7 @@ async def test_a_test_is_created_voted_on_resumed_and_exported(folder: Path) -> 
         assert where["done"] == 2
         where = await browser.post(f"{test}/undo", {"listener": "Ana Lee"})
         assert where["done"] == 1
-    # After a restart the same listener goes on where they were.
+    # After a restart the same listener continues at the same trial.
     async with listening(folder) as again:
         where = await again.post(f"{test}/next", {"listener": "Ana Lee"})
         assert where["done"] == 1

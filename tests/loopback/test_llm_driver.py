@@ -1,4 +1,4 @@
-"""The driver of LLM judges against a small OpenAI-compatible server that misbehaves on demand."""
+"""The LLM judge driver against a small OpenAI-compatible server that misbehaves on demand."""
 
 import asyncio
 import base64
@@ -52,7 +52,7 @@ PAYLOAD = b"RIFF....WAVE"
 
 
 class KindJudge:
-    """A toy: asks how kind the reply is, and gets {"kindness": 1 to 5} back."""
+    """A toy judge that asks for the reply's kindness as {"kindness": 1 to 5}."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
         if turn.turn_id == "unaskable":
@@ -84,7 +84,7 @@ TOY = JudgeSpec(
 
 
 class KinderJudge:
-    """A toy that compares."""
+    """A toy pairwise judge."""
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
         text = f"Which is kinder? {first.turn_id}: {first.reply_text} {second.turn_id}: {second.reply_text}"
@@ -98,14 +98,14 @@ class KinderJudge:
 
 
 class Picky(KindJudge):
-    """Has nothing to say of some turns."""
+    """Skips some turns."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
         return Unscored("the reply is a refusal") if turn.turn_id == "refusal" else None
 
 
 class PickyKinder(KinderJudge):
-    """The same of pairs."""
+    """Skips some pairs."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
         return Unscored("the reply is a refusal") if turn.turn_id == "refusal" else None
@@ -125,7 +125,7 @@ class Shelf:
 
 
 class SkippingClock(SystemClock):
-    """The machine's clock, except that sleeping moves it instead of taking time."""
+    """The machine's clock, but sleeping advances it instead of taking time."""
 
     def __init__(self) -> None:
         self._skipped_ns = 0
@@ -182,7 +182,7 @@ def cut_body(_: dict[str, Any]) -> web.StreamResponse:
 
 @dataclass
 class Server:
-    """Gives its answers in order, then good ones."""
+    """Gives the scripted responses in order, then good ones."""
 
     answers: list[Answer] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -209,7 +209,7 @@ class Server:
             self.at_once -= 1
 
     async def asked(self, at_once: int) -> None:
-        """Return when so many calls wait for their answers."""
+        """Wait until this many calls are pending."""
         async with asyncio.timeout(5), self.news:
             await self.news.wait_for(lambda: self.at_once >= at_once)
 
@@ -235,7 +235,7 @@ async def driver(
     **settings: Any,
 ) -> AsyncIterator[LlmDriver]:
     options = LlmSettings(base_url=server.base_url, key=Secret(KEY), **settings)
-    # Made outside the event loop, as scoring does: the client reads certificates.
+    # Created outside the event loop, as in scoring, because the client reads certificates.
     made = await asyncio.to_thread(
         LlmDriver, options, answers=answers, budget=budget, clock=clock or SkippingClock()
     )
@@ -575,7 +575,7 @@ async def test_refusing_an_unsent_parameter_is_an_error(server: Server) -> None:
 
 
 async def test_geminis_errors_are_understood(server: Server) -> None:
-    """Its OpenAI-compatible address answers with a list, and asks for patience in the body."""
+    """Its OpenAI-compatible address answers with a list and gives the retry delay in the body."""
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}]
     body = [{"error": {"code": 429, "message": "Resource has been exhausted", "details": details}}]
     clock = SkippingClock()
@@ -586,7 +586,7 @@ async def test_geminis_errors_are_understood(server: Server) -> None:
     assert reason.reason == "rejected: 400 Resource has been exhausted"
 
 
-# -- Turns of which nothing is asked --------------------------------------------------------------------
+# -- Turns without a request ----------------------------------------------------------------------------
 
 
 async def test_a_judge_can_skip_a_turn_without_a_request(server: Server) -> None:
@@ -614,7 +614,7 @@ async def test_pairs_are_compared_in_the_order_given(server: Server) -> None:
     ]
 
 
-# -- Kept answers ---------------------------------------------------------------------------------------
+# -- Cached answers -------------------------------------------------------------------------------------
 
 
 async def test_cached_answers_are_reused(server: Server) -> None:
@@ -666,7 +666,7 @@ async def test_concurrent_identical_requests_are_sent_once(server: Server) -> No
     server.hold, server.answers = asyncio.Event(), [kindness(2), kindness(5)]
     async with driver(server, answers=Shelf()) as llm:
         asking = asyncio.create_task(llm.judge(KindJudge(), [*turns("a") * 3, *turns("b")]))
-        await server.asked(at_once=2)  # the two that are different
+        await server.asked(at_once=2)  # the two different ones
         server.hold.set()
         judgements = await asking
     assert (len(server.requests), llm.usage.calls, llm.usage.cached) == (2, 2, 2)
@@ -693,7 +693,7 @@ async def test_a_waiter_retries_after_the_first_request_is_cancelled(server: Ser
         await server.asked(at_once=1)
         second = asyncio.create_task(llm.judge(KindJudge(), turns("a", "b")))
         given_up = asyncio.create_task(llm.judge(KindJudge(), turns("a", "c")))
-        await server.asked(at_once=3)  # one for each name: the later two wait for the first one's "a"
+        await server.asked(at_once=3)  # one per name: the later two wait for the first one's "a"
         given_up.cancel()
         first.cancel()
         server.hold.set()
@@ -815,7 +815,7 @@ async def test_calls_stop_at_the_budget(server: Server, concurrency: int) -> Non
 
 
 async def test_calls_at_once_do_not_overshoot_together(server: Server) -> None:
-    """Where a bound asks how long answers are, the first goes alone; the others reserve what it took."""
+    """If a limit depends on answer length, the first call runs alone; the others reserve what it used."""
     server.hold = asyncio.Event()
     budget = Budget(max_tokens=3_000)
     async with driver(server, budget=budget, concurrency=8) as llm:

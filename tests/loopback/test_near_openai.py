@@ -1,4 +1,4 @@
-"""Services nearly OpenAI's over real sockets: servers that speak as the vendors do, and the real clients."""
+"""OpenAI-like services over real sockets: servers that imitate the vendors, and the real clients."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ Serve: TypeAlias = Callable[["Vendor"], Coroutine[Any, Any, None]]
 
 
 class Vendor:
-    """A connection as the vendor sees it: what came, and saying events."""
+    """A connection from the vendor's side: received messages, and a way to send events."""
 
     def __init__(self, socket: ServerConnection) -> None:
         self.socket = socket
@@ -70,7 +70,7 @@ def _realtime(socket: ServerConnection, offered: Any) -> Any:
 
 
 async def one_turn(name: str, base_url: str, mode: TurnMode, model: str | None = None) -> TurnRecord:
-    """Half a second of a tone, said to the endpoint by its own client."""
+    """Send half a second of a tone with the endpoint's own client."""
     spec, (dialect, transport) = SPECS[name], LOADED[name]
     clock = SystemClock()
     key = Secret("secret-of-the-vendor")
@@ -87,7 +87,7 @@ async def one_turn(name: str, base_url: str, mode: TurnMode, model: str | None =
 
 
 async def unmute(here: Vendor) -> None:
-    """Hears Ogg-Opus, answers in Ogg-Opus after 0.6 s of speech, as Kyutai's backend does."""
+    """Receives Ogg Opus and answers in Ogg Opus after 0.6 s of speech, as Kyutai's backend does."""
     assert here.socket.subprotocol == "realtime"
     ears, voice = Decoder(Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)), OggOpusEncoder(24_000)
     answered = False
@@ -134,7 +134,7 @@ async def test_a_turn_with_unmute_is_opus_both_ways() -> None:
 
 
 async def glm(here: Vendor) -> None:
-    """Takes a WAV file with each append, and answers once the client has committed and asked."""
+    """Takes a WAV file with each append and answers after a commit and a `response.create`."""
     assert here.socket.request is not None
     assert here.socket.request.headers["Authorization"] == "Bearer secret-of-the-vendor"
     await here.say("session.created", session={"id": "s1", "object": "realtime.session"})
@@ -174,7 +174,7 @@ async def test_a_manual_turn_with_glm_is_wav_up_and_pcm_down() -> None:
 
 
 async def qwen(here: Vendor) -> None:
-    """Answers at once after the commit, and says farewell when it is asked to."""
+    """Answers immediately after the commit and confirms the end of the session on request."""
     await here.say("session.created", session={"id": "s1"})
     async for event in here.events():
         match event["type"]:
@@ -206,7 +206,7 @@ async def test_a_turn_with_qwen_ends_with_its_farewell() -> None:
 
 
 async def vllm_omni(here: Vendor) -> None:
-    """Opens a session by itself where it may, as the server does; else by the first ``session.update``."""
+    """Opens a session by itself if allowed, as the server does; otherwise on the first ``session.update``."""
     assert here.socket.request is not None
     asks = parse_qs(urlsplit(here.socket.request.path).query)
     session: dict[str, Any] = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}}

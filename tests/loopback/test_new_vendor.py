@@ -38,7 +38,7 @@ for name, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The folder that both packages were installed into, by the first test process that needs it."""
+    """The folder into which the first test process that needs it installed both packages."""
     folder = tmp_path_factory.getbasetemp()
     folder = (folder if worker_id == "master" else folder.parent) / "vendors"
     target = folder / "site"
@@ -64,7 +64,7 @@ def python(installed: Path, *arguments: str, cwd: Path) -> str:
 
 
 async def check_run(installed: Path, name: str, base_url: str, folder: Path, *flags: str) -> None:
-    """Record a turn with an endpoint, and check what was stored."""
+    """Record a turn with an endpoint and check the stored turn."""
     endpoint = ["--endpoint", name, "--base-url", base_url, *flags]
     common = ["--limit", "1", "--no-report", "--judges", "bleu", "--out", "run"]
     await asyncio.to_thread(python, installed, "-m", "live_eval", "run", *endpoint, *common, cwd=folder)

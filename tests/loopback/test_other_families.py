@@ -1,4 +1,4 @@
-"""Hume, chat completions and Moshi over real sockets: servers that speak as theirs do, the real clients."""
+"""Hume, chat completions and Moshi over real sockets: imitations of their servers, and the real clients."""
 
 import asyncio
 import base64
@@ -59,7 +59,7 @@ async def one_turn(
     extra: Mapping[str, Any] | None = None,
     limits: TurnLimits = LIMITS,
 ) -> TurnRecord:
-    """Half a second of a tone, or other frames, said to the endpoint by its own client."""
+    """Send half a second of a tone, or other frames, with the endpoint's own client."""
     spec, (dialect, transport) = SPECS[name], LOADED[name]
     clock, mode = SystemClock(), spec.turn_modes[0]
     settings = EndpointSettings(
@@ -80,7 +80,7 @@ async def one_turn(
 
 
 class Hume:
-    """EVI: hears linear PCM, transcribes it, and answers in WAV files; stops where the user speaks again."""
+    """EVI: receives PCM, transcribes it, and answers in WAV files; stops when the user speaks again."""
 
     def __init__(self, *, sentences: int = 2, expires: bool = False) -> None:
         self.sentences, self.expires = sentences, expires
@@ -166,7 +166,7 @@ async def test_a_turn_with_hume_is_pcm_up_and_wav_down() -> None:
 
 
 async def test_hume_replies_to_the_interrupting_utterance() -> None:
-    """The user goes on 400 ms after the first words, amid the reply to them."""
+    """The user continues 400 ms after the first words, during the reply to them."""
     pause = [bytes(2 * 480)] * 20
     speech = frames_of(tone(24_000, 480), 480)
     async with serving(Hume(sentences=4).serve) as address:
@@ -190,7 +190,7 @@ async def test_a_hume_chat_at_its_duration_limit() -> None:
 
 
 class Chat:
-    """Chat completions: hears a WAV file, and answers as a stream of events or as one object."""
+    """Chat completions: receives a WAV file and answers with a stream of events or one object."""
 
     def __init__(self, answer: Handler) -> None:
         self.answer = answer
@@ -223,7 +223,7 @@ async def streaming(request: web.Request) -> web.StreamResponse:
 
 
 async def openai(request: web.Request) -> web.StreamResponse:
-    """As OpenAI streams: PCM and its transcript, the reason of the end, and [DONE]."""
+    """OpenAI's stream: PCM and its transcript, the finish reason, and [DONE]."""
     response = await streaming(request)
     await asyncio.sleep(0.2)
     for frame in frames_of(tone(24_000, 400, hz=880), 2_400):
@@ -236,7 +236,7 @@ async def openai(request: web.Request) -> web.StreamResponse:
 
 
 async def vllm_omni(request: web.Request) -> web.StreamResponse:
-    """As vLLM-Omni streams: text, then speech in the content of events of its own."""
+    """vLLM-Omni's stream: text, then audio in the content of separate events."""
     response = await streaming(request)
     await response.write(chunk({"content": "Beep."}, "stop", modality="text").encode())
     await asyncio.sleep(0.2)
@@ -248,7 +248,7 @@ async def vllm_omni(request: web.Request) -> web.StreamResponse:
 
 
 async def whole(request: web.Request) -> web.StreamResponse:
-    """As servers that do not stream answer."""
+    """The response of servers that do not stream."""
     await asyncio.sleep(0.2)
     audio = {"id": "audio_1", "data": wav(tone(16_000, 400, hz=880), 16_000), "transcript": "Beep."}
     choice = {"index": 0, "message": {"role": "assistant", "audio": audio}, "finish_reason": "stop"}
@@ -277,7 +277,7 @@ async def without_the_model(request: web.Request) -> web.StreamResponse:
 
 
 async def heard_and_answered(answer: Handler, rate_hz: int = 24_000) -> TurnRecord:
-    """Hold a turn that succeeds, with whatever is the same of all servers held against the truth."""
+    """Run a successful turn and check everything that all servers have in common."""
     chat = Chat(answer)
     async with serving(chat.serve) as address:
         record = await one_turn("openai-chat-audio", f"{address}/v1")
@@ -343,7 +343,7 @@ async def test_an_unknown_model() -> None:
 
 
 class Moshi:
-    """`moshi.server`: one session at a time under a lock, and a step of audio for each that comes."""
+    """`moshi.server`: one session at a time under a lock, and one audio step out per audio step in."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -375,7 +375,7 @@ class Moshi:
 
 
 async def test_a_second_moshi_session_waits() -> None:
-    """Who comes second gets no handshake, which has its name; who comes afterwards is served."""
+    """A second client gets no handshake, which is a named failure; a later client is served."""
     moshi = Moshi()
     async with serving(moshi.serve) as address, asyncio.TaskGroup() as tasks:
         first = tasks.create_task(one_turn("moshi", address))

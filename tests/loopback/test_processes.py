@@ -1,4 +1,4 @@
-"""Runs whose sessions are held by processes of their own, against the reference endpoint."""
+"""Runs with their sessions in separate processes, against the reference endpoint."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ class Watch(SilentObserver):
 
 
 def holders(parent: int | None = None) -> Iterator[Path]:
-    """The processes that hold sessions for a process, by default this one, as their folders in /proc."""
+    """The session processes of a process, by default this one, as their folders in /proc."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parents = (folder / "stat").read_text().rpartition(")")[2].split()[1]
@@ -103,7 +103,7 @@ async def run(
     record_wire: bool = False,
     **turns: Any,
 ) -> RunOutcome:
-    """Play the manifest; `planned` is called before anything is played."""
+    """Run the manifest; `planned` is called before the first session."""
     settings = {
         "endpoint": {"name": "reference", "base_url": base_url, "key_variable": key_variable},
         "data": {"path": str(manifest)},
@@ -123,7 +123,7 @@ async def run(
 
 
 def read(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The manifest's machine, and of each turn what does not depend on time."""
+    """The machine in the manifest, and the time-independent fields of each turn."""
     with RunReader.open(out) as reader:
         turns = {
             turn.turn_id: (
@@ -255,7 +255,7 @@ async def test_a_rate_limit_applies_to_all_processes(manifest: Path, tmp_path: P
         address = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"
         outcome = await run(address, manifest, tmp_path / "run", concurrency=2, processes=2)
     assert outcome == RunOutcome(0, CASES, interrupted=False)
-    # The other process would dial half a second later.
+    # The other process would otherwise dial half a second later.
     assert came_s[1] - came_s[0] >= 1, "none dials before the limit has passed"
 
 
@@ -322,7 +322,7 @@ async def test_a_failed_process_gets_no_sessions_while_others_are_up() -> None:
 
 async def test_a_job_is_passed_on_to_a_live_process(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ProcessSettings(kind=TransportKind.WEBSOCKET, implementations=(), secrets=SECRETS.copy())
-    order = cast(Any, "no order at all")  # what a process answers to it shows that it came
+    order = cast(Any, "no order at all")  # the process's answer shows that the job arrived
     async with session_processes(2, settings) as sessions:
         monkeypatch.setattr("sys.executable", "/no/such/python")
         for kind in (FailureKind.INTERNAL, FailureKind.PROCESS_DIED):

@@ -1,4 +1,4 @@
-"""The pytest plugin, from a package of a user's own: examples/agent-tests, installed outside the tree."""
+"""The pytest plugin in a user's package: examples/agent-tests, installed outside the tree."""
 
 import asyncio
 import json
@@ -48,9 +48,9 @@ async def test_in_an_event_loop(live_eval):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> str:
-    """Where the example was installed, by the first test process that needs it: a value of PYTHONPATH.
+    """The PYTHONPATH of the example, which the first test process that needs it installs.
 
-    It also names this tree's metadata: the plugin is found by its entry point, as after an installation.
+    It includes this tree's metadata, so that the plugin is found by its entry point as if installed.
     """
     folder = tmp_path_factory.getbasetemp()
     folder = (folder if worker_id == "master" else folder.parent) / "agent"
@@ -68,7 +68,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """The user's package, where nothing of this tree is."""
+    """The user's package, outside this tree."""
     folder = tmp_path / "package"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("agent.py"))
     (folder / "run.toml").write_text('[turns]\nword_times = "off"\nreply_timeout = 5.0\n')
@@ -76,7 +76,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def write_short_recording(folder: Path) -> None:
-    """Replace the recording by a shorter one, and write a manifest that says where its speech ends."""
+    """Replace the recording with a shorter one, and write a manifest with the end of its speech."""
     speech = calibration_speech(250, RATE_HZ)
     soundfile.write(folder / "question.flac", speech.audio.int16(), RATE_HZ)
     ends = {"onset_ms": 0, "voice_end_ms": speech.voice_end_sample * 1000 / RATE_HZ}

@@ -1,4 +1,4 @@
-"""What the reference endpoint's other dialects do on a socket that no client of ours shows."""
+"""Socket behaviour of the reference endpoint's other dialects that our clients do not exercise."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ GEMINI = "/ws/google.ai.generativelanguage.{}.GenerativeService.BidiGenerateCont
 
 @asynccontextmanager
 async def endpoint(token: str | None = None) -> AsyncIterator[str]:
-    """Serve in this process; give the address."""
+    """Serve in this process; yield the address."""
     async with reference(token=token, calibrate=True) as address:
         yield f"ws://{address}"
 

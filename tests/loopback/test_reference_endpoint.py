@@ -42,7 +42,7 @@ Start = Callable[..., Any]
 
 @asynccontextmanager
 async def endpoint(responder: Responder | None = None, **settings: Any) -> AsyncIterator[str]:
-    """Serve in this process; give the base URL."""
+    """Serve in this process; yield the base URL."""
     async with reference(responder, **settings) as address:
         yield f"ws://{address}/v1"
 
@@ -97,7 +97,7 @@ async def test_a_calibrated_turn_has_its_truth(tmp_path: Path) -> None:
     assert sum(turn.chunk_samples) == 230 * 24
     assert turn.first_byte_ns is not None
     assert turn.first_byte_ns >= 80_000_000
-    # The onset lies in the second chunk, which a burst sends before it is due to be heard.
+    # The onset is in the second chunk, which a burst sends before its playout time.
     assert turn.voice_to_voice_ns == turn.first_byte_ns + 30_000_000
     assert turn.chunk_sent_ns == tuple(sorted(turn.chunk_sent_ns))
     audio = b"".join(
@@ -117,7 +117,7 @@ async def test_realtime_cadence_keeps_its_deadlines(tmp_path: Path) -> None:
     (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
     first_ns = turn.chunk_sent_ns[0]
     for number, sent_ns in enumerate(turn.chunk_sent_ns):
-        # Never early against the schedule, which began at the first chunk's deadline or a little before.
+        # Never earlier than the schedule, which started at the first chunk's deadline or just before.
         assert sent_ns - first_ns > number * 20_000_000 - 20_000_000
 
 
@@ -177,7 +177,7 @@ async def test_a_session_expires() -> None:
 
 
 class SlowVoice(Voice):
-    """Speaks its first sentence at once and the others when it may."""
+    """Yields its first sentence at once and the others when released."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

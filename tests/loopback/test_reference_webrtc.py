@@ -31,8 +31,8 @@ class Served:
     """A running endpoint.
 
     Args:
-        origin: Where it is.
-        truth: Where it writes its truth.
+        origin: Its address.
+        truth: The file of its truth.
     """
 
     def __init__(self, origin: str, truth: Path) -> None:
@@ -50,7 +50,7 @@ class Served:
 
 @asynccontextmanager
 async def endpoint(folder: Path, *, token: str | None = None, **settings: Any) -> AsyncIterator[Served]:
-    """Serve in this process; the truth is whole once the context has ended."""
+    """Serve in this process; the truth is complete when the context has ended."""
     path = folder / "truth.jsonl"
     async with reference(token=token, truth=path, calibrate=True, **{"reply_ms": 200, **settings}) as address:
         yield Served(f"http://{address}", path)
@@ -99,14 +99,14 @@ async def test_a_turn_by_detection(tmp_path: Path, idle_rtp: str) -> None:
     assert (turn.session_id, turn.label) == (created["session"]["id"], "turn-7")
     assert turn.voice_end_by == "energy"
     assert turn.rate_hz == 48_000
-    # 230 ms of reply, and the 6.5 ms by which Opus is late, in packets of 20 ms.
+    # 230 ms of reply plus Opus's 6.5 ms delay, in packets of 20 ms.
     assert turn.chunk_samples == (960,) * 12
     assert turn.onset_sample == 30 * 48 + 312
     assert turn.first_byte_ns is not None
     assert turn.voice_to_voice_ns is not None
     assert turn.first_byte_ns >= 80_000_000
     assert turn.voice_end_ns is not None
-    # The onset lies 792 samples into the second packet, with which playout restarts.
+    # The onset is 792 samples into the second packet, at which playout restarts.
     assert turn.voice_to_voice_ns == turn.chunk_sent_ns[1] + 16_500_000 - turn.voice_end_ns
     assert turn.ended_ns is not None
     assert turn.ended_ns < turn.chunk_sent_ns[-1]
@@ -148,7 +148,7 @@ async def test_barge_in_clears_and_truncates(tmp_path: Path) -> None:
         cleared = await client.event("output_audio_buffer.cleared")
         (truncated,) = await client.event("conversation.item.truncated")
         second = await client.event("output_audio_buffer.started")
-    assert "response.done" in types(first + cleared)  # it was generated long before it was played
+    assert "response.done" in types(first + cleared)  # it was generated long before its playout
     assert cleared[-1]["response_id"] == first[-1]["response_id"] != second[-1]["response_id"]
     assert 0 < truncated["audio_end_ms"] < 3_000
     before, _ = await served.turns()

@@ -1,4 +1,4 @@
-"""Runs that recorded their wire, over every kind of transport, and the same sessions replayed without one."""
+"""Runs that recorded their messages over every kind of transport, and their replay without a transport."""
 
 import asyncio
 import json
@@ -151,7 +151,7 @@ class Completions(BaseHTTPRequestHandler):
                 self.wfile.write(f"data: {step.message!s}\n\n".encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_a_request_over_http_is_replayed(
@@ -180,13 +180,13 @@ def test_failed_turns_are_replayed(endpoint: int, speech: Path, tmp_path: Path, 
     run(endpoint, "openai", "manual", speech, out, f"?fault={fault}")
     with RunReader.open(out) as reader:
         assert all(turn.failure is not None for turn in reader.turns())
-    outcomes = list(replay_run(out))  # also of a session dialled once more: was it an outage?
+    outcomes = list(replay_run(out))  # also those of a session that was dialled again to test for an outage
     assert not any(outcome.differences for outcome in outcomes)
     assert sum(outcome.kept for outcome in outcomes) == 2
 
 
 def doctor(cassette: Path) -> None:
-    """Let the first audio of the reply have come 5 ms later."""
+    """Delay the first audio of the reply by 5 ms."""
     lines = [json.loads(line) for line in cassette.read_text("utf-8").splitlines()]
     done = False
     for line in lines:

@@ -41,7 +41,7 @@ KEEPS_WHAT_CAME = {"close", "malformed", "incomplete_response", "stall", "endles
 
 
 class Silent(SilentObserver):
-    """An observer that keeps what a run reports."""
+    """An observer that stores a run's reports."""
 
     def __init__(self) -> None:
         self.turns: list[TurnRecord] = []
@@ -58,7 +58,7 @@ class Silent(SilentObserver):
 
 
 class Impatient(Silent):
-    """An observer that presses Ctrl-C once the first turn is there."""
+    """An observer that sends SIGINT after the first turn."""
 
     def turn(self, record: TurnRecord) -> None:
         super().turn(record)
@@ -75,7 +75,7 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
-    """Four cases of marked speech, and every kind of recording that cannot be played."""
+    """Four cases of marked speech, and one recording for each reason to reject it."""
     rows: list[dict[str, Any]] = []
     for number in range(4):
         speech = calibration_speech(300 + 40 * number, RATE)
@@ -98,7 +98,7 @@ def manifest(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unusable(manifest: Path) -> Path:
-    """One case that can be played, and some of which the data lacks something."""
+    """One valid case, and several with missing data."""
     rows = [
         {"id": "unnamed", "text": "x"},
         {"id": "outside", "audio": "../x.wav"},
@@ -154,7 +154,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def sides(out: Path, data: Path, number: int) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Both sides of a turn as stored, and what was to be spoken."""
+    """Both sides of a stored turn, and the recording that was to be streamed."""
     with RunReader.open(out) as reader:
         both = reader.both_sides(f"good-{number}")
     assert both is not None
@@ -282,7 +282,7 @@ async def test_a_transient_failure_is_retried_and_both_attempts_are_recorded(
 
 @contextlib.asynccontextmanager
 async def refusing(headers: dict[str, str]) -> AsyncIterator[tuple[str, list[int]]]:
-    """An endpoint that has had too many requests, and how many it has had."""
+    """An endpoint that answers 429 and counts its requests."""
     came: list[int] = []
 
     def refuse(connection: ServerConnection, request: Request) -> Response:
@@ -321,7 +321,7 @@ async def test_repeated_retry_after_is_obeyed_within_the_patience(manifest: Path
 
 
 class OneSlot:
-    """An endpoint with one session at a time, whose slot stays taken for a while after each."""
+    """An endpoint with one session at a time, whose slot stays busy for a while after each session."""
 
     def __init__(self, release_s: float) -> None:
         self._release_s = release_s
@@ -330,7 +330,7 @@ class OneSlot:
         self.refused = 0
 
     def close(self) -> None:
-        """Free no session any more."""
+        """Keep the slot busy from now on."""
         self._free_at_s = math.inf
 
     async def hold(self, socket: ServerConnection) -> None:

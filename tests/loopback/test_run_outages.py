@@ -1,4 +1,4 @@
-"""An endpoint that goes away in the middle of a run, and comes back or does not."""
+"""Outages: an endpoint disappears during a run, and returns or does not."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class Endpoint:
     """An endpoint on one port that can be killed and started again.
 
     Args:
-        proxy: Headers of the 503 that a proxy in its place answers while it is killed; None without one.
+        proxy: Headers of the 503 that a proxy sends while the endpoint is down; None without a proxy.
     """
 
     def __init__(self, proxy: dict[str, str] | None = None) -> None:
@@ -55,7 +55,7 @@ class Endpoint:
         self._port = next(iter(self._server.sockets)).getsockname()[1]
 
     async def kill(self) -> None:
-        """Reset every connection and listen no more."""
+        """Reset every connection and stop listening."""
         assert self._server is not None
         for connection in list(self._server.connections):
             connection.transport.abort()
@@ -224,7 +224,7 @@ async def test_an_unavailable_gateway_loses_no_turn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_every_turn_of_overlapping_sessions_is_recorded(tmp_path: Path) -> None:
-    """Sessions that cannot be opened are in doubt while others, dialled before and after, go on."""
+    """Sessions that cannot be opened are undecided while others, dialled before and after, continue."""
     numbers = itertools.count()
 
     def refused(connection: ServerConnection, request: Request) -> Response | None:
@@ -244,7 +244,7 @@ def has_ended(out: Path) -> bool:
 
 
 class Forgetful(SessionQueue):
-    """A queue with a bug: it forgets the first session."""
+    """A queue with a defect: it drops the first session."""
 
     forgets = True
 
@@ -285,7 +285,7 @@ async def test_the_last_session_is_retried_after_an_outage(tmp_path: Path) -> No
 async def test_a_last_session_that_the_endpoint_closes_fails_without_another_attempt(tmp_path: Path) -> None:
     async with endpoint() as one:
         config = settings(one.base_url, tmp_path, 900, retries=0, repeat=2, concurrency=1)
-        fuse = Fuse(one, 1, 0.0, wait_s=0.4)  # it is back at once
+        fuse = Fuse(one, 1, 0.0, wait_s=0.4)  # the endpoint is back at once
         assert await run(config, tmp_path / "run", fuse) == RunOutcome(1, 1, interrupted=False)
     _, (_, stored, failures) = await asyncio.to_thread(attempts, tmp_path / "run")
     assert (stored, failures) == ([1], [(1, False)])
@@ -305,7 +305,7 @@ async def test_a_run_that_outlasts_its_patience_stops_and_is_resumed(tmp_path: P
 
 
 def attempts(out: Path) -> list[tuple[str, list[int], list[tuple[int, bool]]]]:
-    """Return the number of each attempt at each turn that was stored, and the failures."""
+    """Return the stored attempt numbers of each turn, and the failures."""
     with RunReader.open(out) as reader:
         failures = reader.failures()
         return [

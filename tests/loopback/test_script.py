@@ -1,4 +1,4 @@
-"""Scripts over real sockets: utterances at moments of the conversation, as a data set says."""
+"""Scripts over real sockets: a data set's utterances at their anchors in the conversation."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def manifest(tmp_path: Path) -> Path:
 
 
 def audible_ns(turn: TurnRecord) -> int:
-    """When the first sample of the turn's only response was heard."""
+    """The playout time of the first sample of the turn's only response."""
     (marks,) = turn.responses
     assert marks.heard_ns
     return marks.heard_ns[0][0]
@@ -101,6 +101,6 @@ async def test_an_utterance_begins_at_its_anchor(
     sides = zip((onset_ns, heard_ns), both[0].T, strict=True)
     for at_ns, side in sides:
         at = round((at_ns - conversation.start_ns) * rate_hz / 1e9)
-        before = side[at - rate_hz // 10 : at - rate_hz // 1_000]  # a filter rings
+        before = side[at - rate_hz // 10 : at - rate_hz // 1_000]  # filter ringing
         assert np.abs(before).max() < 32_768 * 10 ** (AUDIBLE_DBFS / 20)
         assert side[at : at + rate_hz // 100].any()

@@ -1,4 +1,4 @@
-"""Canaries: secrets that enter a run by every entrance, and endpoints that echo them in every encoding."""
+"""Canaries: secrets that enter a run through every input, and endpoints that echo them in every encoding."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def chat() -> Iterator[str]:
 
 @pytest.fixture
 def permissive() -> Iterator[None]:
-    """Make all files readable to all, but for those that are made private."""
+    """Create files readable by all, unless they are explicitly private."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -43,7 +43,7 @@ def test_no_canary_leaks(
     capfd: pytest.CaptureFixture[str],
     blockbuster: BlockBuster,
 ) -> None:
-    blockbuster.deactivate()  # it takes the terminal, behind our stream, for a file
+    blockbuster.deactivate()  # behind our stream, it takes the terminal for a file
     monkeypatch.setenv("CANARY_KEY", CANARIES["key"])
     monkeypatch.setenv("CANARY_LLM_KEY", CANARIES["llm-key"])
     speech = write_recordings(tmp_path)
@@ -75,7 +75,7 @@ def test_no_canary_leaks(
         status=3,
     )
     live_eval("score", str(out), "--judges", "rubric", *judge, "--samples", "2", status=3)
-    judge[0] = judge[0].replace(chat, "127.0.0.1:9")  # nobody listens
+    judge[0] = judge[0].replace(chat, "127.0.0.1:9")  # no server listens there
     live_eval("score", str(out), "--judges", "rubric", *judge, "--samples", "3", status=3)
     live_eval("show", str(out), status=0)
     captured = capfd.readouterr()

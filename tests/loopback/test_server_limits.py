@@ -1,4 +1,4 @@
-"""What the reference endpoint refuses because there is too much of it."""
+"""Limits of the reference endpoint on sessions, connections and handshakes."""
 
 import asyncio
 import contextlib

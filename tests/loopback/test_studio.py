@@ -1,4 +1,4 @@
-"""The studio over real requests: who is let in, and what is answered."""
+"""The studio over real requests: access and responses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_run(folder: Path) -> Path:
 
 
 async def told(response: aiohttp.ClientResponse) -> tuple[int, str]:
-    """The status of an answer, and the kind of its error."""
+    """The status of a response and the kind of its error."""
     return response.status, (await response.json())["error"]["kind"]
 
 
@@ -171,7 +171,7 @@ async def test_changes_require_the_same_origin(tmp_path: Path) -> None:
 async def test_path_traversal_finds_nothing(tmp_path: Path, path: str) -> None:
     async with studio(tmp_path) as browser:
         port = port_of(browser)
-        # A client would tidy the path up: the request is written as it is.
+        # A client would normalise the path, so the request is written by hand.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         cookie = f"Cookie: live-eval-studio-{port}={TOKEN}"
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{cookie}\r\n".encode())

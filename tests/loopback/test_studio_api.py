@@ -1,4 +1,4 @@
-"""What the studio answers about runs, over real requests."""
+"""The studio's API for runs, over real requests."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_a_turn_has_marks_transcript_scores_and_messages(recordings: Path)
 
 @pytest.fixture
 def unscripted(tmp_path: Path) -> Path:
-    """A folder with a run whose data has no words for the user."""
+    """A folder with a run whose data has no script text."""
     case = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=Path("a.wav"))
     with RunWriter.create(tmp_path / "run", {}) as writer:
         writer.commit(replace(spoken_turn(case), heard_text="I am on the bus."))
@@ -167,7 +167,7 @@ async def test_word_times_need_the_recogniser(recordings: Path, monkeypatch: pyt
 
 @pytest.fixture
 def transcribed(tmp_path: Path) -> Path:
-    """A folder with a run in which what was heard of the user is scored too."""
+    """A folder with a run that also scores the user's audio."""
     write_run(tmp_path / "run")
     with ScoreStore.open(tmp_path / "run") as scores:
         scores.put("wer_heard", "1", FIRST, Scored({"normalized": 0.0}, {}))

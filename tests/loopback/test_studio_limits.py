@@ -1,4 +1,4 @@
-"""The studio and clients that keep it waiting, or are too many."""
+"""The studio's limits on slow clients and on connections."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def post(browser: aiohttp.ClientSession, body: Any) -> tuple[int, Json]:
 
 
 async def is_free(browser: aiohttp.ClientSession) -> None:
-    """Wait until nobody talks."""
+    """Wait until no conversation is in progress."""
     async with asyncio.timeout(10):
         while True:
             async with browser.get("/api/talk") as answer:
@@ -68,7 +68,7 @@ async def page(browser: aiohttp.ClientSession, mode: str | None = None) -> Async
 
 
 async def until(client: Stranger, kind: str, **fields: Any) -> list[Json]:
-    """Return the news up to and with the first of a kind that has these fields."""
+    """Return the updates up to the first of a kind with these fields, inclusive."""
     found: list[Json] = []
     while True:
         found += await client.event(kind)
@@ -191,7 +191,7 @@ async def test_a_page_closed_while_connecting_blocks_no_other(tmp_path: Path) ->
     async with reference() as address, at(tmp_path, address) as browser:
         status, _ = await post(browser, {"offer": await left.offer()})
         assert status == 200
-        await left.close()  # its browser cannot say so
+        await left.close()  # its browser cannot report it
         async with page(browser):
             pass
         await is_free(browser)

@@ -58,7 +58,7 @@ async def test_one_model_over_both_transports_is_one_paired_table(tmp_path: Path
         difference = comparison["metrics"][metric]
         assert (difference["n"], difference["n_scripts"]) == (SCRIPTS, SCRIPTS), metric
         assert difference["interval"] is not None
-    # The endpoint is the same: what differs is the way there and back.
+    # The endpoint is the same; only the transport differs.
     assert abs(comparison["metrics"]["voice_to_voice"]["first"] - DELAY_MS) < 150
     assert abs(comparison["metrics"]["voice_to_voice"]["difference"]) < 150
     table = await asyncio.to_thread(live_eval, "compare", *runs)

@@ -1,4 +1,4 @@
-"""Whole sessions over WebRTC: a bot that echoes, and what can go wrong once it is connected."""
+"""Whole sessions over WebRTC: a bot that echoes, and failures after it has connected."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def connected(peer: Peer, signalling: Signalling = JSON) -> AsyncIterator[
 
 @pytest.fixture(autouse=True)
 async def nothing_left() -> AsyncIterator[None]:
-    """Fail where a task or a decoder goes on after a test."""
+    """Fail if a task or a decoder keeps running after a test."""
     before = asyncio.all_tasks()
     yield
     await asyncio.sleep(0)
@@ -106,7 +106,7 @@ async def message(transport: WebRtcTransport) -> Arrival:
 async def in_time(is_so: Callable[[], Awaitable[bool]]) -> None:
     """Wait for reports: aiortc sends them at random 0.5 to 1.5 s apart, a round trip takes one each way."""
     async with asyncio.timeout(10):
-        while not await is_so():  # noqa: ASYNC110  # aiortc tells of no report's coming
+        while not await is_so():  # noqa: ASYNC110  # aiortc has no event for a report
             await asyncio.sleep(0.05)
 
 
@@ -280,7 +280,7 @@ async def test_only_decodable_codecs_are_offered() -> None:
 
 
 async def test_the_tap_sees_a_packet_before_aiortc_and_stamps_its_datagram() -> None:
-    """Fails where aiortc or aioice no longer pass packets where the tap is."""
+    """Fails if aiortc or aioice no longer pass packets through the tapped method."""
     handled: list[int] = []
     clock = SystemClock()
     peer = Peer()
@@ -291,7 +291,7 @@ async def test_the_tap_sees_a_packet_before_aiortc_and_stamps_its_datagram() -> 
 
         async def busy(data: bytes, arrival_time_ms: int) -> None:
             handled.append(clock.now_ns())
-            await asyncio.sleep(0.01)  # aiortc takes its time: the next datagram waits in aioice's queue
+            await asyncio.sleep(0.01)  # aiortc is slow: the next datagram waits in aioice's queue
             await parse(data, arrival_time_ms)
 
         vars(dtls).update(_handle_rtp_data=busy)
@@ -305,7 +305,7 @@ async def test_the_tap_sees_a_packet_before_aiortc_and_stamps_its_datagram() -> 
         assert stamps[-1] - stamps[0] < handled[-1] - handled[0] - 50_000_000
         report = await transport._connection.getStats()
         inbound = [entry for entry in report.values() if entry.type == "inbound-rtp"]
-        assert len(inbound) == 1  # aiortc goes on counting, so that RTCP goes on
+        assert len(inbound) == 1  # aiortc keeps counting, so that RTCP continues
         assert not [thread for thread in threading.enumerate() if thread.name == "audio-decoder"]
 
 

@@ -104,7 +104,7 @@ def answer(status: HTTPStatus, body: str, **headers: str) -> Response:
 
 
 async def refusal(to: Dial, timeout_s: float = 5.0) -> ConnectError:
-    """Return the error of a connection that must not come about; it must not tell the key."""
+    """Return the error of a connection that must fail; the error must not contain the key."""
     client = transport()
     with pytest.raises(ConnectError) as caught:
         await client.connect(to, timeout_s)
@@ -447,7 +447,7 @@ async def test_a_message_of_16_mib() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 30])
 async def test_a_message_over_the_limit_is_reported(pieces: int) -> None:
-    """What came before it is kept; the endpoint is told why we go."""
+    """Earlier messages are kept; the close frame gives the reason."""
     told = []
 
     async def talk(connection: ServerConnection) -> None:
@@ -537,7 +537,7 @@ async def test_pings_can_be_disabled(interval_s: float | None, keepalive: bool, 
 
 
 async def burst(messages: int, handling_s: float) -> tuple[list[int], int, int]:
-    """Return the stamps of a burst, when its first message was in hand, and when all were handled."""
+    """Return the stamps of a burst, when its first message was returned, and when all were handled."""
 
     async def shoot(connection: ServerConnection) -> None:
         frame = b"\x81\x7e\x04\x00" + b"x" * 1024
@@ -600,7 +600,7 @@ async def test_the_close_reason_is_read_after_a_failed_write() -> None:
         client = transport()
         await client.connect(dial(port), 5)
         sending = client.prepare("too late")
-        hold_up(0.1)  # all of it has arrived, and nothing was read
+        hold_up(0.1)  # everything has arrived, but nothing was read
         sending()
         assert (await client.receive()).message == "quota"
         with pytest.raises(TransportClosedError) as caught:
@@ -736,7 +736,7 @@ async def socks_proxy(target: int) -> AsyncIterator[tuple[int, list[bytes]]]:
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, methods = await reader.readexactly(2)
         assert 2 in await reader.readexactly(methods)
-        writer.write(b"\x05\x02")  # a name and a password are wanted
+        writer.write(b"\x05\x02")  # requires a name and a password
         _, size = await reader.readexactly(2)
         name = await reader.readexactly(size)
         word = await reader.readexactly(*await reader.readexactly(1))
@@ -834,7 +834,7 @@ async def test_close_is_bounded_without_a_response() -> None:
 
 
 async def flood(client: WebSocketTransport) -> None:
-    """Send until the connection is gone: the peer reads nothing, so the buffers fill."""
+    """Send until the connection is lost; the peer reads nothing, so the buffers fill."""
     with contextlib.suppress(TransportClosedError):
         while True:
             await client.send("x" * 1_000_000)

@@ -1,4 +1,4 @@
-"""Fetching weights from a server on loopback that breaks off, stalls, refuses, and changes its mind."""
+"""Downloads of weights from a loopback server that disconnects, stalls, refuses, or changes the file."""
 
 from __future__ import annotations
 
