@@ -35,18 +35,18 @@ from live_eval.types import Failure
 __all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Outage"]
 
 MISSES_OF_OUTAGE = 3
-"""So many sessions in a row that cannot be opened are an outage."""
+"""This many sessions in a row that cannot be opened are an outage."""
 _LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
 _LONGEST_NS = 10**18  # about thirty years
 
 
 class Health(Enum):
-    """What the endpoint was while an attempt at a session failed, as far as is known."""
+    """The state of the endpoint during an attempt at a session."""
 
     UP = auto()
-    """It answered, or the attempt ended before it was asked: the failure counts."""
+    """It answered, or was not asked: a failure counts."""
     SUSPECT = auto()
-    """The session could not be opened or lost contact, which may be the beginning of an outage."""
+    """The session could not be opened or lost contact, perhaps because of an outage that has just begun."""
     DOWN = auto()
     """The session could not be opened or lost contact because of an outage: the attempt does not count."""
 
@@ -55,10 +55,8 @@ class AttemptOutcome(NamedTuple):
     """How an attempt at a session ended.
 
     Args:
-        ended_ns: When, on the monotonic clock.
-        failure: Why it failed; None if it was captured.
         heard_ns: When the endpoint was last heard in the session; None if the session was never ready.
-        asked_s: How long the endpoint asks to wait, in seconds.
+        asked_s: How long the endpoint asks to wait.
     """
 
     ended_ns: int
@@ -72,13 +70,11 @@ class Outage:
     """A time during which the endpoint could not be reached.
 
     Args:
-        began_ns: When the first session that failed was dialled, on the monotonic clock.
-        failure: Why sessions failed.
-        ended_ns: When the session was dialled that could be opened, or patience ran out; None until then.
+        began_ns: When the first session that failed was dialled.
+        ended_ns: When the first session that could be opened was dialled, or patience ran out.
         over: Whether the endpoint came back.
         asked_s: How long the endpoint still asks to wait, if longer than the patience.
-        probe_ns: When the next probe is due, or the one in progress was.
-        probes: How many probes were scheduled.
+        probe_ns: When the next probe, or the one in progress, is due.
     """
 
     began_ns: int
@@ -95,12 +91,7 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether a session that was dialled at a time failed because of it.
-
-        Args:
-            at_ns: The time.
-            lost: Whether the session lost contact; if not, it could not be opened.
-        """
+        """Return whether it is why a session dialled at `at_ns` lost contact (`lost`) or was not opened."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
@@ -114,16 +105,15 @@ class _Miss(NamedTuple):
 
 
 class EndpointHealth:
-    """Judges from the sessions that are dialled whether the endpoint can be reached.
+    """Tells from the outcomes of attempts whether the endpoint can be reached.
 
-    Call `dial` when a session is dialled, no earlier than `opens_ns` says, and `observe` when it has ended.
+    Call `dial` when a session is dialled, no earlier than `opens_ns`, and `observe` when it has ended.
 
     Args:
-        patience_s: How long an outage may last; 0 for no outages: each failure counts.
-        backoff: How long to wait between probes.
+        patience_s: How long an outage may last; with 0 there are none, and each failure counts.
         announce: Called when an outage begins and when it ends.
-        reached_ns: When the endpoint is known to have answered before; None if it is not.
-        over_http: Whether each turn is a request: a server error may then be due to what is in it.
+        reached_ns: When the endpoint has answered before, if it is known to have.
+        over_http: Whether each turn is a request: its content may then be the cause of a server error.
         counts_refusals: Whether there is no outage while a session may be alive.
     """
 
@@ -146,7 +136,7 @@ class EndpointHealth:
         self._in_progress: list[int] = []  # when their sessions were dialled
         self._misses: list[_Miss] = []  # in a row
         self.outages: list[Outage] = []
-        """All of them; the last one may not have ended."""
+        """The last one may not have ended."""
 
     @property
     def reached(self) -> bool:
@@ -154,9 +144,14 @@ class EndpointHealth:
         return self._opened_ns is not None
 
     @property
+    def serves(self) -> bool:
+        """Whether a session is in progress."""
+        return bool(self._in_progress)
+
+    @property
     def may_answer(self) -> bool:
         """Whether the endpoint has answered, or may answer a session in progress."""
-        return self.reached or bool(self._in_progress)
+        return self.reached or self.serves
 
     @property
     def down(self) -> bool:
@@ -173,26 +168,18 @@ class EndpointHealth:
         return self._opened_ns is not None and self._opened_ns >= at_ns
 
     def opens_ns(self) -> int | None:
-        """Return when a session may be dialled; None if that depends on a probe in progress."""
+        """Return when a session may be dialled; None while that depends on a probe in progress."""
         if not self.down:
             return 0
         probe_ns = self.outages[-1].probe_ns
         return None if any(at_ns >= probe_ns for at_ns in self._in_progress) else probe_ns
 
     def dial(self, at_ns: int) -> None:
-        """Take note that a session is dialled."""
+        """Record that a session is dialled."""
         self._in_progress.append(at_ns)
 
     def observe(self, at_ns: int, outcome: AttemptOutcome) -> Health:
-        """Take note of the end of an attempt.
-
-        Args:
-            at_ns: When its session was dialled.
-            outcome: How it ended.
-
-        Returns:
-            What the endpoint was, as far as the attempt is concerned.
-        """
+        """Record the outcome of the session dialled at `at_ns`; return the endpoint's state during it."""
         if at_ns in self._in_progress:
             self._in_progress.remove(at_ns)
         failure, now_ns = outcome.failure, outcome.ended_ns
@@ -226,16 +213,14 @@ class EndpointHealth:
 
     @property
     def _maybe_alive(self) -> bool:
-        """Whether a session in progress when the outage was suspected may show that the endpoint is there."""
+        """Whether a session that was in progress when the outage was suspected may disprove it."""
         suspected_ns = self._misses[MISSES_OF_OUTAGE - 1].ended_ns
         return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
 
     def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
-        """Return until when a session that was opened shows that the endpoint was there.
-
-        Under load, that is as long as it was alive; a captured one was alive to its end. Once the endpoint is
-        down, only a new session shows that it is back.
-        """
+        """Return the last time at which an opened session shows that the endpoint was up."""
+        # An endpoint that refuses sessions under load is up while it serves others. Once it is down, only a
+        # new session shows that it is back.
         if not self._counts_refusals or self.down:
             return at_ns
         return outcome.ended_ns if outcome.failure is None else max(at_ns, outcome.heard_ns or at_ns)
@@ -247,7 +232,7 @@ class EndpointHealth:
             self._end(self.outages[-1], at_ns, over=True)
 
     def _schedule(self, outage: Outage, now_ns: int) -> None:
-        """Set when the next probe is due, the last one when patience runs out; or give up."""
+        """Set when the next probe is due, at the latest when patience runs out; or give up."""
         ends_ns = outage.began_ns + self._patience_ns
         asked_ns = max(miss.until_ns for miss in self._misses)
         if asked_ns > ends_ns:

@@ -1,4 +1,4 @@
-"""A session from its first attempt to its last: decides how each attempt ends, and waits in between."""
+"""A session from its first attempt to its last: decide how each attempt ends, and wait in between."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ _LAST_BUSY_TRY = 4  # an endpoint without a free session is asked every few seco
 
 @dataclass(slots=True)
 class Slot:
-    """One of the sessions that a run has at a time.
-
-    Args:
-        opens_ns: When it may take its next session.
-        refused: How many of its sessions in a row could not be opened.
-    """
+    """One of a run's concurrent sessions; `refused` counts its sessions in a row that were not opened."""
 
     opens_ns: int
     refused: int = 0
@@ -39,10 +34,8 @@ class Slot:
 class FinalAttempt(NamedTuple):
     """The last attempt at a session.
 
-    Args:
-        records: Of its turns.
-        undecided_since_ns: None if they count; else they do once a session has been opened that was dialled
-            then or later.
+    Its records count once a session dialled at `undecided_since_ns` or later has been opened; if that is
+    None, they count at once.
     """
 
     records: Sequence[TurnRecord]
@@ -56,16 +49,9 @@ class _RetryAt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RetriedSessions:
-    """Runs the sessions of a run, each until no further attempt can help it.
+    """Runs sessions, each until it is captured or no further attempt can help.
 
     Args:
-        plan: The run's plan.
-        attempts: Makes one attempt.
-        health: Whether the endpoint can be reached.
-        queue: The sessions that remain.
-        backoff: How long to wait between attempts.
-        clock: The clock.
-        observer: Follows the run.
         store_failed: Stores the failures of an attempt that is not the last.
     """
 
@@ -84,10 +70,10 @@ class RetriedSessions:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
 
     async def play(self, session: DueSession, slot: Slot) -> FinalAttempt | None:
-        """Run one session, again if its failure may pass.
+        """Run a session, and retry it while its failure may pass.
 
         Returns:
-            The last attempt; None if an outage has outlasted the run's patience.
+            The last attempt; None once an outage has outlasted the run's patience.
         """
         while isinstance(verdict := await self._attempt(session, slot), _RetryAt):
             await self.store_failed(verdict.failed)
@@ -109,9 +95,12 @@ class RetriedSessions:
         busy = kind is FailureKind.BUSY and session.due_ns is None
         self._stays_busy &= busy
         sign = Sign.NONE if kind is None else sign_of(kind)
-        refused = sign in (Sign.NOT_OPENED, Sign.LOST) and outcome is not None and outcome.heard_ns is None
-        rests = refused and session.due_ns is None and self.health.may_answer
-        slot.refused = slot.refused + 1 if rests else 0
+        opened = outcome is None or outcome.heard_ns is not None
+        refused = not opened and sign in (Sign.NOT_OPENED, Sign.LOST)
+        # A slot more than the endpoint has leaves the turns to the slots that are served.
+        limited = kind is FailureKind.RATE_LIMITED
+        rests = self.health.may_answer if refused else limited and not opened and self.health.serves
+        slot.refused = slot.refused + 1 if rests and session.due_ns is None else 0
         session.cut = health is not Health.UP and (session.cut or sign is Sign.LOST)
         if health is Health.DOWN and session.excuse(len(self.health.outages)):
             session.attempt += not refused  # a probe that is refused is no attempt
@@ -123,13 +112,17 @@ class RetriedSessions:
         final = FinalAttempt(records, now_ns if health is Health.SUSPECT else None)
         if failed is None or kind is None:
             return final
-        tries = min(session.busy, _LAST_BUSY_TRY) if busy else max(session.tries, slot.refused)
-        delay_s = self.backoff.delay_s(tries, self._requested_wait_s(failed), retry_of(kind))
-        limited = kind is FailureKind.RATE_LIMITED
+        asked_s, how = self._requested_wait_s(failed), retry_of(kind)
+        if busy:
+            tries = min(session.busy, _LAST_BUSY_TRY)
+        else:  # a rate limit delays all slots, however often one of them was refused
+            tries = session.tries if limited else max(session.tries, slot.refused)
+        delay_s = self.backoff.delay_s(tries, asked_s, how)
         if limited:  # the gate keeps other sessions from the same limit; this one waits there too
             self._gate.close_for(delay_s)
-        if slot.refused:  # a slot too many leaves the turns to those that are served
-            slot.opens_ns = now_ns + round(min(delay_s, session.patience.seconds) * 1e9)
+        if slot.refused:
+            rest_s = self.backoff.delay_s(slot.refused, asked_s, how)
+            slot.opens_ns = now_ns + round(min(rest_s, session.patience.seconds) * 1e9)
         why = self._why_final(session, failed, kind, delay_s)
         if why is not None:
             return _explained(final, failed, why)

@@ -238,6 +238,34 @@ async def test_every_turn_of_overlapping_sessions_is_recorded(tmp_path: Path) ->
     assert outcome.complete
 
 
+@pytest.mark.parametrize("status", [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS])
+async def test_a_slot_that_the_endpoint_refuses_leaves_the_turns_to_the_other_slots(
+    status: HTTPStatus, tmp_path: Path
+) -> None:
+    served = 0
+
+    async def serve_session(connection: ServerConnection) -> None:
+        nonlocal served
+        try:
+            await answer(connection)
+        finally:
+            served -= 1
+
+    def refused(connection: ServerConnection, request: Request) -> Response | None:
+        nonlocal served
+        if served == 3:
+            return connection.respond(status, "overloaded")
+        served += 1
+        return None
+
+    async with serve(serve_session, "127.0.0.1", 0, process_request=refused) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        config = settings(f"ws://127.0.0.1:{port}/v1", tmp_path, 500, retries=0, repeat=18)
+        outcome = await run(config, tmp_path / "run", SilentObserver())
+    assert outcome.captured + outcome.failed == 18
+    assert outcome.failed <= 9
+
+
 def has_ended(out: Path) -> bool:
     with RunReader.open(out) as reader:
         return reader.ended

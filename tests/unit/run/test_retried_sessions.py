@@ -22,6 +22,7 @@ from tests.support.campaigns import a_case
 
 S = 1_000_000_000
 UNAVAILABLE = Failure(FailureKind.UNAVAILABLE, "overloaded")
+RATE_LIMITED = Failure(FailureKind.RATE_LIMITED, "slow down")
 
 
 class Endpoint:
@@ -108,11 +109,26 @@ class Endpoint:
 
 
 @pytest.mark.parametrize("asks", [{}, {"retry_after_s": 4.0}, {"retry_after_s": 86_400.0}])
-async def test_a_slot_too_many_leaves_the_turns_to_those_that_are_served(asks: dict[str, Any]) -> None:
+async def test_a_slot_too_many_leaves_the_turns_to_the_other_slots(asks: dict[str, Any]) -> None:
     endpoint = Endpoint(3, **asks)
     await endpoint.run(24)
     assert 1 <= len(endpoint.failed) <= 7
     assert 30 * S <= endpoint.clock.now_ns() <= 45 * S  # no slot waits once no turn remains
+
+
+@pytest.mark.parametrize("asks", [{}, {"retry_after_s": 4.0}])
+async def test_a_slot_refused_with_a_rate_limit_rests_while_others_are_served(asks: dict[str, Any]) -> None:
+    endpoint = Endpoint(3, refusal=RATE_LIMITED, **asks)
+    await endpoint.run(24)
+    assert 1 <= len(endpoint.failed) <= 9
+    assert 30 * S <= endpoint.clock.now_ns() <= 45 * S
+
+
+async def test_no_slot_rests_if_the_rate_limit_refuses_all_of_them() -> None:
+    endpoint = Endpoint(0, refusal=RATE_LIMITED)
+    await endpoint.run(24)
+    assert len(endpoint.failed) == 24
+    assert endpoint.clock.now_ns() <= 60 * S
 
 
 async def test_a_schedule_does_not_wait_for_a_slot_that_was_refused() -> None:
@@ -128,8 +144,7 @@ async def test_no_slot_waits_for_an_endpoint_that_never_answered() -> None:
 
 
 async def test_a_turn_that_cannot_wait_for_the_rate_limit_says_so_once() -> None:
-    limit = Failure(FailureKind.RATE_LIMITED, "slow down")
-    endpoint = Endpoint(0, refusal=limit, rate_limits=(RateLimit("requests", 10, 0, 30.0),))
+    endpoint = Endpoint(0, refusal=RATE_LIMITED, rate_limits=(RateLimit("requests", 10, 0, 30.0),))
     await endpoint.run(6, slots=2, patience=40, retries=9)
     assert all(
         message.count("it asks to wait 30 s, and turns.patience is 40 s") == 1 for message in endpoint.failed
