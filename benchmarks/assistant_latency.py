@@ -26,7 +26,7 @@ from live_eval.recording import RunWriter
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
 from live_eval.session.event_loop import run
 
 AIM_MS = 700
@@ -100,7 +100,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
                 )
             )
             writer = RunWriter.create(folder / "run", plan.manifest())
-            run(play(plan, writer, folder, SilentObserver()))
+            run(run_plan(plan, writer, folder, Observer()))
             writer.end(finished=True)
             spent_s = cpu_s(served.process_id) - began_s
         return Measured(read_truth(truth).turns, spent_s, os.getloadavg()[0])

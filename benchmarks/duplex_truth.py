@@ -55,7 +55,7 @@ from live_eval.reference.truth import TrueTurn, TrueUtterance, read_truth
 from live_eval.registry import client
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
 from live_eval.session.event_loop import run, undisturbed
 from live_eval.session.limits import TurnLimits
 from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, TurnMode
@@ -264,7 +264,7 @@ async def hold(
             clock = SystemClock()
             with undisturbed():
                 errors.floor_ns += (await timer_lateness(clock)).tolist()
-            await play(plan, writer, folder, SilentObserver())
+            await run_plan(plan, writer, folder, Observer())
             with undisturbed():
                 errors.floor_ns += (await timer_lateness(clock)).tolist()
             writer.end(finished=True)

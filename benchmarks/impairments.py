@@ -40,7 +40,7 @@ from live_eval.recording import RunReader, RunWriter
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
 from live_eval.session.echo import Echo
 from live_eval.session.event_loop import run
 from live_eval.session.responses import OpenResponse
@@ -388,7 +388,7 @@ async def calls(folder: Path) -> None:
         }
         plan = make_plan(validate(values))
         with RunWriter.create(folder / "run", plan.manifest()) as writer:
-            await play(plan, writer, folder / "run", SilentObserver())
+            await run_plan(plan, writer, folder / "run", Observer())
     with RunReader.open(folder / "run") as stored:
         media = [turn.media for turn in stored.turns() if turn.media is not None]
     came, lost = sum(each.packets for each in media), sum(each.lost for each in media)

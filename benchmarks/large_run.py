@@ -26,11 +26,11 @@ from live_eval.clock import SystemClock
 from live_eval.recording import RunWriter
 from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.reference.server.process import ReferenceProcess
-from live_eval.run.held_sessions import Cpu, HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.processes import hold_sessions
+from live_eval.run.processes import session_runner
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
+from live_eval.run.sessions import Cpu, SessionOrder, SessionResult, SessionRunner
 from live_eval.session.event_loop import Priority, run
 
 TURNS = 2_000
@@ -66,31 +66,31 @@ class TimedWriter(RunWriter):
 
 
 class Scales:
-    """A `SessionHolder` that notes the sizes of orders and answers."""
+    """A `SessionRunner` that notes the sizes of orders and answers."""
 
-    def __init__(self, inner: SessionHolder, order_mb: list[float], answer_mb: list[float]) -> None:
+    def __init__(self, inner: SessionRunner, order_mb: list[float], answer_mb: list[float]) -> None:
         self._inner = inner
         self._order_mb, self._answer_mb = order_mb, answer_mb
 
     @property
     def priority(self) -> Priority:
-        """As `SessionHolder.priority`."""
+        """As `SessionRunner.priority`."""
         return self._inner.priority
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As `SessionHolder.facts`."""
+        """As `SessionRunner.facts`."""
         return self._inner.facts
 
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """As `SessionHolder.hold`."""
+    async def run(self, order: SessionOrder) -> SessionResult:
+        """As `SessionRunner.run`."""
         self._order_mb.append(len(pickle.dumps(order)) / 1e6)
-        session = await self._inner.hold(order)
+        session = await self._inner.run(order)
         self._answer_mb.append(len(pickle.dumps(session)) / 1e6)
         return session
 
     def cpu(self) -> Cpu:
-        """As `SessionHolder.cpu`."""
+        """As `SessionRunner.cpu`."""
         return self._inner.cpu()
 
 
@@ -110,13 +110,13 @@ async def played(folder: Path) -> tuple[Plan, Sequence[TurnRecord]]:
         )
 
         @contextlib.asynccontextmanager
-        async def hold(_base_url: str) -> AsyncIterator[SessionHolder]:
-            async with hold_sessions(plan.spec, SystemClock(), processes=2) as inner:
+        async def runner(_base_url: str) -> AsyncIterator[SessionRunner]:
+            async with session_runner(plan.spec, SystemClock(), processes=2) as inner:
                 yield Scales(inner, order_mb, answer_mb)
 
         writer = TimedWriter.create(folder / "played", plan.manifest())
         with writer:
-            await play(plan, writer, folder / "played", SilentObserver(), hold=hold)
+            await run_plan(plan, writer, folder / "played", Observer(), runner=runner)
     turns = writer.records
     seconds = np.mean([(int(turn.trace.frame_sent_ns[-1]) - turn.trace.dial_ns) / 1e9 for turn in turns])
     stored_ms = np.mean(writer.commit_cpu_ms)

@@ -45,7 +45,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.registry import client
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
 from live_eval.session.event_loop import run
 
 TURNS = 2_000
@@ -93,7 +93,7 @@ def row(span: Span) -> str:
     )
 
 
-class Watch(SilentObserver):
+class Watch(Observer):
     """An observer that notes memory, open files and lag as the turns come in, and prints a row now and then.
 
     It keeps 24 bytes of a turn; `failed` has a 1 for each that failed.
@@ -268,7 +268,7 @@ async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder:
         with RunWriter.create(folder / "run", plan.manifest()) as writer:
             watch.begin(process.process_id)
             with removing_audio(folder / "run" / AUDIO_FOLDER):
-                outcome = await play(plan, writer, folder / "run", watch)
+                outcome = await run_plan(plan, writer, folder / "run", watch)
     watch.print_rest()
     return outcome.interrupted
 

@@ -42,8 +42,8 @@ from live_eval.reference.engine.signals import MarkedSpeech, calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client
-from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
-from live_eval.run.processes import hold_sessions
+from live_eval.run.processes import session_runner
+from live_eval.run.sessions import Cpu, SessionOrder, SessionRunner
 from live_eval.session import Utterance
 from live_eval.session.event_loop import (
     Priority,
@@ -261,14 +261,14 @@ class _Bench:
         self._spec = client(plan.endpoint)
         self._transport = transport
         self._writing = ThreadPoolExecutor(1, "writer", None if plan.processes else raise_priority)
-        self._sessions: SessionHolder
+        self._sessions: SessionRunner
         self._records: list[TurnRecord] = []
 
     async def hold(self, writer: RunWriter) -> _Held:
         """Hold all turns; their audio is left in the store."""
         queue = iter(range(self._plan.turns))
         floor = await self._floor()
-        async with hold_sessions(
+        async with session_runner(
             self._spec, self._clock, processes=self._plan.processes, transport=self._transport
         ) as self._sessions:
             priority = self._sessions.priority
@@ -321,7 +321,7 @@ class _Bench:
             limits=TurnLimits(reply_s=10, stall_s=5, silence_s=0.5),
             utterances=[Utterance(frames=frames, frame_ns=spec.frame_ms * 1_000_000, boundaries=boundaries)],
         )
-        session = await self._sessions.hold(order)
+        session = await self._sessions.run(order)
         case = Case(
             case_id=_turn_name(number),
             script_id=_turn_name(number),

@@ -25,7 +25,7 @@ from live_eval.recording.contents import check_new
 from live_eval.redaction import SECRETS
 from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Job, Plan
-from live_eval.run.runner import Observer, RunOutcome, play, running_endpoint
+from live_eval.run.runner import Observer, RunOutcome, run_plan, running_endpoint
 from live_eval.run.stop_signals import StopSignals
 
 __all__ = ["Campaign", "CampaignOutcome"]
@@ -236,10 +236,10 @@ class Campaign(ABC):
             jobs: Turns of its plan.
             observer: Follows the run.
             stop: The signals of the command.
-            **options: More arguments of `live_eval.run.runner.play`.
+            **options: More arguments of `live_eval.run.runner.run_plan`.
         """
         writer = await asyncio.to_thread(self._begin, name)
-        outcome = await play(
+        outcome = await run_plan(
             replace(self._plans[name], jobs=tuple(jobs)),
             writer,
             self.folder / name,

@@ -15,7 +15,7 @@ from live_eval.errors import UsageError
 from live_eval.recording import part_of
 from live_eval.run.plan import Plan
 from live_eval.run.run_file import JudgesTable
-from live_eval.run.runner import HoldSessions
+from live_eval.run.runner import RunnerFactory
 from live_eval.run.spread import core_count
 from live_eval.scoring.judge_pool import JudgePool
 from live_eval.scoring.judge_processes import judge_processes
@@ -48,7 +48,7 @@ def connected_to(address: str | None) -> Iterator[Cluster | None]:
         yield cluster
 
 
-def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> HoldSessions | None:
+def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> RunnerFactory | None:
     """Return what holds the sessions of a run on the nodes of a cluster, and says which those are."""
     if cluster is None:
         return None

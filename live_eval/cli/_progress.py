@@ -18,12 +18,13 @@ from rich.progress import (
 
 from live_eval.cli._screen import console
 from live_eval.recording.record import TurnRecord
+from live_eval.run.observers import Observer
 
 __all__ = ["RunProgress", "ScoringProgress"]
 
 
-class RunProgress:
-    """The progress bar of a run: turns, rate, failures, time left. An `Observer`."""
+class RunProgress(Observer):
+    """The progress bar of a run: turns, rate, failures, time left."""
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
@@ -56,7 +57,7 @@ class RunProgress:
         """Update the bar for finding speech boundaries."""
         self._progress.update(self._boundaries, completed=done, total=total, visible=True)
 
-    def playing(self, total: int, already: int) -> None:
+    def running(self, total: int, already: int) -> None:
         """Start the bar for turns."""
         self._progress.reset(self._turns, total=total, completed=already, visible=True)
 

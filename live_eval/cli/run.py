@@ -26,7 +26,7 @@ from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
-from live_eval.run.runner import RunOutcome, play
+from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import check_options, judge_options
 from live_eval.scoring.runner import score_run
@@ -161,8 +161,10 @@ def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: 
             click.echo(f"note: {note}", err=True)
         with stop.gently():
             retry_failed = plan.config.output.retry_failed
-            hold = holding_on(cluster, plan, writer.manifest)
-            played = play(plan, writer, out, progress, stop=stop, hold=hold, retry_failed=retry_failed)
+            runner = holding_on(cluster, plan, writer.manifest)
+            played = run_plan(
+                plan, writer, out, progress, stop=stop, runner=runner, retry_failed=retry_failed
+            )
             outcome = run_loop(played)
             writer.end(finished=outcome.complete)
     return outcome

@@ -73,7 +73,7 @@ class SessionActor:
         """
         outcome: Any
         try:
-            outcome = await self._sessions.hold(self._seal.open(sealed))
+            outcome = await self._sessions.run(self._seal.open(sealed))
         except TurnError as error:
             outcome = Failure(error.kind, error.message)
         return self._seal.close(SessionAnswer(0, outcome, self._sessions.cpu()))

@@ -26,10 +26,10 @@ from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.recording.calibrations import FEWEST_TURNS, KeptCalibration
 from live_eval.redaction import SECRETS
 from live_eval.reference.emulation import calibration_client
-from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
 from live_eval.run.plan import Plan
 from live_eval.run.session_process import ProcessSettings, Ready, SessionAnswer
 from live_eval.run.session_workers import Place, SessionWorker, SpreadSessions
+from live_eval.run.sessions import Cpu, SessionOrder, SessionRunner
 from live_eval.types import Failure
 
 __all__ = ["cluster_sessions", "combine"]
@@ -47,7 +47,7 @@ async def cluster_sessions(
     base_url: str,
     announce: Callable[[str], None],
     earlier: Sequence[Mapping[str, Any]] = (),
-) -> AsyncIterator[SessionHolder]:
+) -> AsyncIterator[SessionRunner]:
     """Hold the sessions of a run on the nodes of a cluster; end those under way with the block.
 
     Args:
@@ -190,7 +190,7 @@ class _ClusterSessions(SpreadSessions):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As `SessionHolder.facts`."""
+        """As `SessionRunner.facts`."""
         return {**super().facts, **self._nodes}
 
 

@@ -19,7 +19,7 @@ from live_eval.pytest_plugin.played_turns import PlayedTurn, PlayedTurns, read_t
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
 
@@ -124,7 +124,7 @@ class EndpointTester:
             )
         )
         with RunWriter.create(run, plan.manifest()) as writer:
-            outcome = run_loop(play(plan, writer, run, SilentObserver(), counts_refusals=True))
+            outcome = run_loop(run_plan(plan, writer, run, Observer(), counts_refusals=True))
             writer.end(finished=outcome.complete)
         if outcome.interrupted:
             raise KeyboardInterrupt

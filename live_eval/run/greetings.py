@@ -1,4 +1,4 @@
-"""How long the sessions of a run wait for an endpoint that may speak first."""
+"""How long sessions wait for an endpoint that may speak first."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from live_eval.types import OnGreeting
 __all__ = ["LISTEN_S", "Greetings"]
 
 LISTEN_S = 3.0
-"""How long a session listens for a greeting while it is not known whether the endpoint greets."""
+"""How long a session listens for a greeting if it is unknown whether the endpoint greets."""
 _WAIT_S = 10.0  # for the greeting of an endpoint that greets
 _SECOND_NS = 1_000_000_000
 
 
 class Greetings:
-    """Learns from the first sessions whether an endpoint speaks first, so that later ones need not wait.
-
-    Args:
-        on_greeting: What to do about greetings; None to wait if the endpoint greets.
-    """
+    """Learns from the first sessions whether an endpoint speaks first, so that later ones need not wait."""
 
     def __init__(self, on_greeting: OnGreeting | None = None) -> None:
         self._greets = None if on_greeting is None else on_greeting is OnGreeting.WAIT
@@ -45,19 +41,14 @@ class Greetings:
     def patience_ns(self, *, listens: bool = True) -> int:
         """Return how long the next session waits for a greeting to begin; 0 to speak at once.
 
-        Args:
-            listens: Whether a session may spend time on finding out.
+        `listens` is whether it may spend time to learn whether the endpoint greets.
         """
         if self._greets is None:
             return round(LISTEN_S * _SECOND_NS) if listens else 0
         return round(_WAIT_S * _SECOND_NS) if self._greets else 0
 
     def observe(self, first: TurnCapture) -> None:
-        """Learn from the first turn of a session; a single greeting settles it.
-
-        Args:
-            first: The turn.
-        """
+        """Learn from the first turn of a session; one greeting is enough."""
         if not self._learns or first.trace.onset_ns is None:
             return
         self._greets = bool(self._greets) or any(

@@ -1,8 +1,8 @@
-"""Sessions held by processes of their own (``--processes N``), which do nothing else.
+"""Sessions in processes of their own (``--processes N``), which do nothing else.
 
-Only the holding moves: plan, rate limits, retries, decoding, timing and storing stay in this process, whose
-interpreter then no longer competes with the event loops that time sessions. An order goes to the process with
-the fewest sessions, through a pair of sockets: never on a command line, in the environment or in a file. See
+Plan, rate limits, retries, decoding, timing and storing stay in this process, whose interpreter then does not
+compete with the event loops that time sessions. An order goes to the process with the fewest sessions,
+through a pair of sockets: never on a command line, in the environment or in a file. See
 `live_eval.run.session_workers` for processes that die.
 """
 
@@ -22,43 +22,48 @@ from live_eval.clock import Clock
 from live_eval.dialect import ClientSpec
 from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.redaction import SECRETS
-from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder, local_sessions
-from live_eval.run.pipe import Pipe
-from live_eval.run.session_process import BEAT_S, Alive, Assignment, ProcessSettings, Ready, SessionAnswer
+from live_eval.run.session_process import (
+    BEAT_S,
+    Alive,
+    Assignment,
+    Pipe,
+    ProcessSettings,
+    Ready,
+    SessionAnswer,
+)
 from live_eval.run.session_workers import Place, SpreadSessions, spread_sessions
+from live_eval.run.sessions import Cpu, SessionOrder, SessionRunner, local_runner
 from live_eval.transport import Transport
 
-__all__ = ["hold_sessions", "session_processes"]
+__all__ = ["session_processes", "session_runner"]
 
 _PROGRAM = "from live_eval.run.session_process import main; main()"
 _START_S = 60.0
 _STOP_S = 5.0
 _TAIL_CHARACTERS = 500
 _MISSED_BEATS = 20
-"""A process that has been silent for so long is stopped or stuck; a busy machine delays it by far less."""
+"""A process that misses this many beats is stopped or stuck; a busy machine delays it by far less."""
 
 
-def hold_sessions(
+def session_runner(
     spec: ClientSpec,
     clock: Clock,
     *,
     processes: int = 0,
     transport: Callable[[Clock], Transport] | None = None,
-) -> contextlib.AbstractAsyncContextManager[SessionHolder]:
-    """Hold sessions with an endpoint; end those under way with the block.
+) -> contextlib.AbstractAsyncContextManager[SessionRunner]:
+    """Run sessions with an endpoint; cancel those in progress at the end of the block.
 
     Args:
-        spec: The client.
-        clock: Their clock.
-        processes: How many processes of their own hold them; 0 to hold them on this event loop.
-        transport: What makes their transports, instead of the client's; only without processes.
+        processes: How many processes run them; 0 to run them on this event loop.
+        transport: Makes their transports, in place of the client's; only without processes.
 
     Raises:
-        UsageError: As `session_processes`.
-        LiveEvalError: As `session_processes`.
+        UsageError: As in `session_processes`.
+        LiveEvalError: As in `session_processes`.
     """
     if not processes:
-        return local_sessions(clock, spec.transport_kind, transport)
+        return local_runner(clock, spec.transport_kind, transport)
     settings = ProcessSettings(
         kind=spec.transport_kind,
         implementations=(spec.dialect, spec.transport),
@@ -69,11 +74,7 @@ def hold_sessions(
 
 @contextlib.asynccontextmanager
 async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SpreadSessions]:
-    """Start processes that hold sessions; end them, and the sessions under way, with the block.
-
-    Args:
-        number: How many.
-        settings: Those of each.
+    """Start processes that run sessions; end them, and the sessions in progress, with the block.
 
     Raises:
         UsageError: This system has no Unix sockets.
@@ -86,7 +87,7 @@ async def session_processes(number: int, settings: ProcessSettings) -> AsyncIter
 
 
 class _Process:
-    """One process, from its start to its end; a `SessionWorker`."""
+    """One process; a `SessionWorker`."""
 
     def __init__(self, settings: ProcessSettings) -> None:
         self._settings = settings
@@ -108,11 +109,6 @@ class _Process:
         return self._process.pid
 
     async def start(self) -> Ready:
-        """Start it, and wait until it can hold sessions.
-
-        Raises:
-            LiveEvalError: It ended, or took too long.
-        """
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -142,11 +138,6 @@ class _Process:
         return ready
 
     async def answer(self, order: SessionOrder) -> SessionAnswer:
-        """Let it hold a session.
-
-        Raises:
-            TurnError: It died.
-        """
         assert self._pipe is not None
         number = next(self._numbers)
         future: asyncio.Future[SessionAnswer] = asyncio.get_running_loop().create_future()
@@ -157,13 +148,12 @@ class _Process:
             self._pipe.send(Assignment(number, order))
             return await future
         except EOFError:
-            why = await self._obituary("while it held the session")
+            why = await self._obituary("while it ran the session")
             raise TurnError(FailureKind.PROCESS_DIED, why) from None
         finally:
             del self._awaited[number]
 
     async def close(self) -> None:
-        """End it, and its sessions."""
         if self._watching is not None:
             self._watching.cancel()
         if self._pipe is not None:
@@ -181,10 +171,8 @@ class _Process:
             self._errors = None
 
     async def _watch(self) -> None:
-        """Kill it once it is stopped or stuck.
-
-        Beats are counted and no time is measured: while this process is suspended or busy, none is missed.
-        """
+        """Kill the process once it is stopped or stuck."""
+        # Beats are counted and no time is measured: while this process is suspended or busy, none is missed.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)
@@ -228,7 +216,7 @@ class _Process:
         if self._stuck:
             how += f" from this one, because it had not answered for {_MISSED_BEATS * BEAT_S:g} s"
         said = await asyncio.to_thread(self._last_words)
-        return f"the process that holds sessions ended {when}, with {how}{': ' if said else ''}{said}"
+        return f"the process that runs sessions ended {when}, with {how}{': ' if said else ''}{said}"
 
     def _last_words(self) -> str:
         if self._errors is None:

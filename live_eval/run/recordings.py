@@ -1,4 +1,4 @@
-"""The recordings of a run: find their speech boundaries before anything is timed; cut them into frames."""
+"""The recordings of a run: their speech boundaries, found before anything is timed, and their frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["PlayableCase", "Recordings"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayableCase:
-    """A case whose recording is ready to be played."""
+    """A case whose recording is ready to be streamed."""
 
     audio: Audio  # at the endpoint's rate
     utterance: Utterance
@@ -44,11 +44,11 @@ class Recordings:
         self._threads = ThreadPoolExecutor(2, "reader")
 
     def close(self) -> None:
-        """Wait for the reads under way."""
+        """Wait for reads in progress."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find the speech boundaries of each case once; `prepared` gets the number done and the total.
+        """Find the speech boundaries of each case once; report the number done and the total to `prepared`.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -61,14 +61,10 @@ class Recordings:
             prepared(number, len(distinct))
 
     async def load(self, case: Case, impairment: Impairment | None = None) -> PlayableCase:
-        """Read the recording of a prepared case, damage it where it is to be, and cut it into frames.
-
-        Args:
-            case: The case.
-            impairment: What is done to the user's sound, with the turn's seed; None for nothing.
+        """Read the recording of a prepared case, impair it with the turn's seed, and cut it into frames.
 
         Raises:
-            TurnError: The recording cannot be played.
+            TurnError: The recording cannot be used.
         """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._load, case, impairment)
 
@@ -98,7 +94,6 @@ class Recordings:
         return PlayableCase(audio, utterance, warnings)
 
     def _load_recogniser(self) -> Recogniser | None:
-        """Return the recogniser, if it is installed and wanted."""
         word_times = self._config.turns.word_times
         problem = available()
         if word_times == "on" and problem:
@@ -106,7 +101,7 @@ class Recordings:
         return Recogniser() if word_times != "off" and not problem else None
 
     def _find(self, case: Case) -> SpeechBoundaries | TurnError:
-        """Return the speech boundaries of a case, or why it cannot be played."""
+        """Return the speech boundaries of a case, or why it cannot be run."""
         if case.problem is not None:
             kind = FailureKind.AUDIO_MISSING if case.lacks_recording else FailureKind.CASE_UNUSABLE
             return TurnError(kind, case.problem)

@@ -1,4 +1,4 @@
-"""Settings that a manifest holds without their secrets, and that a later command therefore needs again."""
+"""Settings whose secrets a manifest omits, so that a later command needs them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from live_eval.redaction import MASK, SECRETS, public_settings
 __all__ = ["SettingPath", "check_repeated", "public_config", "redacted_paths"]
 
 SettingPath: TypeAlias = tuple[str, ...]
-"""The keys that lead to a setting: table, key, and those within a table of its own."""
+"""The keys of a setting: table, key, and the keys within a nested table."""
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,16 +35,15 @@ def check_repeated(
     flags: Mapping[str, str],
     needs: Callable[[SettingPath], bool],
 ) -> None:
-    """Check that every setting of an earlier run that is redacted in its manifest has been given again.
+    """Check that the user gives every needed setting again that an earlier run's manifest redacts.
 
     Args:
-        manifest: The manifest of the run whose settings are taken over.
-        given: Tables and keys that the user gives now.
-        flags: The flag for each run-file key.
+        given: The tables and keys that the user gives.
+        flags: The flag of each run-file key.
         needs: Returns whether a setting is used.
 
     Raises:
-        UsageError: One is missing; names the flags to repeat.
+        UsageError: One is missing; the message names the flags to repeat.
     """
     config = manifest.get("config", {})
     paths = manifest.get("redacted")
@@ -54,9 +53,7 @@ def check_repeated(
     missing = [path for path in named if not _is_given(given, path) and needs(path)]
     if missing:
         repeat = ", ".join(dict.fromkeys(_flag(path, flags) for path in missing))
-        raise UsageError(
-            f"the run's settings are used again, but their secrets are not stored: repeat {repeat}, as it was"
-        )
+        raise UsageError(f"the run's settings are reused, but secrets are not stored: pass {repeat} again")
 
 
 def _is_paths(value: Any) -> bool:
@@ -64,7 +61,7 @@ def _is_paths(value: Any) -> bool:
 
 
 def _is_given(given: Mapping[str, Any], path: SettingPath) -> bool:
-    """Return whether a setting, or the table that holds it below a run-file key, has been given."""
+    """Return whether a setting, or the table below a run-file key that contains it, has been given."""
     value: Any = given
     for depth, key in enumerate(path):
         if not isinstance(value, Mapping):

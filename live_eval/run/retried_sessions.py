@@ -69,7 +69,7 @@ class RetriedSessions:
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
 
-    async def play(self, session: DueSession, slot: Slot) -> FinalAttempt | None:
+    async def run(self, session: DueSession, slot: Slot) -> FinalAttempt | None:
         """Run a session, and retry it while its failure may pass.
 
         Returns:
@@ -137,7 +137,7 @@ class RetriedSessions:
     def _why_final(
         self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float
     ) -> str | None:
-        """Return why a failed attempt is the last one, empty without a special reason; None if it is not."""
+        """Return why a failed attempt is the last, which may be empty; None if another one follows."""
         if (
             session.undecided
             or session.tries > self.plan.config.turns.retries
@@ -154,20 +154,20 @@ class RetriedSessions:
         return f"{wait}, and turns.patience is {session.patience.seconds:g} s"
 
     async def _attempt(self, session: DueSession, slot: Slot) -> FinalAttempt | _RetryAt | None:
-        """Run a session once as soon as the endpoint's rate limits and health allow it."""
+        """Run a session once, as soon as the endpoint's rate limits and health allow."""
         began_ns = self.clock.now_ns()
         if self._gate.closed_s > 0:
             self.observer.waiting(self._gate.closed_s, "for the endpoint's rate limit")
         passed = await self._gate.wait(session.patience.left_s)
         session.patience.spend((self.clock.now_ns() - began_ns) / 1e9)
         if not passed:
-            failure = Failure(FailureKind.RATE_LIMITED, "not played: the endpoint's rate limit is used up")
-            records = await self.attempts.play(session.jobs, session.attempt, session.due_ns, failure)
+            failure = Failure(FailureKind.RATE_LIMITED, "not run: the endpoint's rate limit is used up")
+            records = await self.attempts.run(session.jobs, session.attempt, session.due_ns, failure)
             return self._verdict(session, slot, records)
         dialled_ns = await self._dial()
         if dialled_ns is None:
             return None
-        records = await self.attempts.play(session.jobs, session.attempt, session.due_ns)
+        records = await self.attempts.run(session.jobs, session.attempt, session.due_ns)
         for record in records:
             self._gate.update(record.rate_limits)
         failed = _failed(records)
@@ -184,7 +184,7 @@ class RetriedSessions:
         return self._verdict(session, slot, records, health, outcome)
 
     async def _dial(self) -> int | None:
-        """Wait until a session may be dialled, and return when it is; None if no session is any more."""
+        """Wait until a session may be dialled, and return that time; None once no session is dialled."""
         while not self.health.given_up:
             now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
             if opens_ns is not None and opens_ns <= now_ns:
@@ -203,12 +203,12 @@ class RetriedSessions:
 
 
 def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
-    """Return the turn that ended a session; those after it fail too, but only because of it."""
+    """Return the turn that ended a session; later turns fail only because of it."""
     return next((record for record in records if record.failure is not None), None)
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
-    """Yield when the endpoint was heard in a turn: its session became ready, and audio arrived."""
+    """Yield when the endpoint was heard in a turn: its session became ready, audio arrived."""
     if record.trace.ready_ns is not None:
         yield record.trace.ready_ns
     for response in record.trace.responses:
@@ -217,7 +217,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
 
 
 def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
-    """Return an attempt whose failed turn says why no attempt follows."""
+    """Add to the failed turn of an attempt why no attempt follows."""
     if failed.failure is None or not why:
         return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")

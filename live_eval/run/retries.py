@@ -1,4 +1,4 @@
-"""What each failure means: whether a turn is retried, after how long, and what it shows of the endpoint."""
+"""How each kind of failure is retried and what it shows about the endpoint; back-off and rate limits."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ __all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", 
 
 
 class Retry(StrEnum):
-    """How a turn that failed is tried again, as long as attempts and patience are left.
+    """How a failed turn is retried, while attempts and patience remain.
 
-    A wait that the endpoint asks for is never shortened, whatever the kind of the failure.
+    A wait that the endpoint asks for is never shortened, whatever the failure.
     """
 
     AT_ONCE = "at once"
-    """The next session does not suffer from what ended this one."""
+    """The cause does not affect the next session."""
     BACKOFF = "after a backoff"
     """1 s, doubling up to a minute, with jitter."""
     AS_ASKED = "as the endpoint asks"
     """After the wait that the endpoint asks for; without one, after a backoff."""
     NEVER = "never"
-    """It would only occur again: a refused key, a wrong address, a broken recording, a reply cut off at its
-    limit."""
+    """It would fail again: a refused key, a wrong address, a broken recording, a reply over its limit."""
 
 
 class Sign(Enum):
-    """What a failure shows of the endpoint."""
+    """What a failure shows about the endpoint."""
 
     ANSWER = auto()
     """It refused the session itself, so it can be reached."""
@@ -77,59 +76,52 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
 RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
     {kind: how for kind, (how, _) in _FAILURES.items() if how is not Retry.NEVER}
 )
-"""The failures that may pass, and how they are retried; the others never are."""
+"""The failures that may pass, and how they are retried; others are not."""
 
 PATIENCE_S = 600.0
-"""Default limit on the total time that a turn waits, before and between its attempts."""
+"""The default limit on the total time that a turn waits, before and between its attempts."""
 
 _STAGGER_NS = 250_000_000
-_FIRST_S = 1.0
 _LONGEST_S = 60.0
 _FAR_S = 1e9  # about thirty years; longer times make no difference
 
 
 def retry_of(kind: FailureKind) -> Retry:
-    """Return how a turn that failed in this way is retried."""
+    """Return how a turn with this failure is retried."""
     return RETRIES.get(kind, Retry.NEVER)
 
 
 def sign_of(kind: FailureKind) -> Sign:
-    """Return what a failure shows of the endpoint."""
+    """Return what a failure shows about the endpoint."""
     return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 
 class Backoff:
-    """How long to wait before the next attempt: doubling, with jitter, or as long as the endpoint asks."""
+    """How long to wait between attempts: doubling from `first_s`, with jitter, or as the endpoint asks."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, first_s: float = 1.0) -> None:
         self._random = random.Random(seed)
+        self._first_s = first_s
 
     def delay_s(self, attempt: int, retry_after_s: float | None, how: Retry = Retry.BACKOFF) -> float:
-        """Return the seconds to wait after attempt number `attempt` (from 1) failed.
-
-        Slightly longer than the endpoint asks for, so that sessions do not all return at once.
-
-        Args:
-            attempt: The attempt.
-            retry_after_s: The wait that the endpoint asks for, or None.
-            how: How its failure is retried.
-        """
+        """Return the seconds to wait after attempt `attempt` (from 1), or slightly over `retry_after_s`."""
         if how is Retry.AT_ONCE and retry_after_s is None:
             return 0.0
-        ceiling = min(_LONGEST_S, _FIRST_S * 2.0 ** (attempt - 1))
+        ceiling = min(_LONGEST_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
+        # A little longer than asked, so that sessions do not all return at once.
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 
 class Patience:
-    """The remaining time, of `seconds` in all, that a turn may spend waiting."""
+    """The time that a turn may spend waiting, of `seconds` in all."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.left_s = seconds
 
     def fits(self, seconds: float) -> bool:
-        """Return whether a wait is short enough."""
+        """Return whether a wait fits into the remaining time."""
         return seconds <= self.left_s
 
     def spend(self, seconds: float) -> None:
@@ -140,10 +132,8 @@ class Patience:
 class RateGate:
     """Delays new sessions while the endpoint's rate limits are used up.
 
-    A limit counts as used up if less remains than one turn has been seen to use.
-
-    The gate never closes for longer than `patience_s`. A limit that resets later does not close it: the
-    endpoint refuses the sessions, and says for how long.
+    A limit counts as used up if less remains than one turn has been seen to use. One that resets after more
+    than `patience_s` does not close the gate: the endpoint refuses sessions, and says for how long.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:
@@ -161,7 +151,7 @@ class RateGate:
             self._opens_ns = max(self._opens_ns, self._clock.now_ns() + round(seconds * 1e9))
 
     def update(self, limits: Sequence[RateLimit]) -> None:
-        """Take note of the rate limits that the endpoint reports."""
+        """Record the rate limits that the endpoint reports."""
         for limit in limits:
             before = self._remaining.get(limit.name)
             if before is not None and before > limit.remaining:
@@ -185,11 +175,11 @@ class RateGate:
         return left_ns / 1e9 if left_ns > 0 else None
 
     async def wait(self, patience_s: float | None = None) -> bool:
-        """Wait until a new session may be opened; waiting sessions are let through one after the other.
+        """Wait until a new session may be opened; waiting sessions pass one after the other.
 
         Returns:
-            Whether it may be opened; False as soon as it is clear that it cannot be within `patience_s`, or
-            by default the gate's own patience.
+            Whether it may be opened; False once it is clear that it cannot be within `patience_s`, by default
+            the gate's.
         """
         if self.closed_s == 0:
             return True

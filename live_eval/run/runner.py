@@ -1,12 +1,12 @@
 """A run: every session of a plan, with retries, rate limits, resumption and Ctrl-C.
 
-The whole path: `play` launches the endpoint if need be, `Recordings` finds speech boundaries, each worker
-takes one session at a time from the `SessionQueue`, `RetriedSessions` plays it until no further attempt can
-help it, and the worker stores the turns. The turns of a dialogue share a session: they are played, tried
-again and resumed together.
+The path of a turn: `run_plan` launches the endpoint if necessary, `Recordings` finds speech boundaries, each
+worker takes one session at a time from the `SessionQueue`, `RetriedSessions` runs it until no further attempt
+can help, and the worker stores the turns. The turns of a dialogue share a session: they are run, retried and
+resumed together.
 
-The event loop does nothing but talk; with processes for the sessions, theirs do. Recordings are read in two
-reader threads; decoding, timing and writing happen in one writer thread.
+The event loop only streams; with session processes, theirs do. Recordings are read in two reader threads;
+decoding, timing and writing take place in one writer thread.
 """
 
 from __future__ import annotations
@@ -27,37 +27,36 @@ from live_eval.recording import RunWriter, TurnRecord
 from live_eval.registry import load as load_object
 from live_eval.run.endpoint_health import EndpointHealth, Outage
 from live_eval.run.greetings import Greetings
-from live_eval.run.held_sessions import SessionHolder
-from live_eval.run.observers import Observer, SilentObserver
+from live_eval.run.observers import Observer
 from live_eval.run.plan import Job, Plan
-from live_eval.run.processes import hold_sessions
+from live_eval.run.processes import session_runner
 from live_eval.run.recordings import Recordings
 from live_eval.run.retried_sessions import RetriedSessions, Slot
 from live_eval.run.retries import Backoff, Patience
 from live_eval.run.session_attempt import SessionAttempts
 from live_eval.run.session_queue import DueSession, SessionQueue
+from live_eval.run.sessions import SessionRunner
 from live_eval.run.spread import overload
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.text.durations import duration_in_words
 
 __all__ = [
-    "HoldSessions",
     "Observer",
     "RunOutcome",
-    "SilentObserver",
-    "play",
+    "RunnerFactory",
+    "run_plan",
     "running_endpoint",
     "sessions_of",
 ]
 
 _T = TypeVar("_T")
 
-_LOAD_NS = 250_000_000  # recordings are read so long before their session is due
+_LOAD_NS = 250_000_000  # from reading a session's recordings to dialling it
 
 
-HoldSessions: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionHolder]]
-"""Holds the sessions of a run with the endpoint at a base URL."""
+RunnerFactory: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionRunner]]
+"""Returns the runner of sessions with the endpoint at a base URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,11 @@ class RunOutcome:
     """How a run ended.
 
     Args:
-        captured: Turns of the run that were captured.
-        failed: Turns that failed.
-        interrupted: Whether the user stopped it before its end.
-        unreachable: Why it stopped by itself before its end, in words: the endpoint could not be reached for
-            longer than the run's patience. Empty if it did not.
-        reached: Whether the endpoint is known to have answered, in this run or before.
-        missing: Turns of the plan that the run has not recorded.
+        captured: Captured turns of the run, earlier ones included; `failed` likewise.
+        interrupted: Whether the user stopped it.
+        unreachable: Why it stopped, in words, if an outage outlasted the run's patience; else empty.
+        reached: Whether the endpoint has ever answered.
+        missing: Turns of the plan that are not recorded.
     """
 
     captured: int
@@ -83,11 +80,11 @@ class RunOutcome:
 
     @property
     def complete(self) -> bool:
-        """Whether it came to its end, with every turn of the plan recorded."""
+        """Whether it ended with every turn of the plan recorded."""
         return not (self.interrupted or self.unreachable or self.missing)
 
 
-async def play(
+async def run_plan(
     plan: Plan,
     writer: RunWriter,
     folder: Path,
@@ -96,38 +93,34 @@ async def play(
     starts: Iterable[int] | None = None,
     base_url: str | None = None,
     stop: StopSignals | None = None,
-    hold: HoldSessions | None = None,
+    runner: RunnerFactory | None = None,
     reached: bool = False,
     retry_failed: bool = False,
     greetings: Greetings | None = None,
     counts_refusals: bool = False,
+    backoff: Backoff | None = None,
 ) -> RunOutcome:
-    """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
+    """Run every turn of the plan that is not recorded yet, or whose audio is missing.
 
-    Ctrl-C or SIGTERM stops it cleanly: turns under way are given up and can be resumed. While the endpoint
-    cannot be reached, the run pauses; it stops in the same way once that lasts longer than `turns.patience`.
+    Ctrl-C or SIGTERM stops the run cleanly: turns in progress are abandoned and can be resumed. The run
+    pauses while the endpoint cannot be reached, and stops in the same way after `turns.patience`.
 
     Args:
-        plan: The run's plan.
-        writer: The run's store.
         folder: The run folder: for cassettes, and the log of an endpoint that is launched.
-        observer: Follows the run.
-        starts: Open loop: when each session is due, in nanoseconds from the beginning of playing, in
-            ascending order, at least as many as there are sessions to play. At most `turns.concurrency` are
-            held at a time; one that finds none free is dialled late, and its turn keeps when it was due. None
-            for a closed loop: the next session begins when one ends.
-        base_url: Of an endpoint that runs already; None for the plan's, or one that is launched for the run.
-        stop: The signals of the command; None to handle them while playing only.
-        hold: Holds the sessions; None for this process, or processes of this machine, as the plan says.
-        reached: Whether the endpoint has answered before; known already of a run with captured turns. One
-            that has not may have the wrong address: its turns fail, and the run does not pause for it.
-        retry_failed: Whether to play the turns again that the run has recorded as failed.
-        greetings: What is known of the endpoint's greetings from earlier runs; None for nothing.
-        counts_refusals: Whether sessions that the endpoint refuses fail while it holds others, as they must
-            where what it does under load is measured; else, three in a row are an outage.
-
-    Returns:
-        How many turns of the run, earlier ones included, were captured and failed, and how it ended.
+        starts: Open loop: when each session is due, in ascending nanoseconds from the start, at least one for
+            each session. At most `turns.concurrency` run at a time; a session without a free slot is dialled
+            late, and its turn keeps when it was due. None for a closed loop: the next session begins when one
+            ends.
+        base_url: Of an endpoint that is running; None for the plan's, or to launch one for the run.
+        stop: The signals of the command; None to handle them here.
+        runner: Runs the sessions; None for this process, or processes of this machine, as planned.
+        reached: Whether the endpoint is known to have answered; implied by captured turns. Any other endpoint
+            may have the wrong address: its turns fail, and the run does not wait for it.
+        retry_failed: Whether to rerun turns that are recorded as failed.
+        greetings: What earlier runs have shown of the endpoint's greetings.
+        counts_refusals: Whether refused sessions fail while others are served, as they must where load is
+            measured; otherwise three in a row are an outage.
+        backoff: How long to wait between attempts; by default seeded with `turns.seed`.
     """
     own = StopSignals(for_command=False)
     with contextlib.nullcontext(stop) if stop is not None else own as signals, signals.gently():
@@ -137,15 +130,16 @@ async def play(
             folder,
             observer,
             SystemClock(),
-            hold,
+            runner,
             reached=reached,
             retry_failed=retry_failed,
             greetings=greetings or Greetings.of(plan),
             counts_refusals=counts_refusals,
+            backoff=backoff or Backoff(plan.config.turns.seed),
         )
         try:
             with signals.cancelling():
-                await run.play(starts, base_url)
+                await run.run(starts, base_url)
         finally:
             await asyncio.to_thread(run.close)
         done = await asyncio.to_thread(writer.done)
@@ -162,12 +156,7 @@ async def play(
 
 @contextlib.asynccontextmanager
 async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
-    """Yield the base URL of a plan's endpoint, which is launched if it has none.
-
-    Args:
-        plan: A run's plan.
-        folder: Where the endpoint's log goes.
-    """
+    """Yield the base URL of a plan's endpoint; launch it, with its log in `folder`, if it has none."""
     if plan.base_url is not None:
         yield plan.base_url
         return
@@ -178,7 +167,7 @@ async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
-    """Group turns by session: those of a dialogue together, in its order, when the first of them is due."""
+    """Group turns by session: a dialogue is one session, at the place of its first turn."""
     sessions: dict[tuple[str, int, bool], list[Job]] = {}
     for job in jobs:
         dialogue_id = job.case.dialogue_id
@@ -197,23 +186,23 @@ class _Run:
         folder: Path,
         observer: Observer,
         clock: Clock,
-        hold: HoldSessions | None,
+        runner: RunnerFactory | None,
         *,
         reached: bool,
         retry_failed: bool,
         greetings: Greetings,
         counts_refusals: bool,
+        backoff: Backoff,
     ) -> None:
         self._plan = plan
-        self._hold = hold
+        self._runner = runner
         self._turns = plan.config.turns
         self._folder = folder
         self._writer = writer
         self._observer = observer
         self._clock = clock
-        self._backoff = Backoff(self._turns.seed)
+        self._backoff = backoff
         self.reached = reached
-        """Whether the endpoint has answered."""
         self._retry_failed = retry_failed
         self._counts_refusals = counts_refusals
         self._open_loop = False
@@ -223,18 +212,17 @@ class _Run:
         self._earlier: dict[str, int] = {}  # attempts at each turn before
         self.unreachable = ""
         self._recordings = Recordings(plan.config, plan.spec)
-        # The store has one writer. It goes before other programs, but not before processes of sessions.
-        hurry = None if plan.processes else raise_priority
-        self._writer_thread = ThreadPoolExecutor(1, "writer", hurry)
+        # The store has one writer. It takes precedence over other programs, but not over session processes.
+        initializer = None if plan.processes else raise_priority
+        self._writer_thread = ThreadPoolExecutor(1, "writer", initializer)
         self._greetings = greetings
 
     def close(self) -> None:
-        """Wait for the writes under way."""
+        """Wait for writes in progress."""
         self._recordings.close()
         self._writer_thread.shutdown(wait=True)
 
-    async def play(self, starts: Iterable[int] | None, base_url: str | None) -> None:
-        """Play what the run has not recorded; launch the endpoint if it has no base URL."""
+    async def run(self, starts: Iterable[int] | None, base_url: str | None) -> None:
         plan = self._plan
         self._open_loop = starts is not None
         done = await asyncio.to_thread(self._writer.done)
@@ -259,29 +247,29 @@ class _Run:
                     base_url = await stack.enter_async_context(running_endpoint(plan, self._folder))
             else:
                 await self._prepare(sessions)
-            self._observer.playing(len(plan.jobs), len(plan.jobs) - sum(map(len, sessions)))
+            self._observer.running(len(plan.jobs), len(plan.jobs) - sum(map(len, sessions)))
             if sessions:
-                await self._play(sessions, base_url or "", starts)
+                await self._run_sessions(sessions, base_url or "", starts)
 
     async def _prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
         """Find the speech boundaries of all recordings, before anything is timed."""
         cases = (job.case for jobs in sessions for job in jobs)
         await self._recordings.prepare(cases, self._observer.preparing)
 
-    async def _play(
+    async def _run_sessions(
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
-        """Play the sessions, `turns.concurrency` at a time, each when it is due where there is a schedule."""
-        held = (
-            self._hold(base_url)
-            if self._hold is not None
-            else hold_sessions(self._plan.spec, self._clock, processes=self._plan.processes)
+        """Run the sessions, `turns.concurrency` at a time, each when it is due if there is a schedule."""
+        started = (
+            self._runner(base_url)
+            if self._runner is not None
+            else session_runner(self._plan.spec, self._clock, processes=self._plan.processes)
         )
-        async with held as holder:
-            facts = {"processes": self._plan.processes, **holder.facts}
+        async with started as runner:
+            facts = {"processes": self._plan.processes, **runner.facts}
             await self._in_writer_thread(self._writer.describe_machine, facts)
             too_many = overload(self._plan.spec.transport_kind, self._turns.concurrency)
-            if too_many and self._hold is None:
+            if too_many and self._runner is None:
                 self._observer.note(too_many)
             began_ns = self._clock.now_ns() + _LOAD_NS
             due: Iterable[int | None] = itertools.repeat(None)
@@ -302,7 +290,7 @@ class _Run:
             )
             attempts = SessionAttempts(
                 plan=self._plan,
-                holder=holder,
+                runner=runner,
                 base_url=base_url,
                 recordings=self._recordings,
                 folder=self._folder,
@@ -334,23 +322,22 @@ class _Run:
         while (session := await self._queue.next(slot.opens_ns)) is not None:
             if session.due_ns is not None:
                 await self._clock.sleep_until(session.due_ns - _LOAD_NS)
-            played = await retried.play(session, slot)
-            if played is None:
+            final = await retried.run(session, slot)
+            if final is None:
                 return
-            for records in self._queue.played(session, *played):
+            for records in self._queue.ended(session, *final):
                 for record in records:
                     await self._in_writer_thread(self._writer.commit, record)
                     self._observer.turn(record)
             await self._write_outages()
 
     async def _store_failed(self, records: Sequence[TurnRecord]) -> None:
-        """Store the failures of an attempt that is not the last."""
         for record in records:
             if record.failure is not None:
                 await self._in_writer_thread(self._writer.attempt_failed, record)
 
     def _announce(self, outage: Outage) -> None:
-        """Say that an outage begins, is over, or has lasted too long."""
+        """Tell the user that an outage begins, has ended, or has outlasted the patience."""
         why, lasted = outage.failure.message, f"{outage.seconds:.0f} s"
         patience = duration_in_words(self._turns.patience)
         if outage.ended_ns is None:
@@ -362,7 +349,7 @@ class _Run:
             return
         self._outages_over.append(outage)
         if outage.over:
-            self._observer.note(f"endpoint reachable again after {lasted}; the run goes on")
+            self._observer.note(f"endpoint reachable again after {lasted}; the run continues")
             return
         asked = "" if outage.asked_s is None else f"; it asks to wait {outage.asked_s:.0f} s"
         self.unreachable = (
@@ -372,7 +359,6 @@ class _Run:
         self._observer.note(f"{self.unreachable}: the run stops")
 
     def _wall_ns(self, outage: Outage) -> int:
-        """Return when an outage began, in nanoseconds since the Unix epoch."""
         return self._clock.wall_ns() - (self._clock.now_ns() - outage.began_ns)
 
     async def _write_outages(self) -> None:

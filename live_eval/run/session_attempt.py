@@ -1,4 +1,4 @@
-"""One attempt at a session: play its turns once, and make a record of each, whatever happens."""
+"""One attempt at a session: run its turns once, and make a record of each, whatever happens."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from live_eval.impair import Impairment
 from live_eval.recording import WIRE_FOLDER, cassette_name
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.run.greetings import Greetings
-from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
+from live_eval.run.sessions import SessionOrder, SessionResult, SessionRunner
 from live_eval.session.event_loop import describe
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure
@@ -28,10 +28,10 @@ __all__ = ["SessionAttempts", "unplayed_turns"]
 
 @dataclass(slots=True, kw_only=True)
 class SessionAttempts:
-    """Plays sessions, one attempt at a call."""
+    """Runs sessions, one attempt per call."""
 
     plan: Plan
-    holder: SessionHolder
+    runner: SessionRunner
     base_url: str
     recordings: Recordings  # prepared for all cases of the plan
     folder: Path  # of the run, for cassettes
@@ -39,24 +39,18 @@ class SessionAttempts:
     clock: Clock
     greetings: Greetings
 
-    async def play(
+    async def run(
         self,
         jobs: Sequence[Job],
         attempt: int,
         due_ns: int | None = None,
         unusable: Failure | None = None,
     ) -> list[TurnRecord]:
-        """Play the turns of one session once, and return their records; a turn not played says why.
-
-        The recordings are read at once; the session is dialled at `due_ns`.
-
-        A failure, even one caused by a bug, costs the session's turns and not the run.
+        """Run the turns of a session once, and return their records; a failure costs no other session.
 
         Args:
-            jobs: The turns.
-            attempt: Its number.
-            due_ns: When the session is due in an open loop; later turns follow from the first.
-            unusable: Why the turns cannot be played, if that is known.
+            due_ns: When to dial in an open loop; later turns follow from the first.
+            unusable: Why the turns cannot be run, if that is known.
 
         Raises:
             StoreError: A cassette cannot be written.
@@ -78,7 +72,7 @@ class SessionAttempts:
             records = []
             if playable:
                 order = self._order(jobs, playable, due_ns)
-                session = await self.holder.hold(order)
+                session = await self.runner.run(order)
                 self.greetings.observe(session.captures[0])
                 records = await self._played(jobs, playable, order, session, attempt)
             elif due_ns is not None:
@@ -86,7 +80,7 @@ class SessionAttempts:
         except TurnError as error:
             records, unusable = [], Failure(error.kind, error.message)
         except StoreError:
-            raise  # nothing more can be recorded
+            raise  # no further turn can be recorded
         except Exception as error:
             records, unusable = [], Failure(FailureKind.INTERNAL, self._redact(describe(error)))
         if unusable is None:
@@ -105,7 +99,7 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
-            # A schedule leaves no time to find out.
+            # A schedule leaves no time to listen for one.
             greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
@@ -113,7 +107,7 @@ class SessionAttempts:
         )
 
     def _impairment(self, job: Job) -> Impairment | None:
-        """Return what is done to a turn, or to the session that begins with it: the same in every attempt."""
+        """Return the impairment of a turn, or of the session that it begins: the same in every attempt."""
         impairment = self.plan.impairment
         return impairment.for_session(job.turn_id) if impairment is not None else None
 
@@ -122,10 +116,9 @@ class SessionAttempts:
         jobs: Sequence[Job],
         playable: Sequence[PlayableCase],
         order: SessionOrder,
-        session: HeldSession,
+        session: SessionResult,
         attempt: int,
     ) -> list[TurnRecord]:
-        """Return the records of the turns whose recordings were played."""
 
         def finished() -> list[TurnRecord]:
             records = [
@@ -149,7 +142,7 @@ class SessionAttempts:
     def _complete(
         self, capture: TurnCapture, warnings: Sequence[Failure], log: Sequence[LoggedMessage]
     ) -> TurnCapture:
-        """Return a capture with its messages and its recording's warnings, and without the key."""
+        """Add a capture's messages and its recording's warnings, and redact the key."""
         failure = capture.failure
         if failure is not None:
             failure = replace(failure, message=self._redact(failure.message))
@@ -177,9 +170,9 @@ def unplayed_turns(
     *,
     played: Sequence[TurnRecord] = (),
 ) -> list[TurnRecord]:
-    """Return records of the turns of a session after those `played`, which never reached the network.
+    """Return records of a session's turns after `played`, which never reached the network.
 
-    `failure` is why the first of them failed, unless a turn before it had already failed.
+    `failure` is the first one's, unless a turn before it had already failed.
     """
     rest = jobs[len(played) :]
     ended_by = next(

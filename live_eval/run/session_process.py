@@ -1,6 +1,6 @@
-"""A process that holds sessions for a run and does nothing else; its parent is `live_eval.run.processes`.
+"""A process that only runs sessions; its parent is `live_eval.run.processes`.
 
-Standard input is its end of a `Pipe`. It ends when the pipe does, so it never outlives its parent.
+Standard input is its end of a `Pipe`. It exits when the pipe is closed, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -8,40 +8,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import pickle
 import signal
 import socket
+import struct
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from live_eval.clock import SystemClock
 from live_eval.dialect import TransportKind
 from live_eval.errors import FailureKind, TurnError
 from live_eval.redaction import SECRETS, Redactor
 from live_eval.registry import load as load_object
-from live_eval.run.held_sessions import Cpu, HeldSession, SessionHolder, SessionOrder, local_sessions
-from live_eval.run.pipe import Pipe
+from live_eval.run.sessions import Cpu, SessionOrder, SessionResult, SessionRunner, local_runner
 from live_eval.session.event_loop import Priority, describe, run
 from live_eval.types import Failure
 
-__all__ = ["BEAT_S", "Alive", "Assignment", "ProcessSettings", "Ready", "SessionAnswer", "main"]
+__all__ = ["BEAT_S", "Alive", "Assignment", "Pipe", "ProcessSettings", "Ready", "SessionAnswer", "main"]
 
 BEAT_S = 1.0
-"""How often it says that it is alive, in seconds."""
+"""The interval of its `Alive` messages."""
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_LENGTH = struct.Struct("!Q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessSettings:
-    """The first object that a process gets.
+    """The first object that a process receives.
 
     Args:
         kind: The kind of transport of its sessions.
-        implementations: What it loads before it is ready, each ``"module:Class"``.
-        secrets: What its parent knows of secrets.
+        implementations: What it imports before it is ready, each ``"module:Class"``.
+        secrets: The secrets that its parent knows.
     """
 
     kind: TransportKind
@@ -51,7 +54,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Its answer: it can hold sessions, at this priority, and starting took so much."""
+    """The first answer: the process can run sessions, at this priority; starting took `cpu`."""
 
     priority: Priority
     cpu: Cpu
@@ -59,12 +62,12 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """What it says every `BEAT_S` seconds: its event loop runs."""
+    """Sent every `BEAT_S` seconds by the event loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """A session to hold, with a number for the answer."""
+    """A session to run; `number` identifies its answer."""
 
     number: int
     order: SessionOrder
@@ -72,15 +75,63 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionAnswer:
-    """What came of it: the session, or why there was none; and the processor time spent so far."""
+    """The result of a session or why it failed, and the processor time spent so far."""
 
     number: int
-    outcome: HeldSession | Failure
+    outcome: SessionResult | Failure
     cpu: Cpu
 
 
+class Pipe(asyncio.Protocol):
+    """One end of a pair of sockets that carries objects. Both ends trust each other: objects are pickled.
+
+    Args:
+        take: Called with each object that arrives.
+        ended: Called once either side has closed the pipe.
+    """
+
+    def __init__(self, take: Callable[[Any], None], ended: Callable[[], None]) -> None:
+        self._take = take
+        self._ended = ended
+        self._transport: asyncio.WriteTransport | None = None
+        self._buffer = bytearray()
+
+    def send(self, value: object) -> None:
+        """Send an object; do nothing if the pipe is closed."""
+        data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(_LENGTH.pack(len(data)))
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close the pipe; discard what has not been sent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As in `asyncio.Protocol`."""
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are no subclasses
+
+    def data_received(self, data: bytes) -> None:
+        """As in `asyncio.Protocol`."""
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                return
+            with memoryview(self._buffer) as whole, whole[_LENGTH.size : end] as body:
+                value = pickle.loads(body)
+            del self._buffer[:end]
+            self._take(value)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As in `asyncio.Protocol`."""
+        self._ended()
+
+
 def main() -> None:
-    """Hold sessions until the pipe on standard input ends."""
+    """Run sessions until the pipe on standard input is closed."""
     sys.excepthook = _print_redacted
     if sys.platform == "linux":  # even if this process is stuck
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
@@ -99,15 +150,15 @@ async def _serve(end: socket.socket) -> None:
     SECRETS.learn_all(settings.secrets)
     for implementation in settings.implementations:
         load_object(implementation)
-    async with local_sessions(SystemClock(), settings.kind) as sessions, asyncio.TaskGroup() as tasks:
-        pipe.send(Ready(sessions.priority, sessions.cpu()))
+    async with local_runner(SystemClock(), settings.kind) as runner, asyncio.TaskGroup() as tasks:
+        pipe.send(Ready(runner.priority, runner.cpu()))
         beating = tasks.create_task(_beat(pipe))
-        held: set[asyncio.Task[None]] = set()
+        sessions: set[asyncio.Task[None]] = set()
         while (assignment := await inbox.get()) is not None:
-            task = tasks.create_task(_hold(sessions, assignment, pipe))
-            held.add(task)
-            task.add_done_callback(held.discard)
-        for task in (beating, *held):
+            task = tasks.create_task(_run(runner, assignment, pipe))
+            sessions.add(task)
+            task.add_done_callback(sessions.discard)
+        for task in (beating, *sessions):
             task.cancel()
 
 
@@ -117,15 +168,15 @@ async def _beat(pipe: Pipe) -> None:
         pipe.send(Alive())
 
 
-async def _hold(sessions: SessionHolder, assignment: Assignment, pipe: Pipe) -> None:
-    outcome: HeldSession | Failure
+async def _run(runner: SessionRunner, assignment: Assignment, pipe: Pipe) -> None:
+    outcome: SessionResult | Failure
     try:
-        outcome = await sessions.hold(assignment.order)
+        outcome = await runner.run(assignment.order)
     except TurnError as error:
         outcome = Failure(error.kind, error.message)
     except Exception as error:  # a bug costs this session
         outcome = Failure(FailureKind.INTERNAL, describe(error))
-    pipe.send(SessionAnswer(assignment.number, outcome, sessions.cpu()))
+    pipe.send(SessionAnswer(assignment.number, outcome, runner.cpu()))
 
 
 def _print_redacted(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""The sessions of a run that remain; those whose last attempt is undecided wait for another's outcome."""
+"""The remaining sessions of a run; one whose last attempt is undecided waits for the outcome of others."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ _MOST_CUTS = 2
 
 @dataclass(slots=True, eq=False)
 class DueSession:
-    """The turns of a session to run.
+    """A session to run.
 
     Args:
-        jobs: The turns.
         due_ns: When it is due in an open loop; None in a closed loop.
-        attempt: Number of its next attempt.
+        attempt: The number of its next attempt.
         patience: Limits its waits.
         tries: Attempts that count; while it is undecided, those that test for an outage.
         busy: How often the endpoint had no free session for it.
         cut: Whether an attempt lost contact and the endpoint has not answered since.
         cut_in: The numbers of the outages in which that happened.
-        undecided: The records of its last attempt while it is not known whether it counts.
+        undecided: The records of its last attempt while it is unknown whether it counts.
         undecided_ns: When that attempt ended.
     """
 
@@ -47,13 +46,8 @@ class DueSession:
     undecided_ns: int = 0
 
     def excuse(self, outage: int) -> bool:
-        """Take note of an outage; return whether it excuses the attempt that failed.
-
-        A session in progress whenever the endpoint goes away may be the cause: the third outage counts.
-
-        Args:
-            outage: Its number in the run, from 1.
-        """
+        """Return whether an outage, by its number in the run, excuses the attempt that failed."""
+        # A session in progress whenever the endpoint goes away may be the cause: the third outage counts.
         if self.cut:
             self.cut_in.add(outage)
         counts = self.cut and len(self.cut_in) > _MOST_CUTS
@@ -64,61 +58,45 @@ class DueSession:
 
 
 class SessionQueue:
-    """Hands out the sessions of a run to its workers.
-
-    Call `played` for each session that `next` has returned.
+    """Hands out the sessions of a run to its workers; call `ended` for each session that `next` returns.
 
     Args:
-        sessions: The sessions, in the order in which they are due.
-        opened_since: Returns whether a session that was dialled at a time or later has been opened.
-        clock: The clock.
+        sessions: In the order in which they are due.
+        opened_since: Returns whether a session dialled at a time or later has been opened.
     """
 
     def __init__(
         self, sessions: Iterable[DueSession], opened_since: Callable[[int], bool], clock: Clock
     ) -> None:
         self._waiting = deque(sessions)  # undecided ones last
-        self._playing: list[DueSession] = []
+        self._in_progress: list[DueSession] = []
         self._opened_since = opened_since
         self._clock = clock
         self._counted: list[Sequence[TurnRecord]] = []
         self._changed = asyncio.Event()
 
     async def next(self, opens_ns: int = 0) -> DueSession | None:
-        """Return the next session to run; None if there is none and will be none.
+        """Return the next session to run, at `opens_ns` or later; None once no session remains.
 
-        Waits while it depends on other workers whether a session is run again. Once no other session can show
-        whether the endpoint is there, an undecided one is run again for that alone.
-
-        Args:
-            opens_ns: When the worker may take a session.
+        Waits while other workers may decide whether a session is retried. If no other session can show
+        whether the endpoint is up, an undecided one is rerun for that alone.
         """
         while self._waiting:
             if self._clock.now_ns() < opens_ns:
                 await self.wait(opens_ns)
-            elif self._waiting[0].undecided and self._playing:
+            elif self._waiting[0].undecided and self._in_progress:
                 await self.wait()
             else:
-                self._playing.append(self._waiting.popleft())
-                return self._playing[-1]
+                self._in_progress.append(self._waiting.popleft())
+                return self._in_progress[-1]
         return None
 
-    def played(
+    def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        """Take the records of a session whose attempts are used up, or that was captured.
-
-        Args:
-            session: The session.
-            records: Of its last attempt.
-            undecided_since_ns: None if they count; else they do once a session has been opened that was
-                dialled then or later.
-
-        Returns:
-            The records of all sessions that are known to count by now, to be stored.
-        """
-        self._playing.remove(session)
-        all_count = False  # since none of them found that the endpoint is away
+        """Take the last attempt at a session (see `FinalAttempt`); return all records that now count."""
+        self._in_progress.remove(session)
+        all_count = False  # no test for an outage has found one
         if session.undecided:
             session.tries += 1
             all_count = undecided_since_ns is None or session.tries >= MISSES_OF_OUTAGE
@@ -137,18 +115,11 @@ class SessionQueue:
         return counted
 
     def excuse(self, outage: int) -> list[TurnRecord]:
-        """Run undecided sessions again: their failures are due to an outage.
-
-        Args:
-            outage: Its number in the run, from 1.
-
-        Returns:
-            The records of attempts that do not count.
-        """
+        """Requeue undecided sessions that an outage, by its number, excuses; return the excused records."""
         excused: list[TurnRecord] = []
-        for session in [each for each in (*self._playing, *reversed(self._waiting)) if each.undecided]:
+        for session in [each for each in (*self._in_progress, *reversed(self._waiting)) if each.undecided]:
             records, session.undecided = session.undecided, ()
-            if session in self._playing:
+            if session in self._in_progress:
                 excused += records
                 continue
             self._waiting.remove(session)
@@ -161,12 +132,12 @@ class SessionQueue:
         return excused
 
     def close(self) -> None:
-        """Hand out no more sessions: the endpoint stays away."""
+        """Hand out no more sessions."""
         self._waiting.clear()
         self.wake()
 
     async def wait(self, until_ns: int | None = None) -> None:
-        """Wait for a change, at most until a time."""
+        """Wait for a change, at most until `until_ns`."""
         if until_ns is None:
             await self._changed.wait()
             return

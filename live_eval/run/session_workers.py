@@ -1,7 +1,7 @@
 """Sessions spread over several workers: processes of this machine (`live_eval.run.processes`), or of others.
 
-A worker that dies costs its sessions (`FailureKind.PROCESS_DIED`); the next order starts another in its
-place. Where none starts, the others take the sessions.
+The sessions of a worker that dies fail with `FailureKind.PROCESS_DIED`; the next order starts another worker
+in its place. If none starts there, the other workers take its sessions.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from live_eval.errors import FailureKind, LiveEvalError, TurnError
-from live_eval.run.held_sessions import Cpu, HeldSession, SessionOrder
 from live_eval.run.session_process import Ready, SessionAnswer
+from live_eval.run.sessions import Cpu, SessionOrder, SessionResult
 from live_eval.session.event_loop import Priority
 from live_eval.types import Failure
 
@@ -22,12 +22,12 @@ __all__ = ["DownError", "Place", "SessionWorker", "SpreadSessions", "spread_sess
 
 
 class SessionWorker(Protocol):
-    """A process that holds sessions, from its start to its end."""
+    """A process that runs sessions, from its start to its end."""
 
     ended: bool
-    """Whether it has died, as far as can be seen from here."""
+    """Whether it is known to have died."""
     spent: Cpu
-    """Processor time that it took since it was ready."""
+    """Its processor time since it was ready."""
 
     @property
     def process_id(self) -> int:
@@ -35,7 +35,7 @@ class SessionWorker(Protocol):
         ...
 
     async def start(self) -> Ready:
-        """Start it, and wait until it can hold sessions.
+        """Start it, and wait until it can run sessions.
 
         Raises:
             LiveEvalError: It ended, or took too long.
@@ -43,24 +43,20 @@ class SessionWorker(Protocol):
         ...
 
     async def answer(self, order: SessionOrder) -> SessionAnswer:
-        """Let it hold a session.
+        """Run a session there.
 
         Raises:
-            TurnError: It died.
+            TurnError: The worker died.
         """
         ...
 
     async def close(self) -> None:
-        """End it, and its sessions."""
+        """End it and its sessions."""
         ...
 
 
 class Place:
-    """Where a worker runs, and another one after it has died.
-
-    Args:
-        new: Makes a worker, which is then started.
-    """
+    """Where a worker runs, and another one after it has died; `new` makes a worker."""
 
     def __init__(self, new: Callable[[], SessionWorker]) -> None:
         self._new = new
@@ -68,17 +64,17 @@ class Place:
         self.running: SessionWorker | None = None
         self.sessions = 0
         self.is_down = False
-        """Whether no worker could be started here when it was last tried."""
+        """Whether the last attempt to start a worker here failed."""
         self.priority = Priority.NORMAL
         self._before = Cpu(0.0, 0.0)  # spent by those that died
 
     def cpu(self) -> Cpu:
-        """Return what its workers have spent."""
+        """Return the processor time of its workers."""
         now = self.running.spent if self.running is not None else Cpu(0.0, 0.0)
         return Cpu(self._before.total_s + now.total_s, self._before.loops_s + now.loops_s)
 
     async def worker(self) -> SessionWorker:
-        """Return the worker that runs here; start one if none does.
+        """Return the worker that runs here; start one if there is none.
 
         Raises:
             LiveEvalError: It does not start.
@@ -98,11 +94,11 @@ class Place:
                 self.running, self.is_down = worker, False
             return self.running
 
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """Hold a session here.
+    async def run(self, order: SessionOrder) -> SessionResult:
+        """Run a session here.
 
         Raises:
-            TurnError: As in the worker; or it died meanwhile.
+            TurnError: The session failed, or the worker died.
             DownError: No worker starts here.
         """
         try:
@@ -121,11 +117,11 @@ class Place:
 
 
 class DownError(LiveEvalError):
-    """No worker starts in a place; the order can go to another."""
+    """No worker starts in a place; another place can take the order."""
 
 
 class SpreadSessions:
-    """Gives each session to the worker with the fewest; a `SessionHolder`. See `spread_sessions`."""
+    """A `SessionRunner` that gives each session to the worker with the fewest; see `spread_sessions`."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
@@ -137,25 +133,21 @@ class SpreadSessions:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As `SessionHolder.facts`."""
+        """As in `SessionRunner`."""
         return {"priority": self.priority.value}
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the workers that are there."""
+        """Of the workers that run."""
         return [place.running.process_id for place in self._places if place.running is not None]
 
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """As `SessionHolder.hold`.
-
-        Raises:
-            TurnError: As in the worker; or it died.
-        """
+    async def run(self, order: SessionOrder) -> SessionResult:
+        """As in `SessionRunner`."""
         while True:
             place = min(self._places, key=lambda place: (place.is_down, place.sessions))
             place.sessions += 1
             try:
-                return await place.hold(order)
+                return await place.run(order)
             except DownError as error:
                 if all(place.is_down for place in self._places):
                     raise TurnError(FailureKind.PROCESS_DIED, str(error)) from error
@@ -163,7 +155,7 @@ class SpreadSessions:
                 place.sessions -= 1
 
     def cpu(self) -> Cpu:
-        """As `SessionHolder.cpu`: since each worker was ready, until its last session ended."""
+        """As in `SessionRunner`: of each worker from when it was ready to the end of its last session."""
         spent = [place.cpu() for place in self._places]
         total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
         return Cpu(total_s, sum(cpu.loops_s for cpu in spent))
@@ -171,7 +163,7 @@ class SpreadSessions:
 
 @contextlib.asynccontextmanager
 async def spread_sessions(places: Sequence[Place]) -> AsyncIterator[SpreadSessions]:
-    """Start a worker in each place; end them, and the sessions under way, with the block.
+    """Start a worker in each place; end them, and the sessions in progress, with the block.
 
     Raises:
         LiveEvalError: A worker did not start.

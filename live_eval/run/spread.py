@@ -1,4 +1,4 @@
-"""How many processes hold the sessions of a run, and how many sessions a machine can hold. Pure."""
+"""How many processes run the sessions of a run, and how many sessions a machine can run. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from live_eval.dialect import TransportKind
 __all__ = ["core_count", "default_processes", "overload"]
 
 _IN_OWN = 4
-"""So many sessions need no process, whose start takes half a second."""
+"""This many sessions need no process, whose start takes half a second."""
 _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
-"""Sessions that one process was measured to time well: docs/time-accuracy.md."""
+"""Sessions that one process times well, as measured (docs/time-accuracy.md)."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:
-    """Return how many processes hold sessions unless the user says it; 0 for the process of the run.
+    """Return the default number of processes for concurrent sessions; 0 for the run's own process.
 
-    Args:
-        kind: The kind of their transport.
-        sessions: How many are held at a time.
-        cores: How many cores there are; None for those that this process may use.
+    `cores` are by default those that this process may use.
     """
     if sessions <= _IN_OWN or not hasattr(socket, "AF_UNIX"):
         return 0
@@ -29,13 +26,7 @@ def default_processes(kind: TransportKind, sessions: int, cores: int | None = No
 
 
 def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> str:
-    """Say that a machine may not carry so many sessions; empty if it can.
-
-    Args:
-        kind: As in `default_processes`.
-        sessions: As in `default_processes`.
-        cores: As in `default_processes`.
-    """
+    """Return a warning if a machine may be too slow for concurrent sessions; else an empty text."""
     cores = core_count() if cores is None else cores
     most = cores * _PER_PROCESS[kind]
     if sessions <= most:
@@ -47,5 +38,5 @@ def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> st
 
 
 def core_count() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,9 +1,9 @@
-"""Ctrl-C, SIGTERM and SIGHUP, from the beginning of a command to its end: one owner for all that it plays.
+"""Ctrl-C, SIGTERM and SIGHUP during a command.
 
-The first signal asks what is being played to stop. A later one ends the command at once, and kills it where
-it does not end within seconds, as while it waits for a disk or a locked database: a run survives that.
-Signals within a second of each other are one request: GNU ``timeout`` signals its child, and then the group
-that the child is in. SIGHUP comes when the terminal is closed; under ``nohup`` it stays ignored.
+The first signal asks the run in progress to stop. A second one ends the command at once, and kills it if it
+does not end within seconds, for example because it waits for a disk. A run survives that.
+Signals within a second of each other count as one: GNU ``timeout`` signals its child and then the child's
+process group. SIGHUP is sent when the terminal is closed; under ``nohup`` it stays ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def stop_signals() -> list[signal.Signals]:
 
 
 def close_lost_terminal() -> None:
-    """Discard what is written to a terminal that has been closed: writing to it fails."""
+    """Discard output to a terminal that has been closed, since writing to it fails."""
     for descriptor in (1, 2):
         try:
             os.get_terminal_size(descriptor)
@@ -52,12 +52,7 @@ def close_lost_terminal() -> None:
 
 
 def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> None:
-    """End the process at once, as interrupted, after a line on standard error.
-
-    Args:
-        last_words: The line.
-        end: Ends the process with a status.
-    """
+    """Write a line to standard error, and end the process at once with the status of an interrupt."""
     with contextlib.suppress(OSError):
         show_cursor = _SHOW_CURSOR if os.isatty(2) else ""
         os.write(2, f"{show_cursor}{last_words}\n".encode())
@@ -65,17 +60,14 @@ def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> Non
 
 
 class StopSignals:
-    """Handles the `stop_signals` while it is entered. In another thread than the main one, it does nothing.
+    """Handles the `stop_signals` while it is entered; does nothing outside the main thread.
 
-    A signal raises KeyboardInterrupt, except for the first one within `gently`, which only sets `requested`,
-    and the first one within `cancelling`, which also cancels the task. A later one also ends the process
-    after a few seconds.
+    A signal raises KeyboardInterrupt, except that the first one only sets `requested` within `gently`, and
+    also cancels the task within `cancelling`. A later one also ends the process after a few seconds.
 
     Args:
-        now_s: Returns the time in seconds.
-        end_soon: Called with a later signal; ends the process after a few seconds by default.
-        for_command: Whether a command owns it, which has to end soon even once it is left. If not, leaving it
-            calls that off.
+        end_soon: Called on a later signal; by default ends the process after a few seconds.
+        for_command: Whether the process must end soon even after this object is left.
     """
 
     def __init__(
@@ -87,7 +79,7 @@ class StopSignals:
     ) -> None:
         self.requested = False
         self.last_words = "Interrupted."
-        """Printed if the process has to be ended."""
+        """Printed if the process is killed."""
         self._now_s = now_s
         self._end_soon = end_soon or self._end_process_soon
         self._for_command = for_command
@@ -120,9 +112,9 @@ class StopSignals:
 
     @contextlib.contextmanager
     def cancelling(self) -> Iterator[None]:
-        """Let the first signal cancel the block, which then ends without an error; at once if it has come.
+        """Let the first signal cancel the block, which then ends without an error.
 
-        Only in a task of an event loop, and not within another such block.
+        Use it in a task of an event loop, and do not nest it.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -135,7 +127,7 @@ class StopSignals:
                 cancelled = True
                 task.cancel()
 
-        self._cancel = lambda: loop.call_soon_threadsafe(cancel)  # which wakes the event loop
+        self._cancel = lambda: loop.call_soon_threadsafe(cancel)
         if self.requested:
             cancel()
         try:

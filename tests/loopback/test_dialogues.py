@@ -26,7 +26,7 @@ from live_eval.reference.truth import read_truth
 from live_eval.registry import client, load
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import play
+from live_eval.run.runner import run_plan
 from live_eval.session import Session
 from live_eval.session.event_loop import LoopProbe
 from live_eval.timing import ResponseStatus
@@ -233,7 +233,7 @@ async def test_an_incomplete_dialogue_is_replayed_from_its_first_turn(manifest: 
     async with endpoint(tmp_path) as served:
         settings = values(f"{served.origin}/v1?delay_ms=20&reply_ms=200", manifest)
         plan, writer = await asyncio.to_thread(begin, settings, out)
-        await play(plan, writer, out, Silent())
+        await run_plan(plan, writer, out, Silent())
         await asyncio.to_thread(writer.end, finished=False)
         await asyncio.to_thread(lose, out, "a/2")
         writer = await asyncio.to_thread(RunWriter.resume, out)

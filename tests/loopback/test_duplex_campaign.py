@@ -26,13 +26,13 @@ from live_eval.recording import TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
-from live_eval.run.runner import RunOutcome, SilentObserver, play
+from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
 
 RATE = 24_000
 
 
-class Silent(SilentObserver):
+class Silent(Observer):
     """An observer that counts repeated void trials."""
 
     def __init__(self) -> None:
@@ -289,7 +289,7 @@ async def test_a_run_with_missing_turns_is_not_finished(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
-        return replace(await play(*args, **kwargs), missing=1)
+        return replace(await run_plan(*args, **kwargs), missing=1)
 
     monkeypatch.setattr("live_eval.campaigns.campaign.play", forgetful)
     ended = await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")

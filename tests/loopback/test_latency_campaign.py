@@ -38,7 +38,7 @@ from live_eval.recording.calibrations import FILE_VARIABLE, KeptCalibration, kee
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import RunConfig, validate
-from live_eval.run.runner import RunOutcome, SilentObserver, play
+from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
 from tests.support.tiny_endpoint import answer
 
@@ -54,7 +54,7 @@ CALIBRATION = KeptCalibration(
 )
 
 
-class Silent(SilentObserver):
+class Silent(Observer):
     """An observer that keeps the points."""
 
     def __init__(self) -> None:
@@ -476,7 +476,7 @@ async def test_a_point_with_missing_turns_is_not_finished(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
-        return replace(await play(*args, **kwargs), missing=1)
+        return replace(await run_plan(*args, **kwargs), missing=1)
 
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     plan: dict[str, Any] = {"config": settings, "turns": 2, "concurrency": (1, 2)}

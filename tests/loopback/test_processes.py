@@ -31,7 +31,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.processes import session_processes
 from live_eval.run.run_file import validate
-from live_eval.run.runner import RunOutcome, SilentObserver, play
+from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.session_process import ProcessSettings
 from live_eval.run.session_workers import SpreadSessions
 
@@ -45,7 +45,7 @@ pytestmark = [
 
 
 @dataclass
-class Watch(SilentObserver):
+class Watch(Observer):
     """An observer that does something once the first turn is stored."""
 
     at_first: Callable[[], object] = lambda: None
@@ -117,7 +117,7 @@ async def run(
 
     plan, writer = await asyncio.to_thread(begin)
     planned()
-    outcome = await play(plan, writer, out, watch or Watch())
+    outcome = await run_plan(plan, writer, out, watch or Watch())
     await asyncio.to_thread(writer.end, finished=not outcome.interrupted)
     return outcome
 
@@ -203,7 +203,7 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
 
     for kind, message in (found := await asyncio.to_thread(failures)):
         assert kind is FailureKind.PROCESS_DIED
-        assert message == "the process that holds sessions ended while it held the session, with signal 9"
+        assert message == "the process that runs sessions ended while it ran the session, with signal 9"
     assert 1 <= len(found) <= 2
     assert not [*holders()]
 
@@ -263,10 +263,10 @@ PARENT = """
 import asyncio, os
 from live_eval.clock import SystemClock
 from live_eval.registry import client
-from live_eval.run.processes import hold_sessions
+from live_eval.run.processes import session_runner
 
 async def main():
-    async with hold_sessions(client("reference"), SystemClock(), processes=1) as sessions:
+    async with session_runner(client("reference"), SystemClock(), processes=1) as sessions:
         print(*sessions.process_ids, flush=True)
         await asyncio.sleep(60)
 
@@ -299,7 +299,7 @@ async def test_a_process_that_cannot_start_reports_the_reason() -> None:
             pass
     (error,) = group.value.exceptions
     assert isinstance(error, LiveEvalError)
-    assert str(error).startswith("the process that holds sessions ended before it was ready, with status 1: ")
+    assert str(error).startswith("the process that runs sessions ended before it was ready, with status 1: ")
     assert "no_such_plugin" in str(error)
 
 
@@ -310,13 +310,13 @@ async def test_a_failed_process_gets_no_sessions_while_others_are_up() -> None:
         def __init__(self, name: str, *, is_down: bool, sessions: int) -> None:
             self.name, self.is_down, self.sessions = name, is_down, sessions
 
-        async def hold(self, order: Any) -> Any:
+        async def run(self, order: Any) -> Any:
             held.append(self.name)
 
     places = [Place("down", is_down=True, sessions=0), Place("up", is_down=False, sessions=3)]
     sessions = SpreadSessions(cast(Any, places))
     for _ in range(3):
-        await sessions.hold(cast(Any, None))
+        await sessions.run(cast(Any, None))
     assert held == ["up"] * 3
 
 
@@ -330,7 +330,7 @@ async def test_a_job_is_passed_on_to_a_live_process(monkeypatch: pytest.MonkeyPa
             await asyncio.sleep(0.05)
             for _ in range(3):
                 with pytest.raises(TurnError) as raised:
-                    await sessions.hold(order)
+                    await sessions.run(order)
                 assert raised.value.kind is kind
 
 

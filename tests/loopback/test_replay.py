@@ -23,7 +23,7 @@ from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import play
+from live_eval.run.runner import run_plan
 from tests.loopback.test_run import Silent
 
 RATE_HZ = 24_000
@@ -70,7 +70,7 @@ def hold(address: str, name: str, mode: str, data: Path, out: Path) -> None:
     )
     plan = make_plan(config)
     with RunWriter.create(out, plan.manifest()) as writer:
-        asyncio.run(play(plan, writer, out, Silent()))
+        asyncio.run(run_plan(plan, writer, out, Silent()))
         writer.end(finished=True)
 
 

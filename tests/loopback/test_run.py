@@ -26,8 +26,9 @@ from live_eval.recording import FailedAttempt, RunReader, RunWriter, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
+from live_eval.run.retries import Backoff
 from live_eval.run.run_file import validate
-from live_eval.run.runner import RunOutcome, SilentObserver, play
+from live_eval.run.runner import Observer, RunOutcome, run_plan
 from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
@@ -40,14 +41,14 @@ BROKEN = {
 KEEPS_WHAT_CAME = {"close", "malformed", "incomplete_response", "stall", "endless"}
 
 
-class Silent(SilentObserver):
+class Silent(Observer):
     """An observer that stores a run's reports."""
 
     def __init__(self) -> None:
         self.turns: list[TurnRecord] = []
         self.waits: list[str] = []
 
-    def playing(self, total: int, already: int) -> None:
+    def running(self, total: int, already: int) -> None:
         self.already = already
 
     def turn(self, record: TurnRecord) -> None:
@@ -132,7 +133,7 @@ async def run(settings: dict[str, Any], out: Path, observer: Silent | None = Non
 
 
 async def finished(plan: Plan, writer: RunWriter, out: Path, observer: Silent) -> RunOutcome:
-    outcome = await play(plan, writer, out, observer)
+    outcome = await run_plan(plan, writer, out, observer, backoff=Backoff(0, first_s=0.2))
     await asyncio.to_thread(writer.end, finished=not outcome.interrupted)
     await asyncio.to_thread(writer.close)
     return outcome
@@ -349,9 +350,8 @@ class OneSlot:
 
 @pytest.mark.parametrize(("patience", "captured"), [(600, 2), (0, 1)])
 async def test_a_run_waits_for_a_free_session(
-    patience: int, captured: int, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    patience: int, captured: int, manifest: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("live_eval.run.retries._FIRST_S", 0.2)
     slot = OneSlot(release_s=0.3)
     async with serve(slot.hold, "127.0.0.1", 0) as server:
         address = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"
@@ -372,10 +372,7 @@ async def test_a_run_waits_for_a_free_session(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_only_one_turn_waits_for_a_busy_service(
-    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("live_eval.run.retries._FIRST_S", 0.2)
+async def test_only_one_turn_waits_for_a_busy_service(manifest: Path, tmp_path: Path) -> None:
     slot = OneSlot(release_s=0)
     slot.close()
     async with serve(slot.hold, "127.0.0.1", 0) as server:

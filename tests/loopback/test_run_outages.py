@@ -19,8 +19,9 @@ from live_eval.recording import RunReader, RunWriter
 from live_eval.recording.record import TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.run.plan import Plan, make_plan
+from live_eval.run.retries import Backoff
 from live_eval.run.run_file import validate
-from live_eval.run.runner import RunOutcome, SilentObserver, play
+from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.session_queue import DueSession, SessionQueue
 from tests.support.chat import chat_endpoint
 from tests.support.tiny_endpoint import answer
@@ -75,7 +76,7 @@ class Endpoint:
         return refusal
 
 
-class Fuse(SilentObserver):
+class Fuse(Observer):
     """Kills the endpoint `wait_s` after some turns are stored; starts it `seconds` later, if ever."""
 
     def __init__(self, endpoint: Endpoint, after: int, seconds: float | None, *, wait_s: float = 0.0) -> None:
@@ -106,7 +107,6 @@ class Fuse(SilentObserver):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("live_eval.run.retries._FIRST_S", 0.1)
 
 
 @contextlib.asynccontextmanager
@@ -136,7 +136,7 @@ def settings(base_url: str, folder: Path, speech_ms: int = 200, **turns: Any) ->
 async def run(
     config: dict[str, Any],
     out: Path,
-    observer: SilentObserver,
+    observer: Observer,
     *,
     resume: bool = False,
     retry_failed: bool = False,
@@ -148,7 +148,8 @@ async def run(
         return plan, RunWriter.create(out, plan.manifest())
 
     plan, writer = await asyncio.to_thread(begin)
-    outcome = await play(plan, writer, out, observer, retry_failed=retry_failed)
+    backoff = Backoff(0, first_s=0.1)
+    outcome = await run_plan(plan, writer, out, observer, retry_failed=retry_failed, backoff=backoff)
     await asyncio.to_thread(writer.end, finished=outcome.complete)
     return outcome
 
@@ -169,7 +170,7 @@ async def test_an_outage_loses_no_turn(retries: int, tmp_path: Path) -> None:
     began, over = fuse.notes
     assert began.startswith("endpoint unreachable since ")
     assert "probing for up to 10 min; Ctrl-C stops" in began
-    assert over.endswith("the run goes on")
+    assert over.endswith("the run continues")
     (outage,) = await asyncio.to_thread(outages, tmp_path / "run")
     assert outage["over"]
     assert 1 <= outage["seconds"] < 10
@@ -198,7 +199,7 @@ async def test_a_proxys_retry_after_beyond_the_patience_ends_the_run(tmp_path: P
         assert fuse.task is not None
         await fuse.task
         await one.start()
-        outcome = await run(settings(one.base_url, tmp_path), out, SilentObserver(), resume=True)
+        outcome = await run(settings(one.base_url, tmp_path), out, Observer(), resume=True)
     assert outcome == RunOutcome(TURNS, 0, interrupted=False)
 
 
@@ -218,7 +219,7 @@ async def test_an_unavailable_gateway_loses_no_turn(tmp_path: Path) -> None:
     async with chat_endpoint(gateway) as address:
         config = settings(f"http://{address}/v1", tmp_path, retries=0, repeat=8)
         config["endpoint"]["name"] = "openai-chat-audio"
-        outcome = await run(config, tmp_path / "run", SilentObserver())
+        outcome = await run(config, tmp_path / "run", Observer())
     assert outcome == RunOutcome(8, 0, interrupted=False)
 
 
@@ -233,15 +234,13 @@ async def test_every_turn_of_overlapping_sessions_is_recorded(tmp_path: Path) ->
     async with serve(answer, "127.0.0.1", 0, process_request=refused) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         config = settings(f"ws://127.0.0.1:{port}/v1", tmp_path, retries=0, concurrency=6, repeat=29)
-        outcome = await run(config, tmp_path / "run", SilentObserver())
+        outcome = await run(config, tmp_path / "run", Observer())
     assert outcome.captured + outcome.failed == 29
     assert outcome.complete
 
 
 @pytest.mark.parametrize("status", [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS])
-async def test_a_slot_that_the_endpoint_refuses_leaves_the_turns_to_the_other_slots(
-    status: HTTPStatus, tmp_path: Path
-) -> None:
+async def test_a_refused_slot_leaves_the_turns_to_the_other_slots(status: HTTPStatus, tmp_path: Path) -> None:
     served = 0
 
     async def serve_session(connection: ServerConnection) -> None:
@@ -261,7 +260,7 @@ async def test_a_slot_that_the_endpoint_refuses_leaves_the_turns_to_the_other_sl
     async with serve(serve_session, "127.0.0.1", 0, process_request=refused) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         config = settings(f"ws://127.0.0.1:{port}/v1", tmp_path, 500, retries=0, repeat=18)
-        outcome = await run(config, tmp_path / "run", SilentObserver())
+        outcome = await run(config, tmp_path / "run", Observer())
     assert outcome.captured + outcome.failed == 18
     assert outcome.failed <= 9
 
@@ -276,10 +275,10 @@ class Forgetful(SessionQueue):
 
     forgets = True
 
-    def played(
+    def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        counted = super().played(session, records, undecided_since_ns)
+        counted = super().ended(session, records, undecided_since_ns)
         forgotten, Forgetful.forgets = Forgetful.forgets, False
         return counted[1:] if forgotten else counted
 
@@ -291,11 +290,11 @@ async def test_a_run_with_a_missing_turn_is_not_finished(
     out = tmp_path / "run"
     async with endpoint() as one:
         config = settings(one.base_url, tmp_path, repeat=3)
-        outcome = await run(config, out, SilentObserver())
+        outcome = await run(config, out, Observer())
         assert outcome == RunOutcome(2, 0, interrupted=False, missing=1)
         assert not outcome.complete
         assert not await asyncio.to_thread(has_ended, out)
-        assert await run(config, out, SilentObserver(), resume=True) == RunOutcome(3, 0, interrupted=False)
+        assert await run(config, out, Observer(), resume=True) == RunOutcome(3, 0, interrupted=False)
 
 
 @pytest.mark.slow
@@ -328,7 +327,7 @@ async def test_a_run_that_outlasts_its_patience_stops_and_is_resumed(tmp_path: P
         assert "turns.patience is 1 s" in outcome.unreachable
         assert (outcome.failed, outcome.captured < TURNS) == (0, True)
         await one.start()
-        outcome = await run(config, out, SilentObserver(), resume=True)
+        outcome = await run(config, out, Observer(), resume=True)
     assert outcome == RunOutcome(TURNS, 0, interrupted=False)
 
 
@@ -351,9 +350,9 @@ async def test_failed_turns_are_retried_and_their_attempts_kept(tmp_path: Path) 
     async with endpoint() as one:
         config = settings(one.base_url, tmp_path, repeat=2, retries=1)
         await one.kill()
-        assert await run(config, out, SilentObserver()) == RunOutcome(0, 2, interrupted=False)
+        assert await run(config, out, Observer()) == RunOutcome(0, 2, interrupted=False)
         await one.start()
-        outcome = await run(config, out, SilentObserver(), resume=True, retry_failed=True)
+        outcome = await run(config, out, Observer(), resume=True, retry_failed=True)
         assert outcome == RunOutcome(2, 0, interrupted=False)
     for _, stored, failures in await asyncio.to_thread(attempts, out):
         assert stored == [2, 3]

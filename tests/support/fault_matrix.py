@@ -28,7 +28,7 @@ from live_eval.reference.faults.script import parse_faults
 from live_eval.registry import client, load
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver, play
+from live_eval.run.runner import Observer, run_plan
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import undisturbed
 from tests.support.chat import chat_endpoint
@@ -185,7 +185,7 @@ async def meet(fault: str, dialect: str, folder: Path, impairment: str = "") -> 
             "impair": {"specs": [impairment] if impairment else []},
         }
         plan, writer = await asyncio.to_thread(_begun, config, folder / "run")
-        await play(plan, writer, folder / "run", SilentObserver(), stop=StopSignals())
+        await run_plan(plan, writer, folder / "run", Observer(), stop=StopSignals())
         return await asyncio.to_thread(_ended, writer, folder / "run", fault or impairment, dialect)
 
 

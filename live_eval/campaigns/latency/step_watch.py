@@ -54,7 +54,7 @@ class EndedTurns:
         return f"{kinds}{': ' if reason else ''}{reason}{'; the endpoint is not at fault' if ours else ''}"
 
 
-class StepWatch:
+class StepWatch(Observer):
     """An `Observer` of one step that ends it where the load cannot be held.
 
     Args:
@@ -80,10 +80,10 @@ class StepWatch:
         """Pass it on."""
         self._observer.preparing(done, total)
 
-    def playing(self, total: int, already: int) -> None:
+    def running(self, total: int, already: int) -> None:
         """Note the processor time at which playing begins."""
         self._began_ns, self._cpu_ns = self._clock.now_ns(), time.thread_time_ns()
-        self._observer.playing(total, already)
+        self._observer.running(total, already)
 
     def waiting(self, seconds: float, why: str) -> None:
         """Pass it on."""

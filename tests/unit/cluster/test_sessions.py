@@ -10,8 +10,8 @@ from live_eval.cluster.nodes import Node, NodeReport
 from live_eval.cluster.sessions import _started, combine
 from live_eval.cluster.worker_spread import Load, WorkerSpread
 from live_eval.errors import LiveEvalError
-from live_eval.run.held_sessions import Cpu, SessionOrder
 from live_eval.run.session_process import Ready, SessionAnswer
+from live_eval.run.sessions import Cpu, SessionOrder
 from live_eval.session.event_loop import Priority
 
 A, B, C = (Node(f"1{name}", name, cpus, 0, "10.0.0.1") for name, cpus in (("a", 4), ("b", 2), ("c", 2)))

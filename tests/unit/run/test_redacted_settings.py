@@ -30,16 +30,16 @@ def manifest_of(endpoint: dict[str, Any], judges: dict[str, Any] | None = None) 
 
 
 def missing(manifest: dict[str, Any], given: dict[str, Any], *judges: str) -> str:
-    """Return what the user is asked to repeat; empty for nothing."""
+    """Return what the user is asked to pass again; empty for nothing."""
     try:
         check_repeated(manifest, given, FLAGS, needs_for(judges))
     except UsageError as error:
-        return str(error).rpartition("repeat ")[2].removesuffix(", as it was")
+        return str(error).rpartition("pass ")[2].removesuffix(" again")
     return ""
 
 
 @pytest.mark.parametrize("url", [QUERY, LOGIN])
-def test_a_url_whose_secrets_are_redacted_is_to_be_repeated(url: str) -> None:
+def test_a_url_whose_secrets_are_redacted_must_be_passed_again(url: str) -> None:
     manifest = manifest_of({"base_url": url})
     assert missing(manifest, {}) == "--base-url"
     assert missing(manifest, {"endpoint": {"base_url": "ws://127.0.0.1:9/v1?reply_ms=***"}}) == "--base-url"
@@ -47,7 +47,7 @@ def test_a_url_whose_secrets_are_redacted_is_to_be_repeated(url: str) -> None:
     assert missing(manifest_of({"base_url": "ws://127.0.0.1:9/v1"}), {}) == ""
 
 
-def test_secrets_in_further_settings_are_to_be_repeated() -> None:
+def test_secrets_in_further_settings_must_be_passed_again() -> None:
     extra = {"api_key": "canary4711canary", "style": "calm", "note": "sk-canary4711canary4711"}
     servers = ["turn:me:hunter2hunter2@127.0.0.1:9"]
     manifest = manifest_of({"extra": extra, "ice_servers": servers})
@@ -96,7 +96,7 @@ def test_failed_turns_are_not_played_again_at_a_redacted_url(
     again = ("run", "--retry-failed", "--out", str(out))
     done = CliRunner().invoke(cli, again)
     assert isinstance(done.exception, UsageError)
-    assert "repeat --base-url" in str(done.exception)
+    assert "pass --base-url again" in str(done.exception)
     with RunReader.open(out) as run:
         assert run.ended
         assert not run.failures()
@@ -110,8 +110,8 @@ def test_scores_are_not_asked_of_a_redacted_url(tmp_path: Path) -> None:
     tables = {"judges": {"llm_base_url": "http://me:hunter2hunter2@127.0.0.1:9/v1"}, "data": {"limit": 1}}
     with RunWriter.create(tmp_path / "run", make_plan(validate(tables)).manifest()) as writer:
         writer.end()
-    with pytest.raises(UsageError, match="repeat --llm-base-url"):
+    with pytest.raises(UsageError, match="pass --llm-base-url again"):
         judges_table(tmp_path / "run", {"judges__names": "rubric"})
     assert judges_table(tmp_path / "run", {"judges__names": "bleu"}).names == ("bleu",)
-    with pytest.raises(UsageError, match="repeat --llm-base-url"):
+    with pytest.raises(UsageError, match="pass --llm-base-url again"):
         judges_table(tmp_path / "run", {}, "rubric")

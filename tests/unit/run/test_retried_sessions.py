@@ -9,7 +9,7 @@ from live_eval.dialect import RateLimit
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture, TurnRecord, finish
 from live_eval.run.endpoint_health import EndpointHealth
-from live_eval.run.observers import SilentObserver
+from live_eval.run.observers import Observer
 from live_eval.run.plan import Job
 from live_eval.run.retried_sessions import RetriedSessions, Slot
 from live_eval.run.retries import Backoff, Patience
@@ -37,10 +37,10 @@ class Endpoint:
         self.records: list[TurnRecord] = []
         self.retried: list[TurnRecord] = []
 
-    async def play(
+    async def run_session(
         self, jobs: Sequence[Job], attempt: int, due_ns: int | None, unusable: Failure | None = None
     ) -> list[TurnRecord]:
-        """As `SessionAttempts.play`."""
+        """As `SessionAttempts.run`."""
         dial_ns, failure, ready_ns = self.clock.now_ns(), unusable, None
         if unusable is None:
             self.dialled.append(dial_ns)
@@ -80,21 +80,21 @@ class Endpoint:
 
         retried = RetriedSessions(
             plan=cast("Any", SimpleNamespace(config=SimpleNamespace(turns=table), spec=None)),
-            attempts=cast("Any", self),
+            attempts=cast("Any", SimpleNamespace(run=self.run_session)),
             health=health,
             queue=queue,
             backoff=Backoff(0),
             clock=self.clock,
-            observer=SilentObserver(),
+            observer=Observer(),
             store_failed=store_failed,
         )
 
         async def work(slot: Slot) -> None:
             while (session := await queue.next(slot.opens_ns)) is not None:
                 await self.clock.sleep_until(session.due_ns or 0)
-                final = await retried.play(session, slot)
+                final = await retried.run(session, slot)
                 assert final is not None
-                for records in queue.played(session, *final):
+                for records in queue.ended(session, *final):
                     self.records += records
 
         async with asyncio.TaskGroup() as tasks:
@@ -149,5 +149,5 @@ async def test_a_turn_that_cannot_wait_for_the_rate_limit_says_so_once() -> None
     assert all(
         message.count("it asks to wait 30 s, and turns.patience is 40 s") == 1 for message in endpoint.failed
     )
-    assert any(message.startswith("not played: ") for message in endpoint.failed)
+    assert any(message.startswith("not run: ") for message in endpoint.failed)
     assert endpoint.clock.now_ns() < 3 * 40 * S

@@ -22,7 +22,7 @@ class Queue:
     def played(self, at: int, doubt_since_ns: int | None = None, records: str = "") -> list[str]:
         """Report a session; return those whose records are to be stored."""
         own = cast("Sequence[TurnRecord]", records or f"records of {at}")
-        return cast("list[str]", self.queue.played(self.sessions[at], own, doubt_since_ns))
+        return cast("list[str]", self.queue.ended(self.sessions[at], own, doubt_since_ns))
 
 
 async def test_the_failure_of_a_session_in_doubt_counts_once_a_later_one_has_been_opened() -> None:

@@ -1,4 +1,4 @@
-"""Sessions as they are ordered and handed back, whoever holds them: this process, or one of its own."""
+"""The order of a session, its result, and the runner of sessions in this process."""
 
 from __future__ import annotations
 
@@ -27,26 +27,23 @@ from live_eval.session.timeline import RawMessage
 from live_eval.transport import Transport
 from live_eval.types import TurnMode
 
-__all__ = ["Cpu", "HeldSession", "SessionHolder", "SessionOrder", "local_sessions"]
+__all__ = ["Cpu", "SessionOrder", "SessionResult", "SessionRunner", "local_runner"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SessionOrder:
-    """Everything that is needed to hold a session. It can be sent to another process.
+    """Everything that a session needs, in a form that can be sent to another process.
 
     Args:
-        dialect: The implementation, ``"module:Class"``.
-        transport: The same.
-        settings: What the dialect is made with; they hold the endpoint's key.
-        turn_mode: Who decides that the user's turn is over.
-        limits: How long to wait at each stage.
+        dialect: The implementation, ``"module:Class"``; `transport` likewise.
+        settings: The settings of the dialect, with the endpoint's key.
         utterances: What the user says, at least one recording.
         pause_ns: From the end of a reply, as heard, to the next recording.
         greeting_ns: How long to wait for the endpoint's greeting to begin; 0 to speak at once.
         due_ns: When to dial, on the monotonic clock; None for at once.
-        records_wire: Whether to keep everything that happens.
-        impairment: What is done to the traffic, with the session's seed; None for nothing. A transport that
-            can be given one takes it as ``impairment``.
+        records_wire: Whether to record every message and event.
+        impairment: Applied to the traffic, with the session's seed. A transport that can impair takes it as
+            ``impairment``.
     """
 
     dialect: str
@@ -62,14 +59,14 @@ class SessionOrder:
     impairment: Impairment | None = None
 
     def new_transport(self) -> Callable[[Clock], Transport]:
-        """Return what makes the session's connections."""
+        """Return the factory of the session's connections."""
         transport: Callable[..., Transport] = load_object(self.transport)
         if self.impairment is None or not self.impairment.on_network:
             return transport
         return functools.partial(transport, impairment=self.impairment)
 
     def surroundings(self) -> Callable[[Speaker], Surroundings] | None:
-        """Return what puts the user into their surroundings; None where nothing but them is heard."""
+        """Return the factory of background noise and echo; None without either."""
         level_db = self.impairment.number("echo") if self.impairment is not None else None
         if level_db is None and not any(utterance.background for utterance in self.utterances):
             return None
@@ -84,13 +81,13 @@ class SessionOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeldSession:
-    """What came of a session.
+class SessionResult:
+    """The result of a session.
 
     Args:
-        captures: What was captured of each turn; their logs are empty.
-        messages: The messages of each turn as they travelled. They may hold secrets.
-        recorded: Everything that happened, if the order asked for it.
+        captures: The captured turns; their logs are empty.
+        messages: The messages of each turn as sent and received. They may contain secrets.
+        recorded: All messages and events, if the order asked for them.
     """
 
     captures: Sequence[TurnCapture]
@@ -98,61 +95,50 @@ class HeldSession:
     recorded: WireRecord = field(repr=False)
 
     def logs(self, order: SessionOrder) -> list[tuple[LoggedMessage, ...]]:
-        """Return every message of each turn with its stamp, redacted.
-
-        Parsing them is work: call it off the event loop.
-        """
+        """Return every message of each turn with its stamp, redacted. Slow: call it off the event loop."""
         dialect = load_object(order.dialect)(order.settings)
         return [logged(messages, dialect) for messages in self.messages]
 
     def wire(self) -> tuple[Step, ...]:
-        """Return everything that happened, in order; empty if it was not to be recorded.
-
-        Building the steps is work: call it off the event loop.
-        """
+        """Return the recorded messages and events, in order. Slow: call it off the event loop."""
         return self.recorded.steps()
 
 
 class Cpu(NamedTuple):
-    """Processor seconds.
-
-    Args:
-        total_s: Of this process, and of those that hold its sessions.
-        loops_s: Of the threads alone whose event loops hold sessions.
-    """
+    """Processor seconds: of this process and its session processes, and of their event loops alone."""
 
     total_s: float
     loops_s: float
 
 
-class SessionHolder(Protocol):
-    """Holds sessions, any number at a time."""
+class SessionRunner(Protocol):
+    """Runs sessions, any number at a time."""
 
     @property
     def priority(self) -> Priority:
-        """The priority of the threads that stream; the lowest of them."""
+        """The lowest priority of the threads that stream."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the manifest of a run says of who holds its sessions: JSON values without secrets."""
+        """The runner's entries in the manifest of a run: JSON values without secrets."""
         ...
 
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """Hold a session. What the endpoint or the network does becomes a `Failure` of its turns.
+    async def run(self, order: SessionOrder) -> SessionResult:
+        """Run a session. Faults of the endpoint and the network become a `Failure` of its turns.
 
         Raises:
-            TurnError: There was no session, or nothing is left of it.
+            TurnError: The session could not be run, or its result was lost.
         """
         ...
 
     def cpu(self) -> Cpu:
-        """Return the processor time that was spent so far."""
+        """Return the processor time spent so far."""
         ...
 
 
-class LocalSessions:
-    """Holds sessions on the event loop that runs; see `local_sessions`."""
+class LocalRunner:
+    """Runs sessions on the current event loop; see `local_runner`."""
 
     def __init__(
         self,
@@ -171,11 +157,11 @@ class LocalSessions:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As `SessionHolder.facts`."""
+        """As in `SessionRunner`."""
         return {"priority": self.priority.value}
 
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """As `SessionHolder.hold`; a bug of the dialect raises what it raises."""
+    async def run(self, order: SessionOrder) -> SessionResult:
+        """As in `SessionRunner`, but a bug in the dialect is raised as it is."""
         settings = order.settings
         session = Session(
             load_object(order.dialect)(settings),
@@ -197,31 +183,30 @@ class LocalSessions:
             captures = await session.converse(
                 order.utterances, pause_ns=order.pause_ns, greeting_ns=order.greeting_ns
             )
-        return HeldSession(
+        return SessionResult(
             captures=captures,
             messages=[session.messages(turn) for turn in range(len(captures))],
             recorded=session.wire,
         )
 
     def cpu(self) -> Cpu:
-        """As `SessionHolder.cpu`."""
+        """As in `SessionRunner`."""
         return Cpu(time.process_time(), time.thread_time())
 
 
 @contextlib.asynccontextmanager
-async def local_sessions(
+async def local_runner(
     clock: Clock, kind: TransportKind, transport: Callable[[Clock], Transport] | None = None
-) -> AsyncIterator[SessionHolder]:
-    """Hold sessions on this event loop, undisturbed and probed.
+) -> AsyncIterator[SessionRunner]:
+    """Run sessions on this event loop, with raised priority and a probe of its lag.
 
     Args:
-        clock: Their clock.
-        kind: The kind of their transport.
-        transport: What makes their transports, instead of what the orders name.
+        kind: The kind of the sessions' transport.
+        transport: Makes their transports, in place of the class that an order names.
     """
     with undisturbed() as priority:
         probe = LoopProbe(clock)
         async with asyncio.TaskGroup() as tasks:
             probing = tasks.create_task(probe.run())
-            yield LocalSessions(clock, probe, Collector(kind), priority, transport)
+            yield LocalRunner(clock, probe, Collector(kind), priority, transport)
             probing.cancel()
