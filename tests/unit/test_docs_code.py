@@ -56,7 +56,7 @@ OFFLINE = (
 """Commands that end soon without an endpoint, a model or a network."""
 ELSEWHERE = {
     "plan --detect 5 --metric accuracy:understanding --from Q": "needs a run of questions",
-    "export recordings/demo --to inspect --out logs/demo.eval": "inspect_ai takes seconds to load",
+    "export recordings/demo --format inspect -o logs/demo.eval": "inspect_ai takes seconds to load",
     "impair delay=100ms,jitter=20ms,down.bandwidth=256kbps --to https://api.openai.com": "never ends",
 }
 """Commands of these that are tested elsewhere, or not."""
