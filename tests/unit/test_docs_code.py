@@ -68,7 +68,7 @@ def documented_commands() -> Iterator[list[str]]:
     for page in PAGES:
         for line in shell_lines(page):
             for words in calls(line):
-                if words[0] in OFFLINE and (text := shlex.join(words)) not in {*seen, *ELSEWHERE}:
+                if words and words[0] in OFFLINE and (text := shlex.join(words)) not in {*seen, *ELSEWHERE}:
                     seen.add(text)
                     yield words
 
