@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from live_eval.recording import RunWriter
-from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, run_plan
@@ -77,7 +77,7 @@ class Measured(NamedTuple):
         load: Load average of the machine.
     """
 
-    turns: list[TrueTurn]
+    turns: list[TrueReply]
     cpu_s: float
     load: float
 
@@ -103,7 +103,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
             run(run_plan(plan, writer, folder, Observer()))
             writer.end(finished=True)
             spent_s = cpu_s(served.process_id) - began_s
-        return Measured(read_truth(truth).turns, spent_s, os.getloadavg()[0])
+        return Measured(read_truth(truth).replies, spent_s, os.getloadavg()[0])
 
 
 def show(client: str, measured: Measured) -> bool:

@@ -51,7 +51,7 @@ from live_eval.reference.emulation import address, emulation_of
 from live_eval.reference.engine.events import Reaction
 from live_eval.reference.engine.signals import calibration_utterance
 from live_eval.reference.server.process import ReferenceProcess
-from live_eval.reference.truth import TrueTurn, TrueUtterance, read_truth
+from live_eval.reference.truth import TrueReply, TrueUtterance, read_truth
 from live_eval.registry import client
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
@@ -273,7 +273,7 @@ async def hold(
             if trial.name.startswith(OWN):
                 continue
             lossy = emulation_of(endpoint).lossy_input
-            compare(trial, scenario, known.turns, known.utterances, errors, lossy=lossy)
+            compare(trial, scenario, known.replies, known.utterances, errors, lossy=lossy)
 
 
 def played(folder: Path) -> Iterator[PlayedScenario]:
@@ -303,7 +303,7 @@ def played(folder: Path) -> Iterator[PlayedScenario]:
 def compare(
     trial: PlayedScenario,
     scenario: Scenario,
-    turns: Sequence[TrueTurn],
+    turns: Sequence[TrueReply],
     utterances: Sequence[TrueUtterance],
     errors: Errors,
     *,
@@ -358,7 +358,7 @@ def session_of(trial: PlayedScenario, utterances: Sequence[TrueUtterance]) -> st
 
 
 def true_outcome(
-    trial: PlayedScenario, scenario: Scenario, turns: Sequence[TrueTurn], heard: Sequence[TrueUtterance]
+    trial: PlayedScenario, scenario: Scenario, turns: Sequence[TrueReply], heard: Sequence[TrueUtterance]
 ) -> TrueTrial:
     """Return the outcome and the durations of a trial by what the endpoint stamped.
 
@@ -419,7 +419,7 @@ def true_outcome(
             return replace(true, durations_ns=durations)
 
 
-def sounding(turn: TrueTurn, scenario: Scenario) -> list[Stretch]:
+def sounding(turn: TrueReply, scenario: Scenario) -> list[Stretch]:
     """Return when a reply was heard, without its pause."""
     if turn.heard_from_ns is None or turn.heard_until_ns is None:
         return []
@@ -432,7 +432,7 @@ def sounding(turn: TrueTurn, scenario: Scenario) -> list[Stretch]:
 
 
 def true_overlap(
-    rule: Rule, reply: TrueTurn, start_ns: int, end_ns: int, next_ns: int | None, *, stopped: bool
+    rule: Rule, reply: TrueReply, start_ns: int, end_ns: int, next_ns: int | None, *, stopped: bool
 ) -> TrueTrial:
     """Return the truth of a user who speaks over a reply from `start_ns` to `end_ns`.
 

@@ -40,7 +40,7 @@ from live_eval.reference import REFERENCE
 from live_eval.reference.emulation import calibration_client, emulation_of
 from live_eval.reference.engine.signals import MarkedSpeech, calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
-from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client
 from live_eval.run.processes import session_runner
 from live_eval.run.sessions import Cpu, SessionOrder, SessionRunner
@@ -240,7 +240,7 @@ async def _measure(
                 held = await bench.hold(writer)
         finally:
             await asyncio.to_thread(writer.close)
-    known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth).turns})
+    known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth).replies})
     return _compare(plan, held, known)
 
 
@@ -367,7 +367,7 @@ def _noise() -> Iterator[None]:
             process.wait()
 
 
-def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueTurn]) -> Calibration:
+def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueReply]) -> Calibration:
     records = held.records
     frame_ns = client(plan.endpoint).frame_ms * 1_000_000
     errors: dict[str, list[int]] = {}

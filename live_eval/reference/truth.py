@@ -1,13 +1,11 @@
-"""The true times of replies and of the user's utterances, logged by the endpoint, to compare a client's
-measurements with.
+"""Log the true times of replies and of the user's utterances, to compare a client's measurements with.
 
-Everything is on the machine's monotonic clock, which all processes of a machine share. Arrivals are stamped
-by the kernel (`live_eval.sockets`), sends right before the message is handed to it. What lies between is the
-network and the client.
+All times are on the machine's monotonic clock, which its processes share. Arrivals are stamped by the kernel
+(`live_eval.sockets`), sends right before the message is handed to it; the network and the client lie between.
 
-On a media track, packets are stamped. The reply's onset is the first audible sample of the decoded packets,
-played from their send times. Opus delays every sample by 6.5 ms, which a listener hears too, so those 6.5 ms
-are part of `voice_to_voice`, here and at the client.
+On a media track, packets are stamped. The onset of the reply is the first audible sample of the decoded
+packets, played from their send times. Opus delays every sample by 6.5 ms; a listener hears that too, so it is
+part of `voice_to_voice` here and at the client.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from live_eval.errors import DataError
 from live_eval.reference.engine.events import (
@@ -35,40 +32,39 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.timing import Playout, ResponseRecord, ResponseStatus, play
 
-__all__ = ["TRUTH_SCHEMA", "TrueTurn", "TrueUtterance", "Truth", "TruthFile", "TruthKeeper", "read_truth"]
+__all__ = ["TRUTH_SCHEMA", "TrueReply", "TrueUtterance", "Truth", "TruthFile", "TruthKeeper", "read_truth"]
 
 TRUTH_SCHEMA = 3
 """Schema version of the lines; `read_truth` refuses others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrueTurn:
+class TrueReply:
     """The true times of one response. Times are absolute monotonic nanoseconds.
 
     Args:
         session_id: The session's id, as sent to the client.
-        label: The client's label for it, from its URL; empty if it gave none.
+        label: The client's label for it, from its URL; may be empty.
         response_id: The response.
         turn: Its number in the session, from 0.
-        voice_end_ns: Arrival of the message that contained the end of the user's speech; None where nothing
-            was spoken.
-        voice_end_by: How that end is known: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
-        utterance: Number in the session of the user's utterance that it answers; None where it answers none.
-        talks_over: Whether it began while the user was still speaking, on purpose.
-        resumes: Id of the stopped response whose rest it says; empty for none.
-        created_ns: The response was announced.
-        first_text_ns: Its first words were sent.
-        chunk_sent_ns: Each chunk of audio was sent; on a media track each packet.
+        voice_end_ns: Arrival of the message that contained the end of the user's speech; None without speech.
+        voice_end_by: How the end was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
+        utterance: Number of the user's utterance that it answers; None for no utterance.
+        talks_over: Whether it began, as scripted, while the user was still speaking.
+        resumes: Id of the stopped response that it continues; empty for none.
+        created_ns: When the response was announced.
+        first_text_ns: When its first text was sent.
+        chunk_sent_ns: When each chunk of audio, or each packet of a media track, was sent.
         chunk_samples: Samples in each chunk.
-        rate_hz: Rate of the samples; None if there were none.
+        rate_hz: Sample rate; None without audio.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
-        onset_by: How that is known: ``constructed``, ``given`` or ``detector``.
-        stopped_ns: When the client was asked to drop what it had not played; None if it was not.
-        heard_from_ns: The first audible sample as heard: playout of the chunks at their send times with a
+        onset_by: How the onset was found: ``constructed``, ``given`` or ``detector``.
+        stopped_ns: When the client was asked to drop its unplayed audio; None if it was not.
+        heard_from_ns: When the first audible sample is heard, if chunks are played at their send times with a
             buffer of zero depth; None for silence.
-        heard_until_ns: The last audible sample as heard: of what was sent, less what the client dropped at
-            `stopped_ns` unless it is a track; None for silence.
-        ended_ns: The end of the response was announced; None if it never was.
+        heard_until_ns: When the last audible sample is heard, without the audio that the client drops at
+            `stopped_ns` (a track drops none); None for silence.
+        ended_ns: When the end of the response was announced; None if it was not.
         status: How it ended.
         reason: Why it was cut off or failed.
         first_byte_ns: Duration from `voice_end_ns` to the first chunk.
@@ -110,15 +106,15 @@ class TrueUtterance:
 
     Args:
         session_id: The session's id, as sent to the client.
-        label: The client's label for it, from its URL; empty if it gave none.
-        utterance: Its number in the session, from 0; where the endpoint ends the user's turn in a pause, the
-            words after it are another utterance.
+        label: The client's label for it, from its URL; may be empty.
+        utterance: Its number in the session, from 0. If the endpoint ends the user's turn in a pause, the
+            speech after the pause is another utterance.
         onset_ns: Arrival of the message that contains its first sample.
-        end_ns: Arrival of the message that contains its last sample; None if the session ended before.
-        end_by: How that end is known: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
-        over: The response that was under way at its onset, whether audible yet or not; empty for none.
-        reaction: What the endpoint did about it, a value of `Reaction`; empty where nothing was under way,
-            or where the session ended before.
+        end_ns: Arrival of the message that contains its last sample; None if the session ended earlier.
+        end_by: How the end was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
+        over: The response in progress at its onset, audible or not; empty for none.
+        reaction: The endpoint's reaction, a value of `Reaction`; empty without a response in progress, or if
+            the session ended earlier.
     """
 
     session_id: str
@@ -132,35 +128,10 @@ class TrueUtterance:
 
 
 class Truth(NamedTuple):
-    """What a truth file says, in the order in which it became known.
+    """The content of a truth file, in the order in which it became known."""
 
-    Args:
-        turns: The replies.
-        utterances: What the user said.
-    """
-
-    turns: list[TrueTurn]
+    replies: list[TrueReply]
     utterances: list[TrueUtterance]
-
-
-@dataclass(slots=True)
-class _OpenTurn:
-    turn: int
-    response: ServerResponse
-    created_ns: int
-    first_text_ns: int | None = None
-    sent_ns: list[int] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)
-    rate_hz: int | None = None
-    onset_sample: int | None = None
-    onset_by: str = ""
-    ends: NDArray[np.bool_] | None = None
-    stopped_ns: int | None = None
-    unplayed: int = 0
-    ended_ns: int | None = None
-    status: ResponseStatus = ResponseStatus.OPEN
-    reason: str = "connection closed"
-    paced: bool = False
 
 
 class TruthKeeper:
@@ -169,70 +140,67 @@ class TruthKeeper:
     Args:
         session_id: The session.
         label: The client's label for it.
-        paced: Whether its audio is one continuous stream, at the pace of speech.
+        paced: Whether its audio is one continuous stream at the pace of speech.
     """
 
     def __init__(self, session_id: str, label: str = "", *, paced: bool = False) -> None:
         self._paced = paced
         self._session_id = session_id
         self._label = label
-        self._turns = 0
-        self._open: dict[str, _OpenTurn] = {}
+        self._replies = 0
+        self._open: dict[str, _OpenReply] = {}
 
     def queued(self, piece: AudioPiece) -> None:
-        """Note a piece that will be sent later than its event; the turn is complete only after that."""
-        turn = self._open.get(piece.response.response_id)
-        if turn is not None:
-            turn.unplayed += 1
-            turn.paced = True  # by the track's packets
+        """Note a piece that a track will send later; its reply is complete only after that."""
+        reply = self._open.get(piece.response.response_id)
+        if reply is not None:
+            reply.unplayed += 1
+            reply.paced = True
 
-    def played(self, piece: AudioPiece, at_ns: int) -> TrueTurn | None:
-        """Note that a queued piece is about to be sent; return the turn's truth if this completes it."""
-        turn = self._open.get(piece.response.response_id)
-        if turn is None:
+    def played(self, piece: AudioPiece, at_ns: int) -> TrueReply | None:
+        """Note that a queued piece is about to be sent; return the reply's truth if this completes it."""
+        reply = self._open.get(piece.response.response_id)
+        if reply is None:
             return None
-        _heard(turn, piece, at_ns)
-        turn.unplayed = max(0, turn.unplayed - 1)  # the rest may have been dropped while this one was sent
-        return self._complete(piece.response.response_id, turn)
+        reply.add(piece, at_ns)
+        reply.unplayed = max(0, reply.unplayed - 1)  # the rest may have been dropped while this one was sent
+        return self._complete(reply)
 
-    def dropped(self, response_id: str, told_ns: int | None) -> TrueTurn | None:
-        """Note that the queued pieces of a response were dropped; return its truth if this completes it.
+    def dropped(self, response_id: str, told_ns: int | None) -> TrueReply | None:
+        """Note that a response's queued pieces were dropped; return its truth if this completes it.
 
-        `told_ns` is when the client was told so, or None if it was not.
+        `told_ns` is when the client was told, or None if it was not.
         """
-        turn = self._open.get(response_id)
-        if turn is None:
+        reply = self._open.get(response_id)
+        if reply is None:
             return None
-        turn.unplayed, turn.stopped_ns = 0, told_ns
-        return self._complete(response_id, turn)
+        reply.unplayed, reply.stopped_ns = 0, told_ns
+        return self._complete(reply)
 
-    def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueTurn | None:
-        """Note that an event was sent; return the turn's truth if this completes it.
+    def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
+        """Note that an event was sent; return the reply's truth if this completes it.
 
-        `stops` says whether the client drops what it has not played of a response that is cancelled.
+        `stops`: whether the client drops the unplayed audio of a cancelled response.
         """
+        if not isinstance(event, AudioPiece | TextPiece | ResponseCreated | ResponseEnded):
+            return None
+        response = event.response
+        if isinstance(event, ResponseCreated):
+            self._open[response.response_id] = _OpenReply(self._replies, response, at_ns, paced=self._paced)
+            self._replies += 1
+        reply = self._open.get(response.response_id)
+        if reply is None:
+            return None
         match event:
-            case AudioPiece(response=response):
-                turn = self._open.get(response.response_id)
-                if turn is not None:
-                    _heard(turn, event, at_ns)
-            case TextPiece(response=response):
-                turn = self._open.get(response.response_id)
-                if turn is not None and turn.first_text_ns is None:
-                    turn.first_text_ns = at_ns
-            case ResponseCreated(response=response):
-                self._open[response.response_id] = _OpenTurn(self._turns, response, at_ns, paced=self._paced)
-                self._turns += 1
-            case ResponseEnded(response=response):
-                turn = self._open.get(response.response_id)
-                if turn is not None:
-                    turn.ended_ns, turn.status = at_ns, response.status
-                    turn.reason = response.reason or response.error_code
-                    if stops and response.status is ResponseStatus.CANCELLED and turn.stopped_ns is None:
-                        turn.stopped_ns = at_ns
-                    return self._complete(response.response_id, turn)
-            case _:
-                pass
+            case AudioPiece():
+                reply.add(event, at_ns)
+            case TextPiece() if reply.first_text_ns is None:
+                reply.first_text_ns = at_ns
+            case ResponseEnded():
+                reply.ended_ns = at_ns
+                if stops and response.status is ResponseStatus.CANCELLED and reply.stopped_ns is None:
+                    reply.stopped_ns = at_ns
+                return self._complete(reply)
         return None
 
     def utterance(self, heard: UserUtterance) -> TrueUtterance:
@@ -248,45 +216,46 @@ class TruthKeeper:
             reaction=heard.reaction.value if heard.reaction is not None else "",
         )
 
-    def closed(self) -> list[TrueTurn]:
-        """Note the end of the connection; return the truth of unfinished turns."""
-        rest = [self._truth(response_id, turn) for response_id, turn in self._open.items()]
+    def closed(self) -> list[TrueReply]:
+        """Return the truth of unfinished replies when the connection ends."""
+        rest = [self._truth(reply) for reply in self._open.values()]
         self._open.clear()
         return rest
 
-    def _complete(self, response_id: str, turn: _OpenTurn) -> TrueTurn | None:
-        if turn.ended_ns is None or turn.unplayed:
+    def _complete(self, reply: _OpenReply) -> TrueReply | None:
+        if reply.ended_ns is None or reply.unplayed:
             return None
-        del self._open[response_id]
-        return self._truth(response_id, turn)
+        del self._open[reply.response.response_id]
+        return self._truth(reply)
 
-    def _truth(self, response_id: str, turn: _OpenTurn) -> TrueTurn:
-        response, heard_ns = turn.response, _onset_heard_ns(turn)
+    def _truth(self, reply: _OpenReply) -> TrueReply:
+        response, heard_ns, last = reply.response, reply.onset_heard_ns(), reply.last
         voice_end_ns = response.voice_end.at_ns if response.voice_end is not None else None
-        return TrueTurn(
+        ended = reply.ended_ns is not None
+        return TrueReply(
             session_id=self._session_id,
             label=self._label,
-            response_id=response_id,
-            turn=turn.turn,
+            response_id=response.response_id,
+            turn=reply.number,
             voice_end_ns=voice_end_ns,
             voice_end_by=response.voice_end.by if response.voice_end is not None else "",
             utterance=response.utterance,
             talks_over=response.talks_over,
             resumes=response.resumes,
-            created_ns=turn.created_ns,
-            first_text_ns=turn.first_text_ns,
-            chunk_sent_ns=tuple(turn.sent_ns),
-            chunk_samples=tuple(turn.samples),
-            rate_hz=turn.rate_hz,
-            onset_sample=turn.onset_sample,
-            onset_by=turn.onset_by,
-            stopped_ns=turn.stopped_ns,
+            created_ns=reply.created_ns,
+            first_text_ns=reply.first_text_ns,
+            chunk_sent_ns=tuple(reply.sent_ns),
+            chunk_samples=tuple(reply.samples),
+            rate_hz=last.rate_hz if last is not None else None,
+            onset_sample=last.onset_sample if last is not None else None,
+            onset_by=last.onset_by if last is not None else "",
+            stopped_ns=reply.stopped_ns,
             heard_from_ns=heard_ns,
-            heard_until_ns=_heard_until_ns(turn),
-            ended_ns=turn.ended_ns,
-            status=turn.status.value,
-            reason=turn.reason,
-            first_byte_ns=_after(voice_end_ns, turn.sent_ns[0] if turn.sent_ns else None),
+            heard_until_ns=reply.heard_until_ns(),
+            ended_ns=reply.ended_ns,
+            status=response.status.value if ended else ResponseStatus.OPEN.value,
+            reason=(response.reason or response.error_code) if ended else "connection closed",
+            first_byte_ns=_after(voice_end_ns, reply.sent_ns[0] if reply.sent_ns else None),
             voice_to_voice_ns=_after(voice_end_ns, heard_ns),
         )
 
@@ -295,47 +264,56 @@ def _after(begin_ns: int | None, end_ns: int | None) -> int | None:
     return None if begin_ns is None or end_ns is None else end_ns - begin_ns
 
 
-def _heard(turn: _OpenTurn, piece: AudioPiece, at_ns: int) -> None:
-    turn.sent_ns.append(at_ns)
-    turn.samples.append(piece.samples)
-    turn.rate_hz = piece.rate_hz
-    turn.onset_sample, turn.onset_by, turn.ends = piece.onset_sample, piece.onset_by, piece.ends
+@dataclass(slots=True)
+class _OpenReply:
+    number: int
+    response: ServerResponse
+    created_ns: int
+    paced: bool
+    first_text_ns: int | None = None
+    sent_ns: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    last: AudioPiece | None = None
+    stopped_ns: int | None = None
+    unplayed: int = 0
+    ended_ns: int | None = None
 
+    def add(self, piece: AudioPiece, at_ns: int) -> None:
+        self.sent_ns.append(at_ns)
+        self.samples.append(piece.samples)
+        self.last = piece
 
-def _onset_heard_ns(turn: _OpenTurn) -> int | None:
-    if turn.onset_sample is None or turn.onset_sample >= sum(turn.samples):
-        return None
-    return _played(turn, None, [(turn.onset_sample, turn.onset_sample + 1)]).heard_ns(turn.onset_sample)
+    def onset_heard_ns(self) -> int | None:
+        onset = self.last.onset_sample if self.last is not None else None
+        if onset is None or onset >= sum(self.samples):
+            return None
+        return self._playout(None, [(onset, onset + 1)]).heard_ns(onset)
 
+    def heard_until_ns(self) -> int | None:
+        if self.last is None or self.last.ends is None:
+            return None
+        # On a track no sent packet waits to be played: the one before the stop is heard.
+        playout = self._playout(None if self.paced else self.stopped_ns)
+        ends = np.flatnonzero(self.last.ends[: playout.end_sample])
+        return playout.heard_ns(int(ends[-1])) if len(ends) else None
 
-def _heard_until_ns(turn: _OpenTurn) -> int | None:
-    if turn.ends is None or not turn.samples:
-        return None
-    # On a track nothing that was sent waits to be played: the packet before the stop is heard.
-    playout = _played(turn, None if turn.paced else turn.stopped_ns)
-    ends = np.flatnonzero(turn.ends[: playout.end_sample])
-    return playout.heard_ns(int(ends[-1])) if len(ends) else None
-
-
-def _played(turn: _OpenTurn, stopped_ns: int | None, stretches: Sequence[tuple[int, int]] = ()) -> Playout:
-    marks = ResponseRecord(
-        response_id="",
-        interrupted_ns=stopped_ns,
-        chunk_arrival_ns=np.asarray(turn.sent_ns, np.int64),
-        chunk_samples=np.asarray(turn.samples, np.int64),
-        rate_hz=turn.rate_hz,
-    )
-    return play(marks, stretches=stretches if turn.paced else ())
+    def _playout(self, stopped_ns: int | None, stretches: Sequence[tuple[int, int]] = ()) -> Playout:
+        assert self.last is not None
+        marks = ResponseRecord(
+            response_id="",
+            interrupted_ns=stopped_ns,
+            chunk_arrival_ns=np.asarray(self.sent_ns, np.int64),
+            chunk_samples=np.asarray(self.samples, np.int64),
+            rate_hz=self.last.rate_hz,
+        )
+        return play(marks, stretches=stretches if self.paced else ())
 
 
 class TruthFile:
     """Writes true times as JSON lines in a thread, so that the event loop never waits.
 
-    Args:
-        path: The file; overwritten.
-
     Raises:
-        DataError: It cannot be written.
+        DataError: The file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -343,12 +321,12 @@ class TruthFile:
             self._file = path.open("wb")
         except OSError as error:
             raise DataError(f"cannot write the true times to {path}: {error}") from None
-        self._lines: queue.SimpleQueue[TrueTurn | TrueUtterance | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[TrueReply | TrueUtterance | None] = queue.SimpleQueue()
         self._failure: OSError | None = None
         self._thread = threading.Thread(target=self._write, name="truth", daemon=True)
         self._thread.start()
 
-    def put(self, truth: TrueTurn | TrueUtterance) -> None:
+    def put(self, truth: TrueReply | TrueUtterance) -> None:
         """Queue a line; return at once."""
         self._lines.put(truth)
 
@@ -375,19 +353,16 @@ class TruthFile:
                 self._failure = error
 
 
-_KINDS: Mapping[str, type[TrueTurn | TrueUtterance]] = {"turn": TrueTurn, "utterance": TrueUtterance}
+_KINDS: Mapping[str, type[TrueReply | TrueUtterance]] = {"turn": TrueReply, "utterance": TrueUtterance}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _FIELDS = {kind: {each.name for each in fields(kind)} for kind in _NAMES}
 
 
 def read_truth(path: Path) -> Truth:
-    """Read a truth file; skip an incomplete last line.
-
-    Args:
-        path: What `TruthFile` wrote; it may still be growing.
+    """Read a truth file, which may still be growing; skip an incomplete last line.
 
     Raises:
-        DataError: The file cannot be read, or a line is invalid; the message names it.
+        DataError: The file cannot be read, or a line is invalid.
     """
     try:
         text = path.read_bytes()
@@ -398,14 +373,14 @@ def read_truth(path: Path) -> Truth:
         if not line.endswith(b"\n"):
             break
         record = _record(line, f"{path}, line {number}")
-        if isinstance(record, TrueTurn):
-            truth.turns.append(record)
+        if isinstance(record, TrueReply):
+            truth.replies.append(record)
         else:
             truth.utterances.append(record)
     return truth
 
 
-def _record(line: bytes, where: str) -> TrueTurn | TrueUtterance:
+def _record(line: bytes, where: str) -> TrueReply | TrueUtterance:
     try:
         values: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -133,7 +133,7 @@ async def stops_on_time(folder: Path, family: Family) -> None:
     first, _ = await interrupt(folder, family, family.spec.turn_modes[0], stop_ms=100, reply_ms=2_500)
     known = await asyncio.to_thread(read_truth, folder / "truth.jsonl")
     spoken, over = known.utterances
-    stopped, answer = known.turns
+    stopped, answer = known.replies
     assert (spoken.over, over.over, over.reaction) == ("", stopped.response_id, "stopped")
     assert (answer.utterance, answer.voice_end_ns) == (over.utterance, over.end_ns)
     assert stopped.heard_until_ns is not None
@@ -150,7 +150,7 @@ async def test_a_scripted_endpoint_that_never_stops_answers_later(tmp_path: Path
     first, _ = await interrupt(tmp_path, WEBSOCKET, mode, stop_ms="never", reply_ms=1_000)
     known = await asyncio.to_thread(read_truth, tmp_path / "truth.jsonl")
     assert [utterance.reaction for utterance in known.utterances] == ["", "kept_talking"]
-    assert [turn.status for turn in known.turns] == ["completed", "completed"]
+    assert [turn.status for turn in known.replies] == ["completed", "completed"]
     (whole,) = first.trace.responses
     assert (whole.status, whole.interrupted_ns) == (ResponseStatus.COMPLETED, None)
 

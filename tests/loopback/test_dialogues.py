@@ -116,7 +116,7 @@ async def test_dialogue(family: Family, tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         records = await converse(served, family, query=query)
     assert_held(records)
-    truth = await asyncio.to_thread(lambda: read_truth(served.truth).turns)
+    truth = await asyncio.to_thread(lambda: read_truth(served.truth).replies)
     assert len({true.session_id for true in truth}) == 1
     assert [true.turn for true in truth] == [0, 1, 2]
     for record, true in zip(records, truth, strict=True):
@@ -129,7 +129,7 @@ async def test_dialogue_of_manual_turns(family: Family, tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         records = await converse(served, family, mode=TurnMode.MANUAL, query=query)
     assert_held(records)
-    truth = await asyncio.to_thread(lambda: read_truth(served.truth).turns)
+    truth = await asyncio.to_thread(lambda: read_truth(served.truth).replies)
     for record, true in zip(records, truth, strict=True):
         assert_true(record, true, family)
 

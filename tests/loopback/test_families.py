@@ -18,7 +18,7 @@ from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import Cadence
-from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
 from live_eval.session.event_loop import LoopProbe
@@ -78,9 +78,9 @@ class Served:
     origin: str
     truth: Path
 
-    async def known(self, record: TurnRecord) -> list[TrueTurn]:
+    async def known(self, record: TurnRecord) -> list[TrueReply]:
         """Return the truth of a turn's session."""
-        turns = await asyncio.to_thread(lambda: read_truth(self.truth).turns)
+        turns = await asyncio.to_thread(lambda: read_truth(self.truth).replies)
         return [turn for turn in turns if turn.session_id == record.session_id]
 
 
@@ -184,7 +184,7 @@ async def test_connect_refused_for_now(family: Family, tmp_path: Path) -> None:
 # -- Turns ---------------------------------------------------------------------------------------------
 
 
-def assert_true(record: TurnRecord, true: TrueTurn, family: Family) -> None:
+def assert_true(record: TurnRecord, true: TrueReply, family: Family) -> None:
     """Compare the measurement with the endpoint's truth, within the error bars of both sides."""
     bar_ns = 10 * MS + record.timing.lag_ns + (true.lag_ns or 0)
     measured_ns = record.timing.voice_to_voice.ns

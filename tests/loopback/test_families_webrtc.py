@@ -11,7 +11,7 @@ import pytest
 from live_eval.errors import FailureKind
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import Cadence
-from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client
 from live_eval.session.limits import TurnLimits
 from live_eval.timing import ResponseStatus
@@ -39,8 +39,8 @@ each = pytest.mark.parametrize("family", [OPENAI, *BOTS], ids=lambda family: fam
 idle = pytest.mark.parametrize("idle_rtp", ["silence", "none"])
 
 
-async def truth(served: Served) -> list[TrueTurn]:
-    return await asyncio.to_thread(lambda: read_truth(served.truth).turns)
+async def truth(served: Served) -> list[TrueReply]:
+    return await asyncio.to_thread(lambda: read_truth(served.truth).replies)
 
 
 @each

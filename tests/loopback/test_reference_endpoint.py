@@ -28,7 +28,7 @@ from live_eval.reference.responders.responder import (
     Responder,
     ScriptReplier,
 )
-from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.speech.synthesis import Voice
 from live_eval.types import Secret
 from tests.support.serving import NO_RECOGNISER, listening, reference
@@ -89,7 +89,7 @@ async def test_a_calibrated_turn_has_its_truth(tmp_path: Path) -> None:
         created = await event(socket)
         await say_marked(socket)
         events = await until(socket, "response.done")
-    (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
+    (turn,) = await asyncio.to_thread(lambda: read_truth(path).replies)
     assert turn.session_id == created["session"]["id"]
     assert turn.response_id == events[-1]["response"]["id"]
     assert turn.voice_end_by == "mark"
@@ -114,7 +114,7 @@ async def test_realtime_cadence_keeps_its_deadlines(tmp_path: Path) -> None:
     async with endpoint(truth=path, calibrate=True) as url, session(url, **query) as socket:
         await say_marked(socket)
         await until(socket, "response.done")
-    (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
+    (turn,) = await asyncio.to_thread(lambda: read_truth(path).replies)
     first_ns = turn.chunk_sent_ns[0]
     for number, sent_ns in enumerate(turn.chunk_sent_ns):
         # Never earlier than the schedule, which started at the first chunk's deadline or just before.
@@ -344,8 +344,8 @@ async def test_the_connection_is_closed_during_a_reply(tmp_path: Path) -> None:
                     received.append(json.loads(message))
             assert socket.close_code == 1011
         assert types(received).count("response.output_audio.delta") == 5
-    (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
-    assert isinstance(turn, TrueTurn)
+    (turn,) = await asyncio.to_thread(lambda: read_truth(path).replies)
+    assert isinstance(turn, TrueReply)
     assert (turn.status, len(turn.chunk_samples)) == ("open", 5)
 
 

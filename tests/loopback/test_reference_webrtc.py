@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.server import signalling
-from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from tests.support.rtc_client import Json, Stranger, calling, offered
 from tests.support.serving import reference
 
@@ -40,8 +40,8 @@ class Served:
         self.url = f"{origin}/v1"
         self.truth = truth
 
-    async def turns(self) -> list[TrueTurn]:
-        return await asyncio.to_thread(lambda: read_truth(self.truth).turns)
+    async def turns(self) -> list[TrueReply]:
+        return await asyncio.to_thread(lambda: read_truth(self.truth).replies)
 
     async def sessions(self) -> int:
         async with aiohttp.ClientSession() as http, http.get(f"{self.origin}/healthz") as answer:

@@ -40,8 +40,13 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
-from live_eval.reference.protocols.payloads import MessageError, check_length, decoded, parsed
-from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.protocol import (
+    MessageError,
+    ServerProtocol,
+    check_length,
+    decode_audio,
+    parse_json,
+)
 from live_eval.timing import ResponseStatus
 
 __all__ = ["GEMINI_CONFIG", "GEMINI_REFUSALS", "GeminiProtocol", "SessionStore"]
@@ -244,7 +249,7 @@ class GeminiProtocol(ServerProtocol):
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
         """Handle a message; close the connection if it is invalid."""
         try:
-            found = parsed(message)
+            found = parse_json(message)
             kind = next(iter(found), None) if isinstance(found, dict) else None
             check_length(message, kind, _WITH_AUDIO)
             given = _ClientMessage.model_validate(found)
@@ -330,7 +335,7 @@ class GeminiProtocol(ServerProtocol):
         # Protobuf JSON accepts both base64 alphabets, and Google's SDK writes the URL-safe one.
         standard = blob.data.translate(_URL_ALPHABET) + "=" * (-len(blob.data) % 4)
         try:
-            data = decoded(standard, codec)
+            data = decode_audio(standard, codec)
         except MessageError as error:
             return [_refusal(f"Invalid value at 'realtimeInput.audio.data': {error}")]
         if codec != self.engine.config.input_codec:

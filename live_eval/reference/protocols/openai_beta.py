@@ -14,23 +14,10 @@ from pydantic import Field
 
 from live_eval.reference.engine.conversation import PartKind, Role
 from live_eval.reference.engine.events import Output, ServerResponse
+from live_eval.reference.protocols import openai_schema as schema
 from live_eval.reference.protocols.openai import OpenAiProtocol
-from live_eval.reference.protocols.openai_events import EventEncoder
-from live_eval.reference.protocols.openai_schema import (
-    CLIENT_EVENTS,
-    ClientEvent,
-    ItemFields,
-    MaxTokens,
-    Metadata,
-    Model,
-    Name,
-    NoiseReduction,
-    Transcription,
-    TurnDetection,
-    VoiceName,
-)
 from live_eval.reference.protocols.openai_session import DEFAULT_VOICE, format_of
-from live_eval.reference.protocols.payloads import MessageError
+from live_eval.reference.protocols.protocol import MessageError
 
 __all__ = ["OpenAiBetaProtocol"]
 
@@ -55,12 +42,12 @@ _SAME = ("instructions", "model", "tools", "tool_choice", "tracing")
 _ALSO_OF_RESPONSES = ("conversation", "metadata")
 
 
-class _FlatReplyParams(Model):
+class _FlatReplyParams(schema.Model):
     modalities: _FlatModalities | None = None
     instructions: str | None = None
-    voice: str | VoiceName | None = None
+    voice: str | schema.VoiceName | None = None
     output_audio_format: _FormatName | None = None
-    max_response_output_tokens: MaxTokens | None = None
+    max_response_output_tokens: schema.MaxTokens | None = None
     temperature: Annotated[float, Field(ge=0.6, le=1.2)] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
@@ -69,24 +56,24 @@ class _FlatReplyParams(Model):
 class _FlatSessionParams(_FlatReplyParams):
     speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
     input_audio_format: _FormatName | None = None
-    input_audio_transcription: Transcription | None = None
-    input_audio_noise_reduction: NoiseReduction | None = None
-    turn_detection: TurnDetection | None = None
+    input_audio_transcription: schema.Transcription | None = None
+    input_audio_noise_reduction: schema.NoiseReduction | None = None
+    turn_detection: schema.TurnDetection | None = None
     model: str | None = None
     tracing: str | dict[str, Any] | None = None
     client_secret: dict[str, Any] | None = None
 
 
-class _FlatSessionUpdate(ClientEvent):
+class _FlatSessionUpdate(schema.ClientEvent):
     session: _FlatSessionParams
 
 
-class _FlatText(Model):
+class _FlatText(schema.Model):
     type: Literal["input_text", "text"]
     text: str
 
 
-class _FlatAudio(Model):
+class _FlatAudio(schema.Model):
     type: Literal["input_audio", "audio"]
     audio: str | None = None
     transcript: str | None = None
@@ -95,26 +82,26 @@ class _FlatAudio(Model):
 _FlatContent: TypeAlias = Annotated[_FlatText | _FlatAudio, Field(discriminator="type")]
 
 
-class _FlatItem(ItemFields):
+class _FlatItem(schema.ItemFields):
     content: Annotated[list[_FlatContent], Field(min_length=1, max_length=64)]
 
 
-class _FlatItemCreate(ClientEvent):
+class _FlatItemCreate(schema.ClientEvent):
     item: _FlatItem
-    previous_item_id: Name | None = None
+    previous_item_id: schema.Name | None = None
 
 
 class _FlatResponseParams(_FlatReplyParams):
     conversation: Literal["auto", "none"] | None = None
     input: Annotated[list[_FlatItem], Field(max_length=256)] | None = None
-    metadata: Metadata | None = None
+    metadata: schema.Metadata | None = None
 
 
-class _FlatResponseCreate(ClientEvent):
+class _FlatResponseCreate(schema.ClientEvent):
     response: _FlatResponseParams | None = None
 
 
-def _in_ga(event: ClientEvent) -> ClientEvent:
+def _in_ga(event: schema.ClientEvent) -> schema.ClientEvent:
     """Translate an event to the GA dialect; omitted settings stay omitted."""
     body = event.model_dump(mode="json", exclude_unset=True)
     match event:
@@ -126,7 +113,7 @@ def _in_ga(event: ClientEvent) -> ClientEvent:
             body["response"] = None if params is None else _nested(body["response"])
         case _:
             return event
-    return CLIENT_EVENTS[event.type].model_validate(body)
+    return schema.CLIENT_EVENTS[event.type].model_validate(body)
 
 
 def _item(given: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +141,15 @@ def _nested(given: dict[str, Any]) -> dict[str, Any]:
     return body | ({"audio": audio} if audio else {})
 
 
-class _BetaEventEncoder(EventEncoder):
+class OpenAiBetaProtocol(OpenAiProtocol):
+    """One session in the beta dialect."""
+
+    client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = {
+        **schema.CLIENT_EVENTS,
+        "session.update": _FlatSessionUpdate,
+        "conversation.item.create": _FlatItemCreate,
+        "response.create": _FlatResponseCreate,
+    }
     spellings: ClassVar[Mapping[str, str]] = {
         "response.output_audio.delta": "response.audio.delta",
         "response.output_audio.done": "response.audio.done",
@@ -165,8 +160,18 @@ class _BetaEventEncoder(EventEncoder):
     }
     item_events: ClassVar[Sequence[str]] = ("conversation.item.created",)
 
-    def session(self, shown: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Encode a session's settings."""
+    def _handle(self, event: schema.ClientEvent, at_ns: int) -> Sequence[Output]:
+        try:
+            return super()._handle(_in_ga(event), at_ns)
+        except MessageError as error:
+            problem = error.problem
+            path = problem.param or ""
+            if path not in _FLAT_NAMES:
+                raise
+            flat = _FLAT_NAMES[path]
+            raise MessageError(problem.code, problem.message.replace(path, flat), flat) from None
+
+    def _session_object(self, shown: Mapping[str, Any]) -> Mapping[str, Any]:
         sides = shown["audio"]
         body = {name: sides["input"][nested] for name, nested in _INPUT.items()}
         body |= {name: sides["output"][nested] for name, nested in _OUTPUT.items()}
@@ -180,8 +185,7 @@ class _BetaEventEncoder(EventEncoder):
             "temperature": _TEMPERATURE,
         }
 
-    def output_settings(self, response: ServerResponse) -> dict[str, Any]:
-        """Encode the output settings of a response."""
+    def _output_settings(self, response: ServerResponse) -> dict[str, Any]:
         return {
             "modalities": _modalities(wants_audio=response.wants_audio),
             "output_audio_format": _NAMES[format_of(response.codec)["type"]],
@@ -189,33 +193,9 @@ class _BetaEventEncoder(EventEncoder):
             "temperature": _TEMPERATURE,
         }
 
-    def content_type(self, role: Role, kind: PartKind) -> str:
-        """Return the content type of an item's part."""
-        return kind.value if role is Role.ASSISTANT else super().content_type(role, kind)
+    def _content_type(self, role: Role, kind: PartKind) -> str:
+        return kind.value if role is Role.ASSISTANT else super()._content_type(role, kind)
 
 
 def _modalities(*, wants_audio: bool) -> list[str]:
     return ["text", "audio"] if wants_audio else ["text"]
-
-
-class OpenAiBetaProtocol(OpenAiProtocol):
-    """One session in the beta dialect."""
-
-    encoder: ClassVar[type[EventEncoder]] = _BetaEventEncoder
-    client_events: ClassVar[Mapping[str, type[ClientEvent]]] = {
-        **CLIENT_EVENTS,
-        "session.update": _FlatSessionUpdate,
-        "conversation.item.create": _FlatItemCreate,
-        "response.create": _FlatResponseCreate,
-    }
-
-    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
-        try:
-            return super()._handle(_in_ga(event), at_ns)
-        except MessageError as error:
-            problem = error.problem
-            path = problem.param or ""
-            if path not in _FLAT_NAMES:
-                raise
-            flat = _FLAT_NAMES[path]
-            raise MessageError(problem.code, problem.message.replace(path, flat), flat) from None

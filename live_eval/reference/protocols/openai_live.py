@@ -32,13 +32,11 @@ from live_eval.reference.engine.events import (
     UserSpeechStarted,
     UserSpeechStopped,
 )
-from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
-from live_eval.reference.protocols.openai import ClientEventProtocol
-from live_eval.reference.protocols.openai_events import ERROR_ON_PURPOSE, EventEncoder
+from live_eval.reference.protocols.openai_events import ClientEventProtocol
 from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, G711Format, Model, VoiceName
 from live_eval.reference.protocols.openai_session import G711, MODEL, format_of
-from live_eval.reference.protocols.payloads import MessageError, decoded
+from live_eval.reference.protocols.protocol import MessageError, decode_audio
 from live_eval.timing import ResponseStatus
 
 __all__ = ["COMMANDS", "OpenAiLiveProtocol"]
@@ -146,6 +144,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
     """One session, which expires at `expires_at`, in seconds since the Unix epoch."""
 
     client_events = COMMANDS
+    family = "session"
     with_audio = ("session.input_audio.append",)
 
     def __init__(self, engine: Engine, expires_at: int) -> None:
@@ -153,7 +152,6 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         self._frame_ms = engine.settings.chunk_ms
         engine.configure(EngineConfig(transcribe=True, frame_ms=self._frame_ms))
         self._expires_at = expires_at
-        self._say = EventEncoder(engine.session_id).say
         self._session: dict[str, Any] | None = None
         self._muted = False
         self._sent_samples = 0
@@ -177,7 +175,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
             case _AudioAppend(audio=audio):
                 if audio is None:
                     raise MessageError("invalid_type", "Expected a base64 string in 'audio'.", "audio")
-                data = decoded(audio, engine.config.input_codec, "audio")
+                data = decode_audio(audio, engine.config.input_codec, "audio")
                 if self._muted:
                     data = _silence(engine.config.input_codec, len(data))
                 return engine.audio(data, at_ns) if data else ()
@@ -271,19 +269,15 @@ class OpenAiLiveProtocol(ClientEventProtocol):
                 return (self._transcript("input", text, begin_ms, end_ms),) if text else ()
             case ResponseEnded(response=response):
                 context = {"usage_ratio": round(min(1.0, self._now_ms / 1000 / _CONTEXT_S), 6)}
-                out = [self._say("session.usage.updated", usage=self._usage, context_window=context)]
+                out = [self._encode("session.usage.updated", usage=self._usage, context_window=context)]
                 if response.status is ResponseStatus.FAILED:
                     problem = Problem(response.error_code, response.error_message)
-                    out.append(self._problem(problem, kind="server_error"))
+                    out.append(self._error(problem, kind="server_error"))
                 return out
-            case Fault(name=FaultName.MALFORMED):
-                return (b'{"type":"session.output_audio.delta","delta":',)
-            case Fault(name=FaultName.UNKNOWN_EVENT):
-                return (self._say("session.interpretive_dance.delta", delta="pirouette"),)
             case Fault():
-                return (self._problem(ERROR_ON_PURPOSE, kind="server_error"),)
+                return (self._fault(event),)
             case Problem():
-                return (self._problem(event),)
+                return (self._error(event),)
             case _:
                 return ()
 
@@ -298,21 +292,18 @@ class OpenAiLiveProtocol(ClientEventProtocol):
 
     def _event(self, kind: str, cause: str | None, **fields: Any) -> SendMessage:
         named = {} if cause is None else {"client_event_id": cause}
-        return SendMessage(self._say(kind, **fields, **named))
+        return SendMessage(self._encode(kind, **fields, **named))
 
     def _transcript(self, side: str, text: str, start_ms: int, end_ms: int) -> bytes:
         pace = self.engine.settings.faults.pace
         times = {"start_ms": round(pace * start_ms), "end_ms": round(pace * end_ms)}
-        return self._say(f"session.{side}_transcript.delta", delta=text, **times)
+        return self._encode(f"session.{side}_transcript.delta", delta=text, **times)
 
-    def _problem(
-        self, problem: Problem, cause: str | None = None, kind: str = "invalid_request_error"
+    def _error(
+        self, problem: Problem, event_id: str | None = None, kind: str = "invalid_request_error"
     ) -> bytes:
-        body = {"type": kind, **asdict(problem), "client_event_id": cause}
-        return self._say("error", error={name: value for name, value in body.items() if value is not None})
-
-    def _error(self, problem: Problem, event_id: str | None) -> SendMessage:
-        return SendMessage(self._problem(problem, event_id))
+        body = {"type": kind, **asdict(problem), "client_event_id": event_id}
+        return self._encode("error", error={name: value for name, value in body.items() if value is not None})
 
     def _closed(self, reason: str, cause: str | None) -> Sequence[Output]:
         if self._session is None:

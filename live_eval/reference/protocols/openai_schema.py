@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from live_eval.reference.protocols.payloads import MessageError
+from live_eval.reference.protocols.protocol import MessageError
 
 __all__ = [
     "CLIENT_EVENTS",

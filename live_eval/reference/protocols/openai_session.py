@@ -14,7 +14,7 @@ from live_eval.reference.protocols.openai_schema import (
     ServerVad,
     SessionParams,
 )
-from live_eval.reference.protocols.payloads import MessageError
+from live_eval.reference.protocols.protocol import MessageError
 
 __all__ = ["G711", "MODEL", "SessionSettings", "codec_of", "format_of"]
 

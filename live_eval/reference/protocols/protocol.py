@@ -1,34 +1,51 @@
-"""The contract of server protocols: how the server speaks one dialect. Pure, like the engine."""
+"""The contract of server protocols, and the parsing that they share. Pure, like the engine."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar
 
+import orjson
 import pybase64
 
+from live_eval.audio import Codec, CodecName
+from live_eval.errors import LiveEvalError
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import CloseConnection, Event, Output, TrackPlayback
+from live_eval.reference.engine.events import CloseConnection, Event, Output, Problem, TrackPlayback
 
-__all__ = ["ServerProtocol"]
+__all__ = [
+    "MOST_MESSAGE_BYTES",
+    "MessageError",
+    "ServerProtocol",
+    "check_length",
+    "decode_audio",
+    "parse_json",
+    "parse_object",
+]
+
+MOST_MESSAGE_BYTES = 21 * 1024 * 1024
+"""Longest message: 15 MiB of audio in base64, and its envelope."""
+
+_MAX_AUDIO_BYTES = 15 * 1024 * 1024
+_MAX_COMMAND_CHARACTERS = 1024 * 1024
+_MAX_VALUES = 20_000
 
 
 class ServerProtocol(ABC):
     """One session in one dialect. No method raises on a client's input.
 
-    Args:
-        engine: The engine of the session; the host passes it the results of models directly.
+    The host passes the results of models to the engine directly.
     """
 
     decoder_delay_samples: ClassVar[int] = 0
-    """Delay of a listener's decoder, in samples at the output's rate: of codecs with look-ahead."""
+    """Delay of a listener's decoder, in samples at the output rate, for codecs with look-ahead."""
 
     audio_in_base64: ClassVar[bool] = True
     """Whether messages contain audio as base64."""
 
     reports_stops: ClassVar[bool] = False
-    """Whether the client hears of a reply that is stopped, and drops what it has not played."""
+    """Whether the client learns that a reply was stopped, and drops its unplayed audio."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -39,7 +56,7 @@ class ServerProtocol(ABC):
 
     @abstractmethod
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
-        """Take a message: text as `str`, binary as `bytes`."""
+        """Handle a message: text as `str`, binary as `bytes`."""
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
         """Announce that the session ends in `left_s` seconds, if the dialect can."""
@@ -51,10 +68,10 @@ class ServerProtocol(ABC):
 
     @abstractmethod
     def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
-        """Encode an event as messages, in order; `CloseConnection` where the dialect closes instead."""
+        """Encode an event as messages; `CloseConnection` where the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return which message of `render` says what a client acts on; the first by default."""
+        """Return the index of the message in `render` that a client acts on; the first by default."""
         return 0
 
     @classmethod
@@ -63,8 +80,74 @@ class ServerProtocol(ABC):
         return pybase64.b64encode(audio) if cls.audio_in_base64 else audio
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
-        """Report playback of a response on a media track; the rest of a cleared one was not heard.
+        """Report playback of a response on a media track; the unplayed rest of a cleared one was not heard.
 
         Such a session uses Opus (`live_eval.reference.protocols.webrtc.TRACK`).
         """
         return ()
+
+
+class MessageError(LiveEvalError):
+    """A client's message is refused, with a `Problem`."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = Problem(code, message, param)
+
+
+def parse_json(message: str | bytes) -> Any:
+    """Parse a JSON message.
+
+    Raises:
+        MessageError: It contains too many values, or is not JSON.
+    """
+    # Values are counted before they are created: every value but the first follows one of these characters.
+    # Counting takes longer than parsing, and each value needs a character, so short messages are not counted.
+    if len(message) > _MAX_VALUES:
+        text = message if isinstance(message, str) else message.decode("latin-1")
+        values = sum(map(text.count, (",", "[", "{")))
+        if values > _MAX_VALUES:
+            body = f"Expected a message of at most {_MAX_VALUES} values, but it has {values}."
+            raise MessageError("message_too_large", body)
+    try:
+        return orjson.loads(message)
+    except orjson.JSONDecodeError as error:
+        raise MessageError("invalid_json", f"Expected a JSON object; {error}") from None
+
+
+def parse_object(message: str | bytes) -> dict[str, Any]:
+    """Parse a message that must be a JSON object; see `parse_json`."""
+    given = parse_json(message)
+    if not isinstance(given, dict):
+        kind = type(given).__name__
+        raise MessageError("invalid_type", f"Expected a JSON object, but it is a {kind}.")
+    return given
+
+
+def check_length(message: str | bytes, kind: object, with_audio: Collection[str]) -> None:
+    """Raise `MessageError` for a message of more than 1,048,576 characters whose kind contains no audio."""
+    if len(message) > _MAX_COMMAND_CHARACTERS and kind not in with_audio:
+        raise MessageError(
+            "message_too_large",
+            f"Expected a message of at most {_MAX_COMMAND_CHARACTERS} characters without audio, "
+            f"but it has {len(message)}.",
+        )
+
+
+def decode_audio(audio: str, codec: Codec, param: str | None = None) -> bytes:
+    """Decode a client's audio from base64; `param` is the parameter that contains it.
+
+    Raises:
+        MessageError: It is longer than 15 MiB, not base64, or ends within a sample of `codec`.
+    """
+    if len(audio) > _MAX_AUDIO_BYTES * 4 // 3 + 4:
+        body = f"Expected at most {_MAX_AUDIO_BYTES // 1024 // 1024} MiB of audio."
+        raise MessageError("invalid_value", body, param)
+    try:
+        data = pybase64.b64decode(audio, validate=True)
+    except ValueError as error:
+        raise MessageError("invalid_value", f"Expected audio in base64; {error}.", param) from None
+    if codec.name is CodecName.PCM16 and len(data) % 2:
+        body = f"Expected whole 16-bit samples, but got {len(data)} bytes."
+        raise MessageError("invalid_value", body, param)
+    return data

@@ -32,18 +32,9 @@ from live_eval.reference.engine.events import (
     SendMessage,
     TrackPlayback,
 )
+from live_eval.reference.protocols import openai_schema as schema
 from live_eval.reference.protocols.openai import OpenAiProtocol
-from live_eval.reference.protocols.openai_schema import (
-    CLIENT_EVENTS,
-    AudioAppend,
-    ClientEvent,
-    Empty,
-    ResponseCreate,
-    SessionUpdate,
-    explain,
-)
-from live_eval.reference.protocols.payloads import MessageError
-from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.protocol import MessageError, ServerProtocol
 
 __all__ = ["TRACK", "OpenAiWebRtcProtocol", "WebRtcBotProtocol"]
 
@@ -66,7 +57,10 @@ _CLOSE_NORMAL = 1000
 class OpenAiWebRtcProtocol(OpenAiProtocol):
     """One session with OpenAI's events; packets are sent as they are."""
 
-    client_events: ClassVar[Mapping[str, type[ClientEvent]]] = {**CLIENT_EVENTS, _CLEAR: Empty}
+    client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = {
+        **schema.CLIENT_EVENTS,
+        _CLEAR: schema.Empty,
+    }
     audio_in_base64 = False
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
     retrieves_audio = False  # messages on a data channel are limited, to 256 KiB in browsers
@@ -78,9 +72,9 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
             MessageError: One is refused.
         """
         try:
-            update = SessionUpdate.model_validate({"type": "session.update", "session": session})
+            update = schema.SessionUpdate.model_validate({"type": "session.update", "session": session})
         except ValidationError as error:
-            raise explain(error) from None
+            raise schema.explain(error) from None
         self._configure(update.session)
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
@@ -101,13 +95,13 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
             lossy_input=TRACK.lossy_input,
         )
 
-    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
-        if isinstance(event, AudioAppend):
+    def _handle(self, event: schema.ClientEvent, at_ns: int) -> Sequence[Output]:
+        if isinstance(event, schema.AudioAppend):
             message = "Over WebRTC the user's audio travels on the media track, but it came in an event."
             raise MessageError("invalid_value", message, "type")
         return [DropUnplayed()] if event.type == _CLEAR else super()._handle(event, at_ns)
 
-    def _create_response(self, event: ResponseCreate, at_ns: int) -> Sequence[Output]:
+    def _create_response(self, event: schema.ResponseCreate, at_ns: int) -> Sequence[Output]:
         if event.response is not None:
             event = event.model_copy(update={"response": event.response.model_copy(update={"audio": None})})
         return super()._create_response(event, at_ns)

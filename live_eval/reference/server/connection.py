@@ -38,7 +38,7 @@ from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels
 from live_eval.reference.server.output_buffer import ReplyPlayer, SessionAudio
-from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthKeeper
+from live_eval.reference.truth import TrueReply, TrueUtterance, TruthKeeper
 from live_eval.transport import Arrival
 
 __all__ = ["Channel", "ServerSession", "packer"]
@@ -97,7 +97,7 @@ class ServerSession:
         responder: Responder,
         fixed: WireReply | None,
         clock: Clock,
-        truth: Callable[[TrueTurn | TrueUtterance], None],
+        truth: Callable[[TrueReply | TrueUtterance], None],
         sound: SessionAudio | None = None,
     ) -> None:
         self._channel = channel
@@ -318,7 +318,7 @@ class ServerSession:
                 sent_ns.append(await self._channel.send(message))
         return sent_ns
 
-    def _known(self, truth: TrueTurn | None) -> None:
+    def _known(self, truth: TrueReply | None) -> None:
         if truth is not None:
             self._truth(truth)
 

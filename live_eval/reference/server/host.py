@@ -24,7 +24,7 @@ from live_eval.reference.server.authentication import RefusedError, authenticate
 from live_eval.reference.server.connection import Channel, ServerSession, packer
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.settings import ReferenceSettings
-from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthFile
+from live_eval.reference.truth import TrueReply, TrueUtterance, TruthFile
 from live_eval.session.event_loop import LoopProbe
 from live_eval.types import Secret
 
@@ -190,10 +190,10 @@ class SessionHost:
                 self._fixed_replies.pop(oldest, None)
         return known
 
-    def _keep(self, known: TrueTurn | TrueUtterance) -> None:
+    def _keep(self, known: TrueReply | TrueUtterance) -> None:
         if self._truth is None:
             return
-        if isinstance(known, TrueTurn) and known.voice_end_ns is not None:
+        if isinstance(known, TrueReply) and known.voice_end_ns is not None:
             until_ns = known.voice_end_ns + (known.voice_to_voice_ns or known.first_byte_ns or 0)
             reading = self.probe.between(known.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
             known = replace(known, lag_ns=max(reading.lag_ns.tolist(), default=None))

@@ -19,8 +19,7 @@ from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
 from live_eval.reference.protocols.openai_live import OpenAiLiveProtocol
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.protocols.payloads import MOST_MESSAGE_BYTES
-from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.protocol import MOST_MESSAGE_BYTES, ServerProtocol
 from live_eval.reference.server.authentication import KEY_PARAMETER
 
 __all__ = ["MODEL", "ROUTES", "Route", "SessionRequest"]

@@ -20,8 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from live_eval.dialect import TransportKind
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.protocols.payloads import MessageError, parsed_object
-from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, parse_object
 from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
 from live_eval.reference.server.authentication import RefusedError, refused
 from live_eval.reference.server.faulty_webrtc import FaultyRtcConnection
@@ -278,7 +277,7 @@ async def _json(request: web.Request) -> _Json:
 
 def _object(data: bytes) -> _Json:
     try:
-        return parsed_object(data)
+        return parse_object(data)
     except MessageError as error:
         raise OfferError(str(error)) from None
 

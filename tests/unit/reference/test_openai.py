@@ -881,7 +881,7 @@ def test_a_message_of_too_many_values_is_refused_before_it_is_read() -> None:
     client = Client()
     (refused,) = client.update(**{f"key{number}": 1 for number in range(30_000)})
     assert refused["error"]["code"] == "message_too_large"
-    assert "at most 20000 values, but 30003 came" in refused["error"]["message"]
+    assert "at most 20000 values, but it has 30003" in refused["error"]["message"]
     (refused,) = client.text("[" * 30_000)
     assert refused["error"]["code"] == "message_too_large"
     assert client.update(instructions="Be brief.")[0]["type"] == "session.updated"

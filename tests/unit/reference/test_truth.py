@@ -152,7 +152,7 @@ def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Pa
     assert turns[1].lag_ns == 3
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    assert (len(read_truth(path).turns), read_truth(path).utterances) == (2, [])
+    assert (len(read_truth(path).replies), read_truth(path).utterances) == (2, [])
     assert not any(thread.name == "truth" for thread in threading.enumerate())
 
 

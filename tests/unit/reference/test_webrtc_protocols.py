@@ -15,7 +15,7 @@ from live_eval.reference.engine.events import (
     ServerResponse,
     TrackPlayback,
 )
-from live_eval.reference.protocols.payloads import MessageError
+from live_eval.reference.protocols.protocol import MessageError
 from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
 from live_eval.reference.settings import ReferenceSettings
 
