@@ -33,9 +33,8 @@ from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Pacer, SystemClock
 from live_eval.dialect import Dial
 from live_eval.impair import parse
-from live_eval.impair.packets import HEADER_BYTES
-from live_eval.impair.recording import impair_recording
-from live_eval.impair.sound import room_response
+from live_eval.impair.paths import HEADER_BYTES
+from live_eval.impair.recording import impair_recording, room_response
 from live_eval.recording import RunReader, RunWriter
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import make_plan

@@ -33,7 +33,7 @@ from live_eval.recording import RunReader, RunWriter
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import validate
 from live_eval.session.event_loop import run
-from live_eval.testing.virtual_sound import VirtualSound, serve_virtual_sound
+from tests.support.virtual_sound import VirtualSound, serve_virtual_sound
 
 SAMPLE = Path(__file__).parents[1] / "live_eval/data/sample/data_synthesis/audio"
 PAUSE_S = 0.8  # of the user, after a reply

@@ -1,7 +1,7 @@
-"""Damage on purpose: to the user's sound, and to the traffic of WebSocket and WebRTC connections.
+"""Deliberate, reproducible damage to the user's audio and to the traffic of connections.
 
-Reproducible by seed. `parse` reads what a user writes; `live_eval.impair.packets` and
-`live_eval.impair.streams` decide when traffic is delivered, `live_eval.impair.recording` damages a recording.
+`parse` reads impairments; `live_eval.impair.paths` computes when traffic is delivered;
+`live_eval.impair.recording` damages a recording.
 """
 
 from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter

@@ -1,4 +1,4 @@
-"""The impairments: what each damages, its parameters, their units and bounds, and the model behind it."""
+"""The impairments: what each damages, its parameters with units and bounds, and the underlying model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class ImpairedLayer(StrEnum):
     """What an impairment damages."""
 
     AUDIO = "audio"
-    """The user's sound, before it is sent."""
+    """The user's audio, before it is sent."""
     WEBSOCKET = "websocket"
     """The byte stream of a WebSocket."""
     HTTP = "http"
-    """The byte stream of requests and their answers."""
+    """The byte stream of requests and answers."""
     WEBRTC = "webrtc"
     """The datagrams of a WebRTC connection."""
     SIGNALLING = "signalling"
-    """The byte stream of the requests that set a WebRTC connection up."""
+    """The byte stream of the requests that set up a WebRTC connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class ImpairmentParameter:
 
     Args:
         name: Its name.
-        layers: What it damages; a network parameter that two transports share has both.
-        value: Its value; one with a default is added where `needs` is given.
+        layers: What it damages; network parameters may apply to several transports.
+        value: Its value. A default is added if `needs` is given.
         help: What the value means.
-        needs: The parameter without which it has no meaning; empty if there is none.
-        excludes: The parameters that contradict it.
+        needs: A parameter that it requires; empty for none.
+        excludes: Parameters that contradict it.
         source: The model or standard that it follows.
     """
 
@@ -51,7 +51,7 @@ class ImpairmentParameter:
 
     @property
     def on_network(self) -> bool:
-        """Whether it damages traffic, of which each direction may have its own value."""
+        """Whether it damages traffic; each direction may then have its own value."""
         return ImpairedLayer.AUDIO not in self.layers
 
 
@@ -68,47 +68,47 @@ _U = ValueUnit
 # fmt: off
 _ALL = (
     ImpairmentParameter("loss", _RTC, BoundedValue(_U.PERCENT, 0, 100),
-        "share of packets that are lost, each by itself, or in bursts where `burst` is given",
+        "share of packets that are lost, independently, or in bursts with `burst`",
         source=_GILBERT),
     ImpairmentParameter("burst", _RTC, BoundedValue(_U.PACKETS, 1, 1_000),
-        "mean number of packets that are lost one after the other", needs="loss", source=_GILBERT),
+        "mean number of consecutive lost packets", needs="loss", source=_GILBERT),
     ImpairmentParameter("delay", _ANY, BoundedValue(_U.MILLISECONDS, 0, 10_000),
-        "added to the way of every packet, in each direction"),
+        "delay of every packet, in each direction"),
     ImpairmentParameter("jitter", _ANY, BoundedValue(_U.MILLISECONDS, 0, 1_000),
-        "standard deviation of the delay: normal, independent, cut off at no delay; no packet overtakes "
-        "another because of it", source="as in WebRTC's SimulatedNetwork without reordering"),
+        "standard deviation of the delay: normal, independent, never below zero; it reorders no packets",
+        source="as in WebRTC's SimulatedNetwork without reordering"),
     ImpairmentParameter("reorder", _RTC, BoundedValue(_U.PERCENT, 0, 100),
-        "share of packets that are held back while those behind them pass",
+        "share of packets that are held back while later ones pass",
         source="RFC 4737 for what counts as reordered"),
     ImpairmentParameter("reorder_by", _RTC, BoundedValue(_U.MILLISECONDS, 1, 1_000, default="30ms"),
-        "for how long they are held back", needs="reorder"),
+        "how long they are held back", needs="reorder"),
     ImpairmentParameter("duplicate", _RTC, BoundedValue(_U.PERCENT, 0, 100),
         "share of packets that arrive twice", source="as in Linux's netem"),
     ImpairmentParameter("bandwidth", _ANY, BoundedValue(_U.KILOBITS, 1, 1_000_000),
-        "capacity of the link in each direction; on WebRTC 28 bytes of IPv4 and UDP headers count with each "
-        "packet, elsewhere the bytes of the stream count"),
+        "capacity of the link in each direction; over WebRTC, 28 bytes of IPv4 and UDP headers are added "
+        "to each packet, otherwise only the bytes of the stream count"),
     ImpairmentParameter("queue", _RTC, BoundedValue(_U.MILLISECONDS, 0, 10_000, default=f"{QUEUE_MS:g}ms"),
-        "longest wait for the link; a packet that would wait longer is lost (drop-tail)", needs="bandwidth"),
+        "longest wait for the link; packets that would wait longer are lost (drop-tail)", needs="bandwidth"),
     ImpairmentParameter("stall", _STREAM, BoundedValue(_U.MILLISECONDS, 0, 60_000),
-        "length of periods in which nothing passes, as while TCP repairs a loss", needs="every"),
+        "length of periods in which nothing passes, as when TCP repairs a loss", needs="every"),
     ImpairmentParameter("every", _STREAM, BoundedValue(_U.MILLISECONDS, 1, 600_000),
-        "from the beginning of one stall to that of the next; the first begins at a random moment of it",
+        "time from the start of one stall to the next; the first starts at a random moment",
         needs="stall"),
     ImpairmentParameter("chunk", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000),
-        "longest piece of the stream that travels at once", needs="gap"),
+        "largest piece of the stream that is sent at once", needs="gap"),
     ImpairmentParameter("gap", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 10_000),
-        "least time between two pieces", needs="chunk", source="toxiproxy's slicer"),
+        "minimum time between two pieces", needs="chunk", source="toxiproxy's slicer"),
     ImpairmentParameter("limit", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000_000),
-        "how many bytes pass in each direction before the connection is closed",
+        "number of bytes per direction after which the connection is closed",
         source="toxiproxy's limit_data"),
     ImpairmentParameter("timeout", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
-        "nothing passes, and the connection is closed after this time", source="toxiproxy's timeout"),
+        "time without any traffic after which the connection is closed", source="toxiproxy's timeout"),
     ImpairmentParameter("reset", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
-        "the connection is reset, in both directions, after this time", source="toxiproxy's reset_peer"),
+        "time after which the connection is reset, in both directions", source="toxiproxy's reset_peer"),
     ImpairmentParameter("slow_close", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
-        "the end of the stream arrives so much later than its last byte", source="toxiproxy's slow_close"),
+        "delay of the end of the stream after its last byte", source="toxiproxy's slow_close"),
     ImpairmentParameter("noise", _AUDIO, BoundedValue(_U.DECIBELS, -30, 80),
-        "signal-to-noise ratio; noise goes on while the user is silent",
+        "signal-to-noise ratio; the noise continues while the user is silent",
         source="active speech level of ITU-T P.56 against the noise's RMS over the whole band"),
     ImpairmentParameter("noise_type", _AUDIO,
         BoundedValue(_U.CHOICE_OR_PATH, choices=("pink", "white", "babble"), default="pink"),
@@ -118,19 +118,19 @@ _ALL = (
         "reverberation time RT60 of a room: noise that decays by 60 dB in that time",
         excludes=("room",), source="Polack 1988; ISO 3382 for RT60"),
     ImpairmentParameter("direct", _AUDIO, BoundedValue(_U.DECIBELS, -40, 60, default="0dB"),
-        "energy of the direct sound relative to the reverberation's", needs="reverb"),
+        "energy of the direct sound relative to the reverberation", needs="reverb"),
     ImpairmentParameter("room", _AUDIO, BoundedValue(_U.PATH),
-        "recording of a room's impulse response; its loudest sample is taken for the direct sound",
+        "recording of a room's impulse response; its loudest sample is the direct sound",
         excludes=("reverb",)),
     ImpairmentParameter("gain", _AUDIO, BoundedValue(_U.DECIBELS, -60, 40),
-        "change of level; what exceeds full scale is clipped"),
+        "change of level; samples beyond full scale are clipped"),
     ImpairmentParameter("clip", _AUDIO, BoundedValue(_U.PERCENT, 0, 100),
-        "share of the active samples that are clipped; the level stays"),
+        "share of the active samples that are clipped; the level is preserved"),
     ImpairmentParameter("band", _AUDIO, BoundedValue(_U.CHOICE, choices=("telephone", "8khz")),
         "telephone (300 to 3,400 Hz) or 8khz (up to 4 kHz, as sampled at 8 kHz)",
         source="ITU-T G.712 for the band of a telephone"),
     ImpairmentParameter("g711", _AUDIO, BoundedValue(_U.CHOICE, choices=("mulaw", "alaw")),
-        "encoded and decoded at 8 kHz", source="ITU-T G.711"),
+        "codec with which the audio is encoded and decoded at 8 kHz", source="ITU-T G.711"),
     ImpairmentParameter("speed", _AUDIO, BoundedValue(_U.PERCENT, 50, 200),
         "speed of the recording; its speech boundaries move with it"),
     ImpairmentParameter("speed_type", _AUDIO,
@@ -138,9 +138,9 @@ _ALL = (
         "resample (pitch moves with the speed) or stretch (pitch stays; speech boundaries are off by up to "
         "25 ms)", needs="speed", source="WSOLA, ffmpeg's atempo"),
     ImpairmentParameter("echo", _AUDIO, BoundedValue(_U.DECIBELS, -80, 20),
-        "level at which the reply comes back through the microphone, relative to the reply"),
+        "level of the reply's echo in the microphone, relative to the reply"),
     ImpairmentParameter("echo_delay", _AUDIO, BoundedValue(_U.MILLISECONDS, 40, 2_000, default="100ms"),
-        "from when the reply is heard until it comes back", needs="echo"),
+        "delay of the echo after the reply is heard", needs="echo"),
 )
 # fmt: on
 

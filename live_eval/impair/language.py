@@ -1,7 +1,7 @@
-"""The language of damage: impairments and the reference endpoint's faults are written in it. Pure.
+"""The language of damage, in which impairments and the reference endpoint's faults are written. Pure.
 
-Items are separated by commas: ``NAME``, or ``NAME=VALUE`` (also ``NAME:VALUE``), and for faults also
-``NAME=VALUE@CONDITION``. A value has a unit (``1.2s``, ``17MB``, ``10%``) or is one of some words.
+Items are separated by commas: ``NAME``, ``NAME=VALUE`` or ``NAME:VALUE``, for faults also
+``NAME=VALUE@CONDITION``. A value is a number with a unit (``1.2s``, ``17MB``, ``10%``), a word, or a path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z%]*)", re.ASCII | r
 
 
 class ValueUnit(StrEnum):
-    """The unit of a value. Values are kept as numbers of it."""
+    """The unit of a value, in which numbers are stored."""
 
     PERCENT = "%"
     MILLISECONDS = "ms"
@@ -47,14 +47,14 @@ _FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """What may follow the name of an impairment or a fault.
+    """The value of an impairment or a fault.
 
     Args:
         unit: The unit of its numbers.
         low: The smallest number.
         high: The largest number.
-        choices: Words that are allowed, too.
-        default: The value where none is given; None for none.
+        choices: Words that are also allowed.
+        default: The value if none is given.
     """
 
     unit: ValueUnit
@@ -64,10 +64,10 @@ class BoundedValue:
     default: str | None = None
 
     def read(self, text: str) -> float | str:
-        """Return the value of a text: a number of the unit, a word or a path.
+        """Parse a value: a number of the unit, a word or a path.
 
         Raises:
-            ValueError: It is not allowed; the message says what is.
+            ValueError: It is not allowed; the message states what is.
         """
         if text in self.choices:
             return text
@@ -86,7 +86,7 @@ class BoundedValue:
         raise ValueError(f"{self.expected}, but it is {text!r}")
 
     def shown(self, value: float | str) -> str:
-        """Return the text of a value, which `read` reads."""
+        """Format a value; `read` parses the result."""
         if isinstance(value, str):
             return value
         bare = self.unit in (ValueUnit.PACKETS, ValueUnit.NUMBER)
@@ -94,7 +94,7 @@ class BoundedValue:
 
     @property
     def expected(self) -> str:
-        """What is allowed, in short."""
+        """The allowed values, in short."""
         last = {ValueUnit.CHOICE: "", ValueUnit.CHOICE_OR_PATH: "FOLDER", ValueUnit.PATH: "FILE"}.get(
             self.unit, f"{self.shown(self.low)} to {self.shown(self.high)}"
         )
@@ -102,7 +102,7 @@ class BoundedValue:
 
     @property
     def described(self) -> str:
-        """What is allowed, with the default."""
+        """The allowed values, and the default."""
         return f"{self.expected} (default {self.default})" if self.default else self.expected
 
     def names_file(self, value: str) -> bool:
@@ -111,14 +111,7 @@ class BoundedValue:
 
 
 class DamageItem(NamedTuple):
-    """An item as it is written.
-
-    Args:
-        text: The whole item.
-        name: Its name.
-        value: Its value; None for none.
-        conditions: What follows, each after an ``@``.
-    """
+    """An item: its whole text, name, value, and the conditions that follow, each after an ``@``."""
 
     text: str
     name: str

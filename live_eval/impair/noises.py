@@ -26,15 +26,15 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
     """Return noise with an RMS of 1.
 
     Args:
-        kind: ``white``, ``pink``, ``babble``, or a folder.
-        samples: Its length.
+        kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
+        samples: Length of the noise.
         rate_hz: Its rate.
         seed: Seed of everything random in it.
-        leveled: The first samples, over which the RMS is 1. That of a recording from a folder is 1 over the
-            whole recording, however loud the part is that is used.
+        leveled: Number of first samples over which the RMS is 1. A recording from a folder has an RMS of 1
+            over its whole length instead, whatever part is used.
 
     Raises:
-        AudioError: The folder has no recording with sound, or the chosen one cannot be read.
+        AudioError: The folder has no audible recording, or the chosen one cannot be read.
     """
     draw = np.random.default_rng(seed)
     match kind:
@@ -50,7 +50,9 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
 
 def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz; nothing is below."""
+    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz, without lower
+    frequencies.
+    """
     length = 1 << max(1, (samples - 1).bit_length())  # a fast one
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)
@@ -63,7 +65,7 @@ def _rms(sound: NDArray[np.float64]) -> float:
 
 
 def _babble(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return eight voices that speak at once, equally loud, each one recording after the other."""
+    """Return eight simultaneous voices of equal level, each a random sequence of recordings."""
     found = np.zeros(samples)
     voices = _voices(rate_hz)
     for _ in range(_VOICES):
@@ -95,7 +97,7 @@ def _looped(sound: NDArray[np.float64], begin: int, samples: int) -> NDArray[np.
 
 @lru_cache(maxsize=4)
 def _voices(rate_hz: int) -> tuple[NDArray[np.float64], ...]:
-    """Return the recordings of the bundled sample at one active level."""
+    """Return the recordings of the bundled sample, all at the same active level."""
     found = []
     for path in sorted(_SAMPLE.rglob("*.flac")):
         audio: Audio = resample(read_audio(path).audio, rate_hz)

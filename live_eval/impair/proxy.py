@@ -1,9 +1,9 @@
-"""A proxy on this machine that damages the traffic between any client and one HTTP or WebSocket endpoint.
+"""A local proxy that damages the traffic between any client and one HTTP or WebSocket endpoint.
 
-The client uses the proxy's address in place of the endpoint's. The proxy connects to the endpoint, over TLS
-where its URL says so, and asks in the endpoint's own name: it replaces the header ``Host`` of a connection's
-request. A connection carries one request and its answer, or one WebSocket. Nothing passes to the endpoint
-after the end of a request, or before the endpoint has accepted a WebSocket.
+Clients use the proxy's address in place of the endpoint's. The proxy connects to the endpoint, with TLS if
+its URL says so, and replaces the header ``Host`` of the request. A connection carries one request and its
+answer, or one WebSocket. Nothing is forwarded after the end of a request, or before the endpoint has accepted
+a WebSocket.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _MOST_HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
 _MOST_CONNECTIONS = 256
-_MOST_ASKING = 384  # without a whole request; together, fewer files than a process may usually open
-_BACKLOG = 128  # who is accepted at once does not displace all who were before
+_MOST_ASKING = 384  # incomplete requests; with the connections, below the usual limit of open files
+_BACKLOG = 128  # below _MOST_ASKING: a full backlog does not displace every waiting client
 _CONNECT_S = 30.0
 _CLOSE_S = 30.0
 _REFUSE_S = 2.0
@@ -54,12 +54,12 @@ _log = logging.getLogger(__name__)
 
 
 class ImpairingProxy:
-    """Listens on this machine's own address while it is entered.
+    """An async context manager that listens on 127.0.0.1.
 
     Args:
         url: The endpoint: scheme, host and port, without a path.
-        impairment: What is done to the traffic of each connection, from when the endpoint has accepted it.
-        clock: Delivers what is late.
+        impairment: The damage to each connection's traffic, once the endpoint has accepted it.
+        clock: Delivers delayed traffic.
         port: Port to bind; 0 picks a free one.
         tls: TLS settings towards the endpoint; the system's trust store by default.
 
@@ -80,12 +80,12 @@ class ImpairingProxy:
         self._tls = (tls or ssl.create_default_context()) if self._secure else None
         impairment.check_transport("http")
         if impairment.on_audio:
-            raise UsageError(f"a proxy damages traffic, but {impairment} damages the user's sound too")
+            raise UsageError(f"a proxy damages only traffic, but {impairment} also damages the user's audio")
         self._impairment = impairment
         self._clock = clock
         self._port = port
         self._count = 0
-        self._asking: dict[asyncio.Task[None], None] = {}  # those without a whole request, the oldest first
+        self._asking: dict[asyncio.Task[None], None] = {}  # incomplete requests, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -96,11 +96,7 @@ class ImpairingProxy:
         return f"http://{_HOST}:{self._server.sockets[0].getsockname()[1]}"
 
     async def __aenter__(self) -> Self:
-        """Listen.
-
-        Raises:
-            LiveEvalError: The port cannot be bound.
-        """
+        """Listen, or raise `LiveEvalError` if the port cannot be bound."""
         try:
             self._server = await asyncio.start_server(
                 self._met, _HOST, self._port, limit=_MOST_HEAD_BYTES, backlog=_BACKLOG
@@ -110,7 +106,7 @@ class ImpairingProxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Listen no more, and end all connections."""
+        """Stop listening, and end all connections."""
         assert self._server is not None
         self._server.close()
         for task in self._tasks:
@@ -158,7 +154,7 @@ class ImpairingProxy:
     async def _pass_on(
         self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
     ) -> None:
-        """Pass a request and its answer on, or a WebSocket, until the endpoint hangs up."""
+        """Forward a request and its answer, or a WebSocket, until the endpoint closes the connection."""
         loop = asyncio.get_running_loop()
         theirs = asyncio.StreamReader(_PIECE_BYTES)
         protocol = asyncio.StreamReaderProtocol(theirs)
@@ -189,13 +185,7 @@ class ImpairingProxy:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request that may be passed on.
-
-    Args:
-        method: Its method.
-        head: Its head in the endpoint's name.
-        body: Its body; None for the frames of a WebSocket.
-    """
+    """A request to forward; `body` is None for the frames of a WebSocket."""
 
     method: bytes
     head: bytes
@@ -203,7 +193,7 @@ class _Request:
 
 
 class _RefusedError(Exception):
-    """A request is answered by the proxy itself, with a status and a sentence."""
+    """The proxy itself answers a request, with a status and a sentence."""
 
     def __init__(self, status: HTTPStatus | int, why: str) -> None:
         super().__init__(why)
@@ -211,7 +201,7 @@ class _RefusedError(Exception):
 
 
 def _endpoint(url: str) -> tuple[bool, str, int]:
-    """Return whether an endpoint speaks TLS, its host and its port."""
+    """Return whether an endpoint uses TLS, its host and its port."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -235,7 +225,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
 
 
 def _checked(data: bytes, authority: str) -> _Request:
-    """Return a request in the endpoint's name; unless for a WebSocket, it ends its connection."""
+    """Return a request rewritten for the endpoint; unless it opens a WebSocket, it ends its connection."""
     try:
         head = Head.read(data)
     except FramingError:
@@ -276,7 +266,7 @@ def _opens_websocket(head: Head, method: bytes) -> bool:
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refusal: _RefusedError) -> None:
-    """Answer a request, and let the client read the answer before the connection is closed."""
+    """Answer a request, and give the client time to read the answer before closing."""
     body = f"live-eval impair: {refusal}\n".encode()
     head = (
         f"HTTP/1.1 {refusal.status} {refusal.status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -296,10 +286,10 @@ async def _send(
     writer: asyncio.StreamWriter,
     accepted: asyncio.Future[bool],
 ) -> None:
-    """Pass on the rest of a request, or a WebSocket's frames once it is accepted, until the client hangs up.
+    """Forward the rest of a request, or a WebSocket's frames once it is accepted, until the client closes.
 
     Raises:
-        _RefusedError: The body does not show where it ends; the endpoint is hung up on.
+        _RefusedError: The body has no valid end; the connection to the endpoint is closed.
     """
     try:
         if request.body is None:
@@ -312,12 +302,12 @@ async def _send(
                 writer.write(request.body.take(data))
                 await writer.drain()
         while await reader.read(_PIECE_BYTES):
-            pass  # a second request, which the answer to the first tells to open its own connection
+            pass  # drop further requests: the answer tells the client to close
     except FramingError as error:
         writer.transport.abort()
         raise _RefusedError(400, str(error)) from None
     except OSError as error:
-        _log.debug("the client or the endpoint hung up: %r", error)
+        _log.debug("the client or the endpoint closed the connection: %r", error)
     writer.close()
 
 
@@ -327,9 +317,9 @@ async def _answer(
     writer: asyncio.StreamWriter,
     accepted: asyncio.Future[bool],
 ) -> bool:
-    """Pass on the endpoint's answer, or a WebSocket's frames; return whether it sent any.
+    """Forward the endpoint's answer, or a WebSocket's frames; return whether there was one.
 
-    An answer that is not HTTP passes as it is: clients are tested with such endpoints too.
+    An answer that is not HTTP is forwarded unchanged: clients are tested with such endpoints too.
     """
     answered = False
     interim = True
@@ -350,7 +340,7 @@ async def _answer(
             body = None
         writer.write(data)
         await writer.drain()
-    if request.body is not None:  # the endpoint was asked to hang up; a slow end may be what is tested
+    if request.body is not None:  # the endpoint was asked to close; a slow close may be under test
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 while await reader.read(_PIECE_BYTES):
@@ -359,7 +349,7 @@ async def _answer(
 
 
 async def _answer_head(reader: asyncio.StreamReader) -> tuple[Head | None, bytes]:
-    """Return the head of an answer and its bytes; where it is not HTTP, None and what was read of it."""
+    """Return the head of an answer and its bytes; None and the bytes read if it is not HTTP."""
     try:
         data = await reader.readuntil(HEAD_ENDS)
     except asyncio.IncompleteReadError as error:
@@ -373,13 +363,13 @@ async def _answer_head(reader: asyncio.StreamReader) -> tuple[Head | None, bytes
 
 
 def _status(head: Head | None) -> int:
-    """Return the status of an answer; 0 where it is not HTTP."""
+    """Return the status of an answer, or 0 if it is not HTTP."""
     line = None if head is None else _STATUS.fullmatch(head.line)
     return 0 if line is None else int(line[1])
 
 
 def _answer_body(head: Head, status: int, method: bytes) -> Body | None:
-    """Return the body of an answer, or None where it ends with the connection."""
+    """Return the body of an answer, or None if it lasts until the connection ends."""
     if method == b"HEAD" or status in _WITHOUT_BODY:
         return Body(0)
     try:
@@ -389,7 +379,7 @@ def _answer_body(head: Head, status: int, method: bytes) -> Body | None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy all data until it ends."""
+    """Copy data until it ends."""
     while data := await reader.read(_PIECE_BYTES):
         writer.write(data)
         await writer.drain()

@@ -1,31 +1,36 @@
-"""A recording with the damage that an impairment does to it. Pure, but for files of noise and of rooms."""
+"""Damage to a recording: speed, room, noise, level, clipping and band; its rate and onset do not change.
+
+Pure, except that files of noise and of rooms are read.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, read_audio, resample
+from live_eval.audio import Audio, Codec, CodecName, decode, encode, int16_to_float, read_audio, resample
 from live_eval.audio.speech_level import speech_level
 from live_eval.impair.noises import noise
-from live_eval.impair.sound import (
-    at_speed,
-    clip,
-    in_room,
-    limit_band,
-    mix_noise,
-    room_response,
-    through_g711,
-)
 from live_eval.impair.spec import Impairment
 from live_eval.types import SpeechBoundaries
 
-__all__ = ["ImpairedRecording", "impair_recording"]
+__all__ = [
+    "ImpairedRecording",
+    "at_length",
+    "at_level",
+    "clip",
+    "impair_recording",
+    "mix_noise",
+    "room_response",
+]
 
+_TELEPHONE_HZ = 8_000
+_BAND_HZ = (300, 3_400)
+_FALL = 3 * np.log(10)  # 60 dB of amplitude, as a natural exponent
 _BACKGROUND_S = 10
 
 
@@ -34,10 +39,9 @@ class ImpairedRecording:
     """A recording as the endpoint hears it.
 
     Args:
-        audio: The recording; longer than the clean one by a room's reverberation.
-        boundaries: Where the speaker's own sound lies in it: where it lay in the clean recording, and moved
-            only by a change of speed.
-        background: What is heard while the user is silent, to be looped; None for silence.
+        audio: The recording, longer than the clean one by the reverberation of a room.
+        boundaries: Boundaries of the user's speech; only a change of speed moves them.
+        background: Looped while the user is silent; None for silence.
     """
 
     audio: Audio
@@ -50,7 +54,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
 
     Args:
         audio: The clean recording, at the endpoint's rate.
-        boundaries: Where the speaker's own sound lies in it.
+        boundaries: Boundaries of the user's speech in it.
         impairment: What to do, with the session's seed.
 
     Raises:
@@ -58,11 +62,11 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
     """
     speed = (impairment.number("speed") or 100.0) / 100
     if speed != 1:
-        audio = at_speed(audio, speed, keeps_pitch=impairment.text("speed_type") == "stretch")
-        boundaries = _at_speed(boundaries, speed)
+        audio = _at_speed(audio, speed, keeps_pitch=impairment.text("speed_type") == "stretch")
+        boundaries = _boundaries_at_speed(boundaries, speed)
     response = _room(audio.rate_hz, impairment)
     if response is not None:
-        audio = in_room(audio, response)
+        audio = _in_room(audio, response)
     length = len(audio.samples)
     snr_db = impairment.number("noise")
     if snr_db is not None:  # what is heard behind the recording goes through the same damage
@@ -78,9 +82,9 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
     if share is not None:
         audio = clip(audio, share / 100)
     if (band := impairment.text("band")) is not None:
-        audio = limit_band(audio, cast(Literal["telephone", "8khz"], band))
+        audio = _limit_band(audio, cast(Literal["telephone", "8khz"], band))
     if (law := impairment.text("g711")) is not None:
-        audio = through_g711(audio, cast(Literal["mulaw", "alaw"], law))
+        audio = _through_g711(audio, cast(Literal["mulaw", "alaw"], law))
     heard, behind = (
         Audio(samples, audio.rate_hz) for samples in (audio.samples[:length], audio.samples[length:])
     )
@@ -88,7 +92,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
 
 
 def _room(rate_hz: int, impairment: Impairment) -> NDArray[np.float64] | None:
-    """Return the impulse response of the room, its direct sound first; None where there is no room."""
+    """Return the impulse response of the room, direct sound first; None without a room."""
     rt60_ms, direct_db = impairment.number("reverb"), impairment.number("direct")
     if rt60_ms is not None:
         return room_response(rate_hz, rt60_ms, direct_db or 0.0, impairment.seed)
@@ -99,7 +103,7 @@ def _room(rate_hz: int, impairment: Impairment) -> NDArray[np.float64] | None:
     return found[int(np.argmax(np.abs(found))) :]
 
 
-def _at_speed(boundaries: SpeechBoundaries, speed: float) -> SpeechBoundaries:
+def _boundaries_at_speed(boundaries: SpeechBoundaries, speed: float) -> SpeechBoundaries:
     words_end_ns = boundaries.words_end_ns
     return replace(
         boundaries,
@@ -107,3 +111,140 @@ def _at_speed(boundaries: SpeechBoundaries, speed: float) -> SpeechBoundaries:
         voice_end_ns=round(boundaries.voice_end_ns / speed),
         words_end_ns=None if words_end_ns is None else round(words_end_ns / speed),
     )
+
+
+def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: float | None = None) -> Audio:
+    """Return the recording with noise.
+
+    ``y = x + n`` with ``rms(n) = level · 10^(−snr_db / 20)``: the ratio of active speech to noise over the
+    whole band, up to half the rate. If the sum exceeds full scale, both are turned down together.
+
+    Args:
+        audio: The recording.
+        noise: Noise with an RMS of 1, as long as the recording.
+        snr_db: Signal-to-noise ratio in decibels.
+        level: RMS of the active speech; `speech_level` of the recording if omitted. If it is 0, no noise is
+            added.
+    """
+    rms = speech_level(audio).rms if level is None else level
+    return _within_full_scale(audio.samples + rms * 10 ** (-snr_db / 20) * noise, audio.rate_hz)
+
+
+def clip(audio: Audio, share: float = 0.1) -> Audio:
+    """Return the recording as if its level had been too high: ``y = min(max(x, −t), t)``.
+
+    The threshold ``t`` is exceeded by `share` (0 to 1) of the active samples (`speech_level`). The active
+    level of the recording is then restored, so that only the distortion is heard: clipped samples are not at
+    full scale. Silence is returned unchanged.
+    """
+    level = speech_level(audio)
+    if level.rms == 0:
+        return audio
+    threshold = np.quantile(np.abs(audio.samples), 1 - min(1.0, share) * level.activity)
+    clipped = np.clip(audio.samples, -threshold, threshold).astype(np.float32)
+    return at_level(Audio(clipped, audio.rate_hz), level.rms)
+
+
+def room_response(rate_hz: int, rt60_ms: float, direct_db: float, seed: int) -> NDArray[np.float64]:
+    """Return the impulse response of a room: the direct sound, then noise that decays exponentially.
+
+    ``h(t) = n(t) · 10^(−3t / RT60)`` after the direct sound ``h(0) = 1`` (Polack's model), so that the level
+    falls by 60 dB in RT60; ``direct_db = 10 log10(h(0)² / Σ h(t)²)``.
+
+    Args:
+        rate_hz: Samples per second.
+        rt60_ms: Reverberation time in milliseconds, and length of the response.
+        direct_db: Energy of the direct sound relative to the reverberation, in decibels.
+        seed: Seed of the noise.
+    """
+    length = max(2, round(rt60_ms * rate_hz / 1000))
+    at = np.arange(1, length) / length
+    tail = np.random.default_rng(seed).standard_normal(length - 1) * np.exp(-_FALL * at)
+    tail *= 10 ** (-direct_db / 20) / np.sqrt(np.square(tail).sum())
+    return np.concatenate(([1.0], tail))
+
+
+def _in_room(audio: Audio, response: NDArray[np.float64]) -> Audio:
+    """Return the recording as heard in a room: at its active level, and longer by the response."""
+    from scipy.signal import oaconvolve
+
+    heard = oaconvolve(audio.samples.astype(np.float64), response).astype(np.float32)
+    return at_level(Audio(heard, audio.rate_hz), speech_level(audio).rms)
+
+
+def _limit_band(audio: Audio, band: Literal["telephone", "8khz"]) -> Audio:
+    """Return the recording in the band of a telephone (300 to 3,400 Hz) or of a sample rate of 8 kHz."""
+    if band == "telephone" and len(audio.samples):
+        from scipy.signal import butter, sosfiltfilt
+
+        band_hz = (_BAND_HZ[0], min(_BAND_HZ[1], 0.45 * audio.rate_hz))
+        sections = butter(4, band_hz, "bandpass", fs=audio.rate_hz, output="sos")
+        padding = min(3 * (2 * len(sections) + 1), len(audio.samples) - 1)
+        filtered = sosfiltfilt(sections, audio.samples.astype(np.float64), padlen=padding)
+        audio = Audio(filtered.astype(np.float32), audio.rate_hz)
+    return _there_and_back(audio, resample(audio, _TELEPHONE_HZ))
+
+
+def _through_g711(audio: Audio, law: Literal["mulaw", "alaw"]) -> Audio:
+    """Return the recording encoded with G.711 at 8 kHz, and decoded."""
+    narrow = resample(audio, _TELEPHONE_HZ)
+    codec = Codec(CodecName.PCMU if law == "mulaw" else CodecName.PCMA, _TELEPHONE_HZ)
+    decoded = int16_to_float(decode(encode(narrow.int16(), codec), codec))
+    return _there_and_back(audio, Audio(decoded, _TELEPHONE_HZ))
+
+
+def _at_speed(audio: Audio, factor: float, *, keeps_pitch: bool) -> Audio:
+    """Return the recording at a speed of `factor`, stretched (WSOLA, ffmpeg's atempo) or resampled."""
+    length = round(len(audio.samples) / factor)
+    if keeps_pitch:
+        samples = _stretched(audio, factor)
+    else:  # the same samples at another rate, resampled to the first one
+        played = Audio(audio.samples, max(1, round(audio.rate_hz * factor)))
+        samples = resample(played, audio.rate_hz).samples
+    return Audio(at_length(samples, length), audio.rate_hz)
+
+
+def at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return samples cut to a length, or padded with silence."""
+    return np.pad(samples[:length], (0, max(0, length - len(samples))))
+
+
+def at_level(audio: Audio, level: float) -> Audio:
+    """Return a recording at an active level (RMS), as far as full scale allows."""
+    found = speech_level(audio).rms
+    return _within_full_scale(audio.samples * (level / found if found else 1.0), audio.rate_hz)
+
+
+def _within_full_scale(samples: NDArray[Any], rate_hz: int) -> Audio:
+    """Return samples as audio, turned down if they exceed full scale."""
+    peak = float(np.abs(samples).max(initial=0.0))
+    most = 32767 / 32768
+    return Audio((samples * min(1.0, most / peak) if peak else samples).astype(np.float32), rate_hz)
+
+
+def _there_and_back(audio: Audio, narrow: Audio) -> Audio:
+    """Return the narrow-band copy of a recording at the rate and length of the original."""
+    back = resample(narrow, audio.rate_hz)
+    return Audio(at_length(back.samples, len(audio.samples)), audio.rate_hz)
+
+
+def _stretched(audio: Audio, factor: float) -> NDArray[np.float32]:
+    import av
+
+    graph = av.filter.Graph()
+    source = graph.add_abuffer(sample_rate=audio.rate_hz, format="flt", layout="mono")
+    stretching, sink = graph.add("atempo", f"{factor:.6f}"), graph.add("abuffersink")
+    source.link_to(stretching)
+    stretching.link_to(sink)
+    graph.configure()
+    frame = av.AudioFrame.from_ndarray(audio.samples.reshape(1, -1), format="flt", layout="mono")
+    frame.sample_rate = audio.rate_hz
+    graph.push(frame)
+    graph.push(None)
+    pieces = []
+    while True:
+        try:
+            pieces.append(graph.pull().to_ndarray().reshape(-1))
+        except (av.EOFError, BlockingIOError):
+            break
+    return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)

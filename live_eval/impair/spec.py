@@ -1,7 +1,7 @@
-"""Impairments as users write them: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, but for paths.
+"""Parse impairments: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, except that paths are checked.
 
-A network parameter holds for both directions; ``up.`` (from us to the endpoint) or ``down.`` before its name
-sets one of them.
+A network parameter applies to both directions; ``up.`` (from us to the endpoint) or ``down.`` before its name
+selects one.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ __all__ = ["DIRECTIONS", "Impairment", "parse"]
 DIRECTIONS = ("up", "down")
 """From us to the endpoint, and back."""
 
-_TCP_REPAIRS = "TCP repairs what the network does to its packets, so it shows as stalls: stall=300ms,every=5s"
+_TCP_REPAIRS = "TCP repairs lost and reordered packets, which shows as stalls: use stall=300ms,every=5s"
 _WHY_NOT: Mapping[str, str] = {
     "websocket": _TCP_REPAIRS,
     "http": _TCP_REPAIRS,
-    "webrtc": "WebRTC sends datagrams and no stream of bytes: use loss, delay or jitter",
+    "webrtc": "WebRTC sends datagrams, not a byte stream: use loss, delay or jitter",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """What is done to the user's sound and to the traffic of a session. Immutable; can be pickled.
+    """The damage to a session's audio and traffic. Immutable; can be pickled.
 
-    Made by `parse`. ``str()`` gives its canonical form, which `parse` reads.
+    Created by `parse`. ``str()`` gives its canonical form, which `parse` reads.
 
     Args:
-        values: The values by key, such as ``"noise"`` or ``"up.loss"``, defaults included: numbers of the
+        values: The values by key, such as ``"noise"`` or ``"up.loss"``, including defaults: numbers in the
             parameter's unit, or texts.
         seed: Seed of everything random in it.
     """
@@ -54,7 +54,7 @@ class Impairment:
 
     @property
     def on_audio(self) -> bool:
-        """Whether it damages the user's sound."""
+        """Whether it damages the user's audio."""
         return any(not _parameter(key).on_network for key in self.values)
 
     @property
@@ -63,21 +63,19 @@ class Impairment:
         return any(_parameter(key).on_network for key in self.values)
 
     def for_session(self, name: str) -> Impairment:
-        """Return the same impairment with a seed of the session's own, whatever other sessions there are.
-
-        Args:
-            name: The session's name in its run, such as the id of its first turn.
+        """Return the same impairment with a seed derived from the session's name, whatever other sessions
+        there are.
         """
         digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return replace(self, seed=int.from_bytes(digest, "big"))
 
     def on(self, layer: ImpairedLayer) -> Impairment:
-        """Return the part of it that damages a layer, with the same seed."""
+        """Return the part that damages a layer, with the same seed."""
         kept = {key: value for key, value in self.values.items() if layer in _parameter(key).layers}
         return replace(self, values=kept)
 
     def number(self, name: str, direction: str = "") -> float | None:
-        """Return the value of a numeric parameter, of one direction where it is one of the network."""
+        """Return the value of a numeric parameter, for network parameters in one direction."""
         value = self.values.get(_key(name, direction))
         assert not isinstance(value, str)
         return value
@@ -89,13 +87,8 @@ class Impairment:
         return value
 
     def check_transport(self, kind: str) -> None:
-        """Check that a transport can have it.
-
-        Args:
-            kind: The kind of transport: ``websocket``, ``webrtc`` or ``http``.
-
-        Raises:
-            UsageError: It damages what that transport does not have; the message names the parameter.
+        """Raise `UsageError` if a transport (``websocket``, ``webrtc`` or ``http``) cannot be damaged like
+        this.
         """
         layers = {ImpairedLayer(kind), *((ImpairedLayer.SIGNALLING,) if kind == "webrtc" else ())}
         for key in self.values:
@@ -111,7 +104,7 @@ class Impairment:
         return {"spec": str(self), "seed": self.seed}
 
     def _merged(self) -> Iterator[tuple[str, float | str]]:
-        """Yield keys and values in canonical order; directions that agree are one."""
+        """Yield keys and values in canonical order, merging equal values of both directions."""
         for name, parameter in PARAMETERS.items():
             keys = [_key(name, direction) for direction in DIRECTIONS] if parameter.on_network else [name]
             found = [(key, self.values[key]) for key in keys if key in self.values]
@@ -149,7 +142,7 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
 
 def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
-    """Return the key and value of an item, for each direction that it is about."""
+    """Return the key and value of an item, for each direction that it applies to."""
     direction, dot, rest = item.name.rpartition(".")
     parameter = PARAMETERS.get(rest if dot else item.name)
     if parameter is None or (dot and direction not in DIRECTIONS):
@@ -159,7 +152,7 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
         )
     if dot and not parameter.on_network:
         raise UsageError(
-            f"impairment {item.text!r}: {parameter.name} damages the user's sound: it has no direction"
+            f"impairment {item.text!r}: {parameter.name} damages the user's audio: it has no direction"
         )
     try:
         value = parameter.value.read(item.value or "")
@@ -171,11 +164,7 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
 
 
 def _complete(given: dict[str, float | str], direction: str) -> None:
-    """Add defaults, and check that the values of a direction, or of the sound, belong together.
-
-    Raises:
-        UsageError: They do not.
-    """
+    """Add defaults, and check that the values of a direction, or of the audio, belong together."""
     present = [
         parameter
         for parameter in PARAMETERS.values()
@@ -200,8 +189,8 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):
         most = 100 * burst / (1 + burst)
         raise UsageError(
-            f"impairment loss={loss:g}%: expected at most {most:.3g}%, which bursts of {burst:g} packets "
-            "lose where a single packet comes between them"
+            f"impairment loss={loss:g}%: expected at most {most:.3g}%, the share that bursts of {burst:g} "
+            "packets lose if a single packet separates them"
         )
     stall, every = (given.get(_key(name, direction)) for name in ("stall", "every"))
     if isinstance(stall, float) and isinstance(every, float) and stall >= every:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from live_eval.clock import Clock
-from live_eval.impair.streams import StreamPath
+from live_eval.impair.paths import StreamPath
 from live_eval.sockets.stamps import Stamp
 
 __all__ = ["DelayLine", "DelayedBytes"]

@@ -14,8 +14,7 @@ from typing import Any, cast
 
 from live_eval.clock import Clock
 from live_eval.impair import Impairment
-from live_eval.impair.packets import PacketPath, is_damaged, is_media
-from live_eval.impair.streams import StreamPath
+from live_eval.impair.paths import PacketPath, StreamPath, is_damaged, is_media
 from live_eval.sockets.datagrams import StampedDatagram
 from live_eval.sockets.delays import DelayedBytes, DelayLine
 from live_eval.sockets.resets import reset_on_close

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from live_eval.audio import read_audio, write_flac
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader
-from live_eval.testing.virtual_sound import VirtualSound, serve_virtual_sound
 from tests.e2e.helpers import (
     LIVE_EVAL,
     MEETING,
@@ -30,6 +29,7 @@ from tests.e2e.helpers import (
     shown,
     words,
 )
+from tests.support.virtual_sound import VirtualSound, serve_virtual_sound
 
 pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
 pytest.importorskip("faster_whisper", reason="needs the extra `local`")

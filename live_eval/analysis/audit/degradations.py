@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, resample
 from live_eval.audio.speech_level import speech_level
-from live_eval.impair.sound import at_length, at_level, clip, mix_noise
+from live_eval.impair.recording import at_length, at_level, clip, mix_noise
 
 __all__ = [
     "add_noise",
@@ -41,7 +41,7 @@ _EVENED_S = 0.2
 
 
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
-    """Return the recording with white Gaussian noise, as `live_eval.impair.sound.mix_noise` adds it.
+    """Return the recording with white Gaussian noise, as `live_eval.impair.recording.mix_noise` adds it.
 
     A judge that resamples to a lower rate hears less of the noise.
 

@@ -12,8 +12,7 @@ from live_eval.audio import Audio, read_audio, resample, write_flac
 from live_eval.audio.speech_level import speech_level
 from live_eval.errors import AudioError
 from live_eval.impair import parse
-from live_eval.impair.recording import ImpairedRecording, impair_recording
-from live_eval.impair.sound import room_response
+from live_eval.impair.recording import ImpairedRecording, impair_recording, room_response
 from live_eval.types import SpeechBoundaries
 
 SAMPLE = Path(__file__).parents[3] / "live_eval" / "data" / "sample" / "data_human" / "audio"
@@ -36,7 +35,9 @@ def rms_db(samples: NDArray[np.floating]) -> float:
 
 @pytest.mark.parametrize("kind", ["white", "pink", "babble"])
 @pytest.mark.parametrize("snr_db", [20, 0])
-def test_noise_has_the_ratio_that_was_set_and_goes_on(clean: Audio, kind: str, snr_db: int) -> None:
+def test_noise_has_the_configured_ratio_and_continues_in_silence(
+    clean: Audio, kind: str, snr_db: int
+) -> None:
     heard = impaired(clean, f"noise={snr_db}dB,noise_type={kind}")
     # The sum may be turned down as a whole: the clean part is found by projection.
     x = clean.samples.astype(np.float64)
@@ -82,7 +83,7 @@ def test_gain_changes_the_level_and_clips_at_full_scale(clean: Audio) -> None:
     assert np.abs(loud).max() <= 1
 
 
-def test_clipping_takes_the_share_that_was_set(clean: Audio) -> None:
+def test_clipping_affects_the_configured_share(clean: Audio) -> None:
     samples = impaired(clean, "clip=10%").audio.samples
     share = float((np.abs(samples) > np.abs(samples).max() * 0.9999).mean()) / speech_level(clean).activity
     assert share == pytest.approx(0.1, abs=0.01)
@@ -126,7 +127,7 @@ def test_a_room_decays_and_keeps_its_direct_sound_first(rt60_ms: float, direct_d
     assert (end - begin) * 3 / RATE_HZ * 1_000 == pytest.approx(rt60_ms, rel=0.08)
 
 
-def test_a_room_makes_the_recording_longer_and_leaves_its_boundaries(clean: Audio) -> None:
+def test_a_room_lengthens_the_recording_and_keeps_its_boundaries(clean: Audio) -> None:
     heard = impaired(clean, "reverb=400ms")
     assert len(heard.audio.samples) == pytest.approx(len(clean.samples) + 0.4 * RATE_HZ, abs=2)
     assert speech_level(heard.audio).dbfs == pytest.approx(speech_level(clean).dbfs, abs=0.5)

@@ -26,7 +26,7 @@ from live_eval.impair import ImpairedLayer, parse
         ([], ""),
     ],
 )
-def test_the_canonical_form_reads_as_the_same_impairment(specs: list[str], canonical: str) -> None:
+def test_parsing_the_canonical_form_gives_the_same_impairment(specs: list[str], canonical: str) -> None:
     impairment = parse(specs, 7)
     assert str(impairment) == canonical
     assert parse(str(impairment), 7) == impairment
@@ -56,14 +56,14 @@ def test_the_canonical_form_reads_as_the_same_impairment(specs: list[str], canon
         ("g711=opus", "mulaw|alaw"),
     ],
 )
-def test_what_is_wrong_is_named(spec: str, said: str) -> None:
+def test_errors_name_the_invalid_part(spec: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(spec)
     assert said in str(caught.value)
 
 
 @given(st.text(st.sampled_from("lossupdwnie.=,%0159mskB -"), max_size=30))
-def test_only_usage_errors_come_out(text: str) -> None:
+def test_parsing_raises_only_usage_errors(text: str) -> None:
     try:
         impairment = parse(text)
     except UsageError:
@@ -80,24 +80,24 @@ def test_only_usage_errors_come_out(text: str) -> None:
         ("bandwidth=64kbps,queue=1s", "websocket", "'queue': not possible over websocket"),
     ],
 )
-def test_what_a_transport_cannot_have_is_refused(spec: str, kind: str, said: str) -> None:
+def test_damage_impossible_on_a_transport_is_refused(spec: str, kind: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse(spec).check_transport(kind)
 
 
 @pytest.mark.parametrize("kind", ["websocket", "webrtc", "http"])
-def test_sound_can_be_damaged_over_any_transport(kind: str) -> None:
+def test_audio_can_be_damaged_on_any_transport(kind: str) -> None:
     parse("noise=10dB,g711=alaw").check_transport(kind)
 
 
-def test_a_session_has_a_seed_of_its_own() -> None:
+def test_each_session_has_its_own_seed() -> None:
     impairment = parse("loss=5%", 1)
     seeds = {impairment.for_session(name).seed for name in ("a", "b", "a")}
     assert len(seeds) == 2
     assert impairment.for_session("a") != parse("loss=5%", 2).for_session("a")
 
 
-def test_the_part_that_damages_signalling_is_what_streams_have() -> None:
+def test_signalling_gets_only_stream_damage() -> None:
     whole = parse("loss=5%,delay=80ms,chunk=100B,gap=5ms,down.reset=1s,noise=10dB", seed=7)
     whole.check_transport("webrtc")
     part = whole.on(ImpairedLayer.SIGNALLING)
