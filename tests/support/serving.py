@@ -13,7 +13,7 @@ from aiohttp import web
 
 from live_eval.clock import SystemClock
 from live_eval.http.connections import Connections
-from live_eval.reference.faults.accept import ConnectionFaults
+from live_eval.reference.faults.handshake import ConnectionFaults
 from live_eval.reference.responders.responder import Responder, ToneResponder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.app import Endpoint

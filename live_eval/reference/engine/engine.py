@@ -22,6 +22,7 @@ from live_eval.reference.engine.conversation import (
     Role,
     words,
 )
+from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.events import (
     DropUnplayed,
     FindReply,
@@ -37,11 +38,10 @@ from live_eval.reference.engine.events import (
     UserUtterance,
     VoiceEnd,
 )
-from live_eval.reference.engine.listening import Heard, Listening, UserTurnEnded
+from live_eval.reference.engine.listening import Heard, Listening, SpeechCommitted
 from live_eval.reference.engine.overlap import AnswerTime, Overlap, refusal
 from live_eval.reference.engine.reply_plan import ReplyEnd, WireReply, text_tokens
 from live_eval.reference.engine.speaking import Speaking, Streaming
-from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.timing import ResponseStatus
@@ -221,7 +221,7 @@ class Engine:
     def _heard(self, heard: Sequence[Heard], at_ns: int) -> list[Output]:
         out: list[Output] = []
         for event in heard:
-            if isinstance(event, UserTurnEnded):
+            if isinstance(event, SpeechCommitted):
                 out += self._turn(event, at_ns)
                 continue
             out.append(event)
@@ -270,7 +270,7 @@ class Engine:
         """Return the user's utterances that were not settled when the session ended."""
         return self._overlap.closed()
 
-    def _turn(self, turn: UserTurnEnded, at_ns: int) -> list[Output]:
+    def _turn(self, turn: SpeechCommitted, at_ns: int) -> list[Output]:
         previous_id = self.conversation.append(turn.item)
         out = [ItemAdded(turn.item, previous_id, committed=True), *self._listen(turn.item, turn.speech_ms)]
         self._voice_end = turn.voice_end

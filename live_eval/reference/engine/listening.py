@@ -12,6 +12,12 @@ import numpy as np
 
 from live_eval.audio import Codec
 from live_eval.reference.engine.conversation import Item, Part, Role, sample_bytes
+from live_eval.reference.engine.endpointer import (
+    Detection,
+    Endpointer,
+    SpeechChange,
+    SpeechChangeKind,
+)
 from live_eval.reference.engine.events import (
     DetectSpeech,
     Problem,
@@ -22,9 +28,8 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.reference.engine.signals import find_mark
 from live_eval.reference.engine.signals import sounds as audible
-from live_eval.reference.engine.turn_detector import Detection, SpeechChange, SpeechChangeKind, TurnDetector
 
-__all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "UserTurnEnded"]
+__all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "SpeechCommitted"]
 
 MIN_COMMIT_MS = 100
 """Shortest audio that can be committed, as at OpenAI."""
@@ -38,7 +43,7 @@ _MOMENT_NS = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class UserTurnEnded:
+class SpeechCommitted:
     """The user's turn ended.
 
     Args:
@@ -55,7 +60,7 @@ class UserTurnEnded:
 
 
 Heard: TypeAlias = (
-    DetectSpeech | RecogniseSpeech | Problem | UserSpeechStarted | UserSpeechStopped | UserTurnEnded
+    DetectSpeech | RecogniseSpeech | Problem | UserSpeechStarted | UserSpeechStopped | SpeechCommitted
 )
 
 
@@ -220,7 +225,7 @@ class Listening:
             self._forget(self._buffer.sample(self._origin_ms + self._detector.heard_ms))
         return out
 
-    def commit(self, at_ns: int) -> UserTurnEnded | Problem:
+    def commit(self, at_ns: int) -> SpeechCommitted | Problem:
         """End the user's turn, as the client asks."""
         buffer = self._buffer
         begin = self._utterance.begin if self._utterance is not None else buffer.begin
@@ -251,7 +256,7 @@ class Listening:
     def _restart(self) -> None:
         self._epoch += 1
         self._utterance: _Utterance | None = None
-        self._detector = TurnDetector(self._detection) if self._detection is not None else None
+        self._detector = Endpointer(self._detection) if self._detection is not None else None
         self._origin_ms = self._buffer.ms(self._buffer.end)
 
     def _marked_audio(self, data: bytes, begin: int, at_ns: int) -> list[Heard]:
@@ -321,7 +326,7 @@ class Listening:
 
     def _take(
         self, begin: int, end: int, speech: int, voice_end: VoiceEnd, *, detected: bool
-    ) -> UserTurnEnded:
+    ) -> SpeechCommitted:
         buffer = self._buffer
         if self._utterance is None:
             self._started(begin, voice_end.at_ns)
@@ -329,7 +334,7 @@ class Listening:
         item_id, self._utterance = self._utterance.item_id, None
         item = Item(item_id, Role.USER, [Part.speech(buffer.slice(begin, end), buffer.codec)])
         buffer.forget(end)
-        return UserTurnEnded(item, buffer.ms(speech), voice_end, detected)
+        return SpeechCommitted(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
         """Drop audio that no turn can need while nobody speaks; an onset is noticed late."""

@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
+from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import (
     AudioPiece,
@@ -37,7 +38,6 @@ from live_eval.reference.engine.events import (
     ServerResponse,
     TextPiece,
 )
-from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.protocol import (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from live_eval.audio import Codec, CodecName
+from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.engine import PCM_24K, EngineConfig
-from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.protocols.openai_schema import (
     EAGERNESS_SILENCE_MS,
     PcmFormat,

@@ -15,7 +15,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.errors import UsageError
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.reply_plan import WireReply
-from live_eval.reference.faults.requests import apply_request_faults
+from live_eval.reference.faults.handshake import apply_request_faults
 from live_eval.reference.faults.script import FaultSchedule
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder

@@ -7,6 +7,7 @@ allows web pages to use all of them; authentication is the same as elsewhere.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
@@ -15,20 +16,23 @@ from typing import Any, NamedTuple
 
 import orjson
 from aiohttp import web
+from aiortc.rtp import is_rtcp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from live_eval.clock import Clock
 from live_eval.dialect import TransportKind
 from live_eval.reference.faults.catalogue import FaultName, Moment
+from live_eval.reference.faults.injection import DeltaFaults
+from live_eval.reference.faults.script import FaultScript
 from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, parse_object
 from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
 from live_eval.reference.server.authentication import RefusedError, refused
-from live_eval.reference.server.faulty_webrtc import FaultyRtcConnection
 from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
-from live_eval.webrtc.answering import OfferError
+from live_eval.webrtc.answering import OfferError, RtcConnection
 
 __all__ = ["WebRtcSessions"]
 
@@ -49,6 +53,12 @@ _CORS = {
     "Access-Control-Expose-Headers": "Location",
     "Access-Control-Max-Age": "600",
 }
+_OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
+_FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
+_CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
+# Nothing listens on the discard port.
+_END = "a=end-of-candidates\r\n"
+_DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
 
 class WebRtcSessions:
@@ -56,7 +66,7 @@ class WebRtcSessions:
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
-        self._connections: dict[str, FaultyRtcConnection] = {}
+        self._connections: dict[str, _FaultyConnection] = {}
         self._collector = Collector(TransportKind.WEBRTC)
         self._tasks: set[asyncio.Task[None]] = set()
         self._secrets: dict[str, _Issued] = {}
@@ -175,7 +185,7 @@ class WebRtcSessions:
             raise OfferError("this endpoint refuses the offer on purpose")
         with ExitStack() as handshake:
             handshake.enter_context(self._host.handshake())
-            connection = FaultyRtcConnection(self._host.clock, faults)
+            connection = _FaultyConnection(self._host.clock, faults)
             answer = await connection.answer(offer)
             self._connections[call_id] = connection
             task = asyncio.create_task(self._hold(call_id, connection, protocol, handshake.pop_all()))
@@ -184,7 +194,7 @@ class WebRtcSessions:
         return answer
 
     async def _hold(
-        self, call_id: str, connection: FaultyRtcConnection, protocol: ServerProtocol, handshake: ExitStack
+        self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
         # The endpoint cannot know when a client measures.
         with self._host.session(), self._collector.session(lambda: True):
@@ -317,3 +327,72 @@ def _allow_any_origin(
 
 async def _preflight(request: web.Request) -> web.Response:
     return web.Response(status=204)
+
+
+class _FaultyConnection(RtcConnection):
+    """A connection to one client; a `Channel` and a `MediaTrack`.
+
+    Args:
+        clock: Stamps arrivals and sends.
+        faults: The faults of its session.
+    """
+
+    def __init__(self, clock: Clock, faults: FaultScript) -> None:
+        super().__init__(clock)
+        self._faults = faults
+        self._pace = faults.pace
+
+    async def answer(self, offer: str) -> str:
+        """As `RtcConnection.answer`."""
+        answer = await super().answer(offer)
+        for sender in self._peer.getSenders():
+            if sender.track is self._track:
+                _damage_packets(sender.transport, DeltaFaults(self._faults))
+        if self._faults.has(FaultName.NO_CHANNEL) and self._peer.sctp is not None:
+            ignored: Any = self._peer.sctp
+            ignored._handle_data = _ignore
+        return self._spoilt(answer)
+
+    async def close(self, code: int, reason: str) -> None:
+        """As `RtcConnection.close`; or close the data channel alone."""
+        channel = self._channel
+        if self._faults.has(FaultName.CLOSE_CHANNEL) and channel is not None and channel.readyState == "open":
+            await self._farewell(channel)
+            channel.close()
+        else:
+            await super().close(code, reason)
+
+    async def say(self, packet: bytes, timestamp: int) -> int | None:
+        """As `RtcConnection.say`; None if nothing is sent."""
+        if self._faults.has(FaultName.NO_RTP):
+            return None
+        return await super().say(packet, round(timestamp * self._pace))
+
+    def _spoilt(self, answer: str) -> str:
+        """Apply the fault to the answer."""
+        if self._faults.has(FaultName.NO_CODEC):
+            return _OPUS_LINE.sub(r"a=rtpmap:\1 L16/44100/2", answer)
+        if self._faults.has(FaultName.BAD_FINGERPRINT):
+            return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
+        if self._faults.has(FaultName.BAD_CANDIDATES):
+            # Our checks reach the client anyway: make it take them for a stranger's.
+            answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
+            return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
+        return answer
+
+
+async def _ignore(data: bytes) -> None:
+    """Do nothing with what arrived."""
+
+
+def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
+    """Make a DTLS transport lose, double and reorder packets, though it numbers and counts them as sent."""
+    if not faults:
+        return
+    send = transport._send_rtp
+
+    async def damage(data: bytes) -> None:
+        for packet in [data] if is_rtcp(data) else faults.push([data]):
+            await send(packet)
+
+    transport._send_rtp = damage

@@ -17,7 +17,7 @@ from aiohttp import WSMsgType, web
 from live_eval.clock import Clock
 from live_eval.http.connection_rate import ConnectionRate
 from live_eval.http.connections import Connections, LimitedSite
-from live_eval.reference.faults.accept import ConnectionFaults
+from live_eval.reference.faults.handshake import ConnectionFaults
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.resets import reset_on_close
 from live_eval.sockets.stamps import ArrivalStamps

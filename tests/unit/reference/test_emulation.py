@@ -10,7 +10,7 @@ from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.reference import REFERENCE
 from live_eval.reference.emulation import address, calibration_client, emulated_clients, emulation_of
-from live_eval.reference.server.routes import ROUTES
+from live_eval.reference.server.app import ROUTES
 from live_eval.registry import client
 
 

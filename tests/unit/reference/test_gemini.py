@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.endpointer import WINDOW_MS
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import (
     CloseConnection,
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
-from live_eval.reference.engine.turn_detector import WINDOW_MS
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol, SessionStore
 from live_eval.reference.server.connection import packer

@@ -5,10 +5,10 @@ import pytest
 
 from live_eval.audio import Audio, Codec, CodecName, frames_of
 from live_eval.audio.codecs import OPUS_RATE_HZ, Decoder, OpusEncoder
+from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.events import UserSpeechStarted, UserSpeechStopped
-from live_eval.reference.engine.listening import Heard, Listening, UserTurnEnded
+from live_eval.reference.engine.listening import Heard, Listening, SpeechCommitted
 from live_eval.reference.engine.signals import LOSSY_TAIL_MS, MARK, calibration_speech, sounds
-from live_eval.reference.engine.turn_detector import Detection
 
 PCM_48K = Codec(CodecName.PCM16, OPUS_RATE_HZ)
 OPUS = Codec(CodecName.OPUS, OPUS_RATE_HZ)
@@ -69,7 +69,7 @@ def test_the_end_is_the_arrival_of_the_last_packet_that_sounds() -> None:
     started, stopped, turn = out
     assert isinstance(started, UserSpeechStarted)
     assert isinstance(stopped, UserSpeechStopped)
-    assert isinstance(turn, UserTurnEnded)
+    assert isinstance(turn, SpeechCommitted)
     assert told_ns == [0, 20 * FRAME_NS, 20 * FRAME_NS]
     assert (turn.voice_end.at_ns, turn.voice_end.by) == (19 * FRAME_NS, "energy")
     assert (turn.speech_ms, stopped.audio_ms, turn.detected) == (400, 420, True)
@@ -81,11 +81,11 @@ def test_a_commit_answers_to_the_last_packet_that_sounded() -> None:
     for number, pcm in enumerate(decoded(packets(speech, 48_000, silence=3))):
         assert ear.audio(pcm, number * FRAME_NS) == []
     turn = ear.commit(30 * FRAME_NS)
-    assert isinstance(turn, UserTurnEnded)
+    assert isinstance(turn, SpeechCommitted)
     assert (turn.voice_end.at_ns, turn.voice_end.by) == (19 * FRAME_NS, "energy")
     ear.audio(bytes(20 * 1920), 31 * FRAME_NS)
     second = ear.commit(40 * FRAME_NS)
-    assert isinstance(second, UserTurnEnded)
+    assert isinstance(second, SpeechCommitted)
     assert (second.voice_end.at_ns, second.voice_end.by) == (40 * FRAME_NS, "commit")
 
 

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import conversation
 from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.endpointer import WINDOW_MS
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.reply_plan import WireChunk, WireReply
 from live_eval.reference.engine.signals import calibration_speech
-from live_eval.reference.engine.turn_detector import WINDOW_MS
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_schema import CLIENT_EVENTS, EAGERNESS_SILENCE_MS

@@ -39,7 +39,7 @@ from live_eval.campaigns.duplex.stimuli import (
 from live_eval.data import load, locate
 from live_eval.data.dataset import DataKind, DataSet
 from live_eval.errors import DataError, UsageError
-from live_eval.reference.engine.turn_detector import Detection, SpeechChangeKind, TurnDetector
+from live_eval.reference.engine.endpointer import Detection, Endpointer, SpeechChangeKind
 from live_eval.speech.boundaries import find_boundaries
 from live_eval.speech.voice_activity import speech_probabilities
 from live_eval.timing import audible_onset
@@ -111,7 +111,7 @@ def test_no_utterance_pauses_unless_it_is_made_to(composer: Composer) -> None:
 def test_no_detector_ends_a_turn_inside_an_utterance(composer: Composer, silence_ms: int) -> None:
     for line in fluent_lines():
         pcm = composer.compose(line.pieces).pcm
-        detector = TurnDetector(Detection(silence_ms=silence_ms))
+        detector = Endpointer(Detection(silence_ms=silence_ms))
         audio = audio_of(np.concatenate([pcm, np.zeros(RATE_HZ * 3 // 2, np.int16)]))
         changes = [change for each in speech_probabilities(audio) if (change := detector.feed(float(each)))]
         ends = [change.heard_ms for change in changes if change.kind is SpeechChangeKind.STOPPED]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["WINDOW_MS", "Detection", "SpeechChange", "SpeechChangeKind", "TurnDetector"]
+__all__ = ["WINDOW_MS", "Detection", "Endpointer", "SpeechChange", "SpeechChangeKind"]
 
 WINDOW_MS = 32
 """Length of a window: 512 samples at 16_000 Hz."""
@@ -57,7 +57,7 @@ class SpeechChange:
     heard_ms: int
 
 
-class TurnDetector:
+class Endpointer:
     """Detects turns in one stream. Times are in milliseconds from its first sample."""
 
     __slots__ = ("_detection", "_paused", "_silent", "_speaking", "_voiced", "_window")

@@ -2,19 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.reference.engine.turn_detector import (
+from live_eval.reference.engine.endpointer import (
     WINDOW_MS,
     Detection,
+    Endpointer,
     SpeechChange,
     SpeechChangeKind,
-    TurnDetector,
 )
 
 VOICED, SILENT = 0.9, 0.0
 
 
 def changes(probabilities: list[float], detection: Detection | None = None) -> list[SpeechChange]:
-    detector = TurnDetector(detection or Detection())
+    detector = Endpointer(detection or Detection())
     found = [detector.feed(probability) for probability in probabilities]
     return [edge for edge in found if edge is not None]
 
