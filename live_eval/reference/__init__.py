@@ -1,7 +1,7 @@
-"""The built-in reference endpoint: a realtime speech server with exact delays and known truth.
+"""The built-in reference endpoint: a realtime speech server with exact delays and logged true times.
 
-`engine` holds one session without any protocol; `protocols` translate it into the messages of each dialect;
-`server` connects both to sockets and media tracks; `responders` listen and answer.
+`engine` runs one session independently of any protocol; `protocols` translate it into the messages of each
+dialect; `server` connects both to sockets and media tracks; `responders` recognise speech and find replies.
 """
 
 from __future__ import annotations

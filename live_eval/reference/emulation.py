@@ -1,4 +1,4 @@
-"""Which services the reference endpoint emulates, as their clients' specifications say."""
+"""The services that the reference endpoint emulates, as their clients' specifications declare."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def address(name: str, host: str, port: int, *, secure: bool = False) -> str:
 
 
 def calibration_client(kind: TransportKind) -> str:
-    """Return the client that measures a kind of transport, or raise `UsageError`."""
+    """Return the client that measures a transport's timing, or raise `UsageError`."""
     for name, spec in emulated_clients().items():
         if spec.transport_kind is kind and spec.emulation is not None and spec.emulation.calibrates:
             return name

@@ -1,4 +1,4 @@
-"""The conversation of one session: its items, in order."""
+"""The conversation of one session: its items in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class Role(StrEnum):
-    """Who an item is from."""
+    """The speaker or author of an item."""
 
     SYSTEM = "system"
     USER = "user"
@@ -59,11 +59,11 @@ class Part:
 
     Args:
         kind: Written or spoken.
-        text: The words; None if speech has not been or could not be recognised.
-        audio: The user's speech as received.
-        codec: How `audio` is encoded.
+        text: The text; None while speech is not recognised, or if it could not be.
+        audio: The user's speech as received, encoded with `codec`.
+        codec: The encoding of `audio`.
         audio_ms: Length of the speech.
-        pending: Whether recognition is still running.
+        pending: Whether recognition is in progress.
     """
 
     kind: PartKind
@@ -82,7 +82,7 @@ class Part:
 
 @dataclass(slots=True)
 class Item:
-    """A message; `talked_over` if the user started to speak before all of it could have been heard."""
+    """A message; `talked_over` if the user spoke before the whole of it could have been heard."""
 
     item_id: str
     role: Role
@@ -93,12 +93,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ItemContent:
-    """The text of one item, for the responder.
+    """The content of one item, for the responder.
 
     Args:
-        role: Who it is from.
-        text: The words; None if they are unknown.
-        cut_off: Whether it was interrupted before all of it was heard.
+        role: The speaker or author.
+        text: The text; None if it is unknown.
+        cut_off: Whether it was interrupted before the user heard all of it.
         speech: The user's speech as received, in pieces.
     """
 
@@ -111,8 +111,7 @@ class ItemContent:
 class ItemHistory:
     """Items in spoken order, limited to `MOST_ITEMS` and `MOST_BYTES`.
 
-    Adding spoken items drops the oldest ones if necessary. Before adding items that a client wrote, check
-    `has_room`.
+    Adding spoken items drops the oldest items if necessary. Check `has_room` before adding a client's items.
     """
 
     def __init__(self) -> None:
@@ -126,7 +125,7 @@ class ItemHistory:
 
     @property
     def last_id(self) -> str | None:
-        """The last item's id, or None."""
+        """The id of the last item, or None."""
         return self._items[-1].item_id if self._items else None
 
     def get(self, item_id: str) -> Item | None:
@@ -138,7 +137,7 @@ class ItemHistory:
         return len(self._items) < MOST_ITEMS and self._bytes() + _size(item) <= MOST_BYTES
 
     def append(self, item: Item) -> str | None:
-        """Append an item, and drop the oldest ones if necessary; return the previous item's id, or None."""
+        """Append an item, dropping the oldest ones if necessary; return the id of the previous item, or None."""
         previous = self.last_id
         self._items.append(item)
         while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or self._bytes() > MOST_BYTES):
@@ -146,7 +145,7 @@ class ItemHistory:
         return previous
 
     def insert(self, item: Item, after: str | None) -> None:
-        """Insert an item after the existing item `after`, or at the beginning if it is None."""
+        """Insert an item after the item with the id `after`, or at the start if it is None."""
         index = 0
         if after is not None:
             index = 1 + next(i for i, other in enumerate(self._items) if other.item_id == after)
@@ -165,7 +164,7 @@ def _size(item: Item) -> int:
 
 
 def words(items: Iterable[Item]) -> tuple[ItemContent, ...]:
-    """Return the text of items, oldest first."""
+    """Return the contents of items, oldest first."""
     said: list[ItemContent] = []
     for item in items:
         texts = [part.text for part in item.parts if part.text is not None]

@@ -1,7 +1,7 @@
-"""Find turns in probabilities of speech. Pure.
+"""Find the start and end of speech in a voice detector's probabilities. Pure.
 
-Silero's rule with two additions: speech must last before it counts, so that a click starts no turn, and a
-pause is reported early, so that recognition can start before the turn ends.
+Silero's rule with two additions: speech must last before it counts, so that a click is ignored, and a pause
+is reported early, so that recognition can start before the turn ends.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PAUSE_MS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """Thresholds of the detector.
+    """Thresholds of the endpointer.
 
     Args:
-        threshold: Probability, 0 to 1, above which a window is speech. Once speech has started, it continues
-            down to 0.15 below.
+        threshold: Probability, 0 to 1, above which a window is speech; ongoing speech continues down to 0.15
+            less.
         prefix_padding_ms: Audio before the onset that is part of the turn.
         silence_ms: Silence that ends the turn.
     """
@@ -48,8 +48,9 @@ class SpeechChange:
     """A change between speech and silence.
 
     Args:
+        kind: The change.
         speech_ms: The onset, if speech started; otherwise the end of the speech so far.
-        heard_ms: Length of the audio heard when this was detected.
+        heard_ms: Length of the audio processed when this was detected.
     """
 
     kind: SpeechChangeKind
@@ -72,7 +73,7 @@ class Endpointer:
 
     @property
     def heard_ms(self) -> int:
-        """Length of the audio heard so far."""
+        """Length of the audio processed so far."""
         return self._window * WINDOW_MS
 
     @property
@@ -81,7 +82,7 @@ class Endpointer:
         return not self._speaking or self._silent > 0
 
     def end_turn(self) -> None:
-        """Reset after the turn was ended by other means: speech must start again to count."""
+        """Reset after the turn was ended by other means."""
         self._speaking = self._paused = False
         self._voiced = self._silent = 0
 

@@ -1,9 +1,8 @@
 """One session of the reference endpoint, independent of dialect, socket, clock and models.
 
-Inputs come with their time; outputs are work for the host and events for the client, in order (`events`).
-The host runs the models and calls back with their results. Delayed outputs are returned by `Engine.due`;
-`Engine.wake_ns` is the time of its next call. What the settings script for overlapping speech is returned by
-`Engine.react` at `Engine.reacts_ns`.
+Inputs carry their time; outputs are work for the host and events for the client, in order (`events`). The
+host runs the models and passes their results back. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
+`Engine.react` carries out the script for overlapping speech at `Engine.reacts_ns`.
 """
 
 from __future__ import annotations
@@ -59,19 +58,19 @@ class EngineConfig:
     """The settings of a session, independent of the dialect.
 
     Args:
-        input_codec: How the user's audio is encoded.
-        output_codec: How to encode reply audio.
-        detection: None if the client commits turns.
+        input_codec: Encoding of the user's audio.
+        output_codec: Encoding of reply audio.
+        detection: Turn detection; None if the client commits turns.
         create_response: Whether the end of speech creates a response.
         interrupt_response: Whether the start of speech cancels the response.
-        transcribe: Whether the client wants transcripts of the input.
-        instructions: System prompt; empty for none.
+        transcribe: Whether the client requests transcripts of the input.
+        instructions: System prompt; may be empty.
         wants_audio: Whether replies are spoken.
         speed: Relative speed of the voice.
-        lossy_input: Whether the input was decoded from a lossy codec; `Engine.audio` is then called once for
-            each packet.
+        lossy_input: Whether the input was decoded from a lossy codec; `Engine.audio` is then called once per
+            packet.
         frame_ms: Frame length of a continuous output stream, which carries silence between replies and flows
-            while the user's audio does; None if only replies are sent.
+            only while the user's audio does; None if only replies are sent.
     """
 
     input_codec: Codec = PCM_24K
@@ -92,8 +91,10 @@ class Engine:
     """One session.
 
     Args:
-        session_id: Its id; the ids of items and responses derive from it.
-        waits_for_words: Whether replies depend on the words, so that recognition must finish first.
+        session_id: Its id, from which the ids of items and responses derive.
+        settings: Its behaviour.
+        config: Its initial settings.
+        waits_for_words: Whether replies depend on the text, so that recognition must finish first.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class Engine:
 
     @property
     def reacts_ns(self) -> int | None:
-        """When to call `react` next; None if nothing is pending, a time in the past for at once."""
+        """When to call `react` next; None if nothing is pending, a past time for immediately."""
         due = [self._overlap.wake_ns, self._listening.expires_ns]
         if self._owes_answer and self.active is None:
             due.append(0)
@@ -154,9 +155,9 @@ class Engine:
         return self.config.frame_ms or self.settings.chunk_ms
 
     def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
-        """Resume another session, with its id and conversation. Nothing may have been said yet.
+        """Resume another session, with its id and conversation, before any other input.
 
-        The pending reply of `earlier` is dropped; speech that is not recognised yet stays unrecognised.
+        The pending reply of `earlier` is dropped, and speech that it has not recognised stays unrecognised.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
         for item in items:
@@ -177,7 +178,7 @@ class Engine:
             self._stream = self._new_stream()
 
     def refusal(self, config: EngineConfig) -> str | None:
-        """Return why the script for overlapping speech cannot be followed with these settings, or None."""
+        """Return why these settings rule out the script for overlapping speech, or None."""
         return refusal(
             self.settings,
             detects=config.detection is not None,
@@ -194,17 +195,17 @@ class Engine:
     # -- The user's audio -------------------------------------------------------------------------------
 
     def audio(self, data: bytes, at_ns: int) -> list[Output]:
-        """Take whole samples of the user's audio, in the session's input encoding."""
+        """Process whole samples of the user's audio, in the session's input encoding."""
         if self._stream is not None:
             self._stream.fed(at_ns)
         return self._heard(self._listening.audio(data, at_ns), at_ns)
 
     def heard(self, epoch: int, probabilities: Sequence[float], at_ns: int) -> list[Output]:
-        """Take the voice detector's results for the next windows of the stream `epoch`."""
+        """Process the voice detector's results for the next windows of the stream `epoch`."""
         return self._heard(self._listening.heard(epoch, probabilities, at_ns), at_ns)
 
     def commit(self, at_ns: int) -> list[Output]:
-        """End the user's turn, as the client asks."""
+        """End the user's turn at the client's request."""
         return self._heard([self._listening.commit(at_ns)], at_ns)
 
     def clear(self) -> None:
@@ -212,7 +213,7 @@ class Engine:
         self._listening.clear()
 
     def fall_silent(self, at_ns: int) -> list[Output]:
-        """Note that audio pauses; if the user is speaking, end their turn."""
+        """Handle a pause of the input: if the user is speaking, end their turn."""
         if not self._listening.hears_speech:
             return []
         out = self.commit(at_ns)
@@ -241,7 +242,7 @@ class Engine:
         return self._stop(at_ns)
 
     def _stop(self, at_ns: int) -> list[Output]:
-        """Stop what is being said because the user speaks."""
+        """Stop the reply because the user speaks."""
         self._speaking.talk_over(at_ns)
         response = self.active
         if response is None:
@@ -252,7 +253,7 @@ class Engine:
         return [DropUnplayed(), self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected"))]
 
     def react(self, at_ns: int) -> list[Output]:
-        """Do what is due by `at_ns` about overlapping speech and pauses."""
+        """Carry out what the script for overlapping speech and pauses schedules up to `at_ns`."""
         return self._heard(self._listening.expire(at_ns), at_ns)
 
     def _overlapped(self, at_ns: int) -> list[Output]:
@@ -267,7 +268,7 @@ class Engine:
         return out
 
     def utterances_left(self) -> Sequence[UserUtterance]:
-        """Return the user's utterances that were not settled when the session ended."""
+        """Return the utterances of the user that were open when the session ended."""
         return self._overlap.closed()
 
     def _turn(self, turn: SpeechCommitted, at_ns: int) -> list[Output]:
@@ -296,7 +297,7 @@ class Engine:
         return out
 
     def recognised(self, item_id: str, part: int, text: str | None, reason: str = "") -> list[Output]:
-        """Take the result of recognising a part of an item: its words, or None and the reason."""
+        """Process the recognition result of a part of an item: its text, or None and the reason."""
         item = self._unrecognised.get(item_id)
         if item is None:
             return []
@@ -309,7 +310,7 @@ class Engine:
     # -- The conversation -------------------------------------------------------------------------------
 
     def add_item(self, item: Item, after: str | None = None, *, first: bool = False) -> list[Output]:
-        """Insert an item from the client: after the item `after`, or `first`, or else at the end."""
+        """Insert an item of the client: after the item `after`, `first`, or at the end."""
         if self.conversation.get(item.item_id) is not None:
             message = f"An item with id {item.item_id!r} is there already."
             return [Problem("item_already_exists", message, "item.id")]
@@ -332,7 +333,7 @@ class Engine:
         return [ItemAdded(item, previous_id), *self._listen(item)]
 
     def truncate(self, item: Item, part: int, audio_end_ms: int) -> Problem | None:
-        """Truncate a reply to what the user heard; return the problem, or None."""
+        """Truncate a reply to what the user heard; return a problem, or None."""
         spoken = item.parts[part] if part < len(item.parts) else None
         if item.role is not Role.ASSISTANT or spoken is None or spoken.kind is not PartKind.AUDIO:
             message = "Only model output audio messages can be truncated"
@@ -363,11 +364,11 @@ class Engine:
 
         Args:
             at_ns: When it was requested.
-            config: Settings of this response; None uses the session's.
-            said: Items that it answers; None for the whole conversation.
+            config: Settings of this response; the session's if omitted.
+            said: Items that it answers; the whole conversation if omitted.
             in_conversation: Whether it becomes part of the conversation.
             metadata: Metadata of the client, echoed.
-            talks_over: Whether to begin at once, while the user is speaking.
+            talks_over: Whether to start immediately, while the user is speaking.
         """
         if self.active is not None:
             return [
@@ -411,7 +412,7 @@ class Engine:
         return out + self._ask()
 
     def _ask(self) -> list[Output]:
-        """Request the reply once all words that it answers are known."""
+        """Request the reply once the text of all items that it answers is known."""
         response = self.active
         if response is None or self._asked:
             return []
@@ -438,7 +439,7 @@ class Engine:
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Take the reply for `response_id`, or its next piece; ignore it if that response has ended."""
+        """Process the reply for `response_id`, or its next piece, unless that response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
             return []
@@ -454,7 +455,7 @@ class Engine:
         return [ReplyBegan(response, previous_id)]
 
     def reply_failed(self, response_id: str, code: str, message: str) -> list[Output]:
-        """Fail the response `response_id`; ignore it if that response has ended."""
+        """Fail the response `response_id`, unless it has ended."""
         if self.active is None or self.active.response_id != response_id:
             return []
         return self._end_reply(ReplyEnd(ResponseStatus.FAILED, "", code, message))
@@ -466,9 +467,9 @@ class Engine:
         return self._end_reply(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))
 
     def _end_reply(self, end: ReplyEnd) -> list[Output]:
-        """End the active response; a stop that is due does not outlive it."""
+        """End the active response, and drop a stop that was scheduled for it."""
         return [self._speaking.end(end), *self._overlap.settled(self.active)]
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""
+        """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` has passed."""
         return [*(self._stream or self._speaking).due(at_ns), *self._overlap.settled(self.active)]

@@ -63,8 +63,8 @@ class DetectSpeech:
 class RecogniseSpeech:
     """Recognise the speech of a part of an item; call `Engine.recognised` with the result only if `final`.
 
-    `speech_ms` is the end of the speech on the session's input axis. Requests with the same item and the same
-    value are for the same words.
+    `speech_ms` is the end of the speech on the session's input axis. Requests with the same item and
+    `speech_ms` concern the same speech.
     """
 
     item_id: str
@@ -79,8 +79,8 @@ class RecogniseSpeech:
 class FindReply:
     """Find a reply to what was `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
 
-    `instructions` is the system prompt, `speed` the relative speed of the voice. If `whole` is False,
-    `Engine.reply` also takes the reply in pieces.
+    `instructions` is the system prompt, `speed` the relative speed of the voice. Unless `whole`,
+    `Engine.reply` also accepts the reply in pieces.
     """
 
     response_id: str
@@ -94,11 +94,11 @@ class FindReply:
 
 @dataclass(frozen=True, slots=True)
 class DropUnplayed:
-    """Drop audio that a media track has not played yet; without a track, do nothing."""
+    """Drop the unplayed audio of a media track; without a track, do nothing."""
 
 
 class Reaction(StrEnum):
-    """What the endpoint did about speech over a reply."""
+    """The endpoint's reaction to speech over a reply."""
 
     STOPPED = "stopped"
     """It stopped the reply."""
@@ -112,14 +112,14 @@ class Reaction(StrEnum):
 
 @dataclass(slots=True)
 class UserUtterance:
-    """An utterance of the user, as the endpoint heard it; work for the host is to log it.
+    """An utterance of the user, as the endpoint heard it; the host logs it.
 
     Args:
         number: Its number in the session, from 0.
         onset_ns: Arrival of the message that contains its first sample.
-        over: The response under way then, whether audible yet or not; empty for none.
-        end: Its end; None while it lasts.
-        reaction: What the endpoint did about it; None where nothing was said, or as long as that is open.
+        over: The response in progress at that time, audible or not; empty for none.
+        end: Its end; None until then.
+        reaction: The endpoint's reaction; None without a response in progress, or while undecided.
     """
 
     number: int
@@ -158,19 +158,19 @@ class ServerResponse:
     """The state of a response.
 
     Args:
-        voice_end: End of the speech that it answers; None if nothing was spoken.
-        instructions: The system prompt it follows.
+        voice_end: End of the speech that it answers; None without speech.
+        instructions: Its system prompt.
         in_conversation: Whether it becomes part of the conversation.
         metadata: Metadata of the client, echoed.
-        item: The assistant's item, once the reply has begun.
+        item: The assistant's item, once the reply has started.
         status: How it ended, or OPEN.
         reason: Why it was cut off; empty if it was not.
         error_code: Code of the failure, if it failed; `error_message` describes it.
-        input_text_tokens: Estimate, like the other counts of tokens; output text includes the transcript.
+        input_text_tokens: An estimate, as are the other token counts; output text includes the transcript.
         output_audio_samples: Reply audio sent so far.
-        utterance: Number of the user's utterance that it answers; None for a request of the client's.
-        talks_over: Whether it began while the user was still speaking, on purpose.
-        resumes: Id of the stopped response whose rest it says; empty for none.
+        utterance: Number of the user's utterance that it answers; None if the client requested it.
+        talks_over: Whether it started, as scripted, while the user was still speaking.
+        resumes: Id of the stopped response that it continues; empty for none.
         number: Its number in the session, from 1.
     """
 
@@ -204,7 +204,8 @@ class UserSpeechStarted:
     """The user started to speak.
 
     Args:
-        audio_ms: Onset of the speech on the session's input axis, with the prefix padding.
+        item_id: The item that the speech will become.
+        audio_ms: Onset on the session's input axis, with prefix padding.
         onset_ns: Arrival of the message that contains its first sample.
     """
 
@@ -215,7 +216,7 @@ class UserSpeechStarted:
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStopped:
-    """The user stopped speaking; `audio_ms` includes the silence that showed it."""
+    """The user stopped speaking; `audio_ms` includes the silence that ended the speech."""
 
     item_id: str
     audio_ms: int
@@ -223,7 +224,7 @@ class UserSpeechStopped:
 
 @dataclass(frozen=True, slots=True)
 class ItemAdded:
-    """A complete item of the user or the system was added; `committed` if it is what the user just said."""
+    """A complete item of the user or the system was added; `committed` if the user has just spoken it."""
 
     item: Item
     previous_id: str | None
@@ -232,7 +233,7 @@ class ItemAdded:
 
 @dataclass(frozen=True, slots=True)
 class InputTranscribed:
-    """The transcript of the user's speech: the text, or the reason why it is None."""
+    """The transcript of the user's speech: the text, or None and the reason."""
 
     item: Item
     part: int
@@ -249,7 +250,7 @@ class ResponseCreated:
 
 @dataclass(frozen=True, slots=True)
 class ReplyBegan:
-    """The reply has begun, and the response's item was added."""
+    """The reply has started, and the response's item was added."""
 
     response: ServerResponse
     previous_id: str | None
@@ -268,11 +269,13 @@ class AudioPiece:
     """A chunk of reply audio.
 
     Args:
-        payload: The chunk, already encoded by the protocol.
+        response: Its response.
+        payload: The chunk, encoded by the protocol.
         samples: Its number of samples, at `rate_hz`.
+        rate_hz: Its sample rate.
         onset_sample: Index of the reply's first audible sample, or None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
-        ends: For each sample of the reply, as far as it is known, whether audible sound could end with it.
+        ends: For each known sample of the reply, whether audible sound could end with it.
     """
 
     response: ServerResponse
@@ -300,7 +303,7 @@ class ResponseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A request of the client is refused; the session continues. `message`: what was expected, what came."""
+    """A request of the client is refused, and the session continues. `message`: what was expected, and found."""
 
     code: str
     message: str
@@ -309,7 +312,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
-    """A message from the protocol itself, ready to send."""
+    """An encoded message of the protocol itself."""
 
     message: bytes
 
@@ -327,9 +330,8 @@ class PlaybackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A media track starts or stops playing a response, of which `played_ms` have been sent.
-
-    The host passes this to the protocol, for the client.
+    """A media track starts or stops playing a response, after `played_ms` of it; the protocol tells the
+    client.
     """
 
     state: PlaybackState

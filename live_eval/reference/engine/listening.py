@@ -1,4 +1,4 @@
-"""The input side of the engine: the user's audio, when they speak, and when their turn ends."""
+"""The input side of the engine: the user's audio, and when their speech starts and ends."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _MOMENT_NS = 60_000_000
 
 @dataclass(frozen=True, slots=True)
 class SpeechCommitted:
-    """The user's turn ended.
+    """The user's turn ended, and its speech became an item.
 
     Args:
         item: The speech as received, including prefix padding and final silence.
         speech_ms: End of the speech on the session's input axis.
         voice_end: When that end arrived.
-        detected: Whether the detector ended the turn, rather than the client.
+        detected: Whether the endpointer ended the turn, rather than the client.
     """
 
     item: Item
@@ -71,7 +71,7 @@ class _Utterance:
 
 
 class _InputBuffer:
-    """The user's audio on one axis of samples, with its arrival times; the oldest part may be dropped.
+    """The user's audio and its arrival times on one axis of samples; the oldest part may be dropped.
 
     `origin_ms` is the length of the session's earlier audio in another encoding.
     """
@@ -103,7 +103,7 @@ class _InputBuffer:
             self._arrivals.popleft()
 
     def arrival_ns(self, sample: int) -> int | None:
-        """Return when a sample arrived, or None if it was dropped or has not arrived."""
+        """Return when a sample arrived; None if it was dropped or has not arrived."""
         if not self.begin <= sample < self.end:
             return None
         return self._arrivals[bisect_right(self._arrivals, sample, key=lambda entry: entry[0])][1]
@@ -118,17 +118,18 @@ class _InputBuffer:
 
 
 class Listening:
-    """The input audio of a session that is not part of an item yet.
+    """The input audio of a session that is not yet part of an item.
 
     Args:
-        detection: None if the client commits turns.
-        calibrate: Treat any non-zero sample as speech, and a marked sample as its end. If `lossy`, any
-            audible packet is speech, and a silent one means that it ended with the packet before.
-        patience_ms: Silence that ends the user's turn, in place of the mark, of a silent packet, or of what
-            `detection` says; None to leave that as it is. Without the detector it is timed by `expire`.
+        codec: Encoding of the audio.
+        detection: Turn detection; None if the client commits turns.
+        calibrate: Whether any non-zero sample is speech, and a marked sample its end. If `lossy`, any audible
+            packet is speech, which ends with the packet before a silent one.
+        guesses: Whether recognition starts at a pause already.
+        session_id: Part of the ids of items.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
-        guesses: Whether to start recognition at a pause already.
-        session_id: Part of the ids given to items.
+        patience_ms: Silence that ends the user's turn, instead of the mark, a silent packet or the silence of
+            `detection`; None for those. Without an endpointer, `expire` checks it.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class Listening:
         return self._stopped(utterance, end, end, voice_end)
 
     def configure(self, codec: Codec, detection: Detection | None) -> None:
-        """Change the encoding (this drops uncommitted audio) or the detector (this resets it)."""
+        """Change the encoding, which drops uncommitted audio, or the detection, which resets it."""
         detection = self._patient(detection)
         if codec == self._buffer.codec and detection == self._detection:
             return
@@ -195,7 +196,7 @@ class Listening:
         self._restart()
 
     def audio(self, data: bytes, at_ns: int) -> list[Heard]:
-        """Take whole samples of the user's audio."""
+        """Process whole samples of the user's audio."""
         buffer = self._buffer
         begin = buffer.end
         if buffer.ms(begin) - buffer.ms(buffer.begin) > MAX_UTTERANCE_MS:
@@ -213,7 +214,7 @@ class Listening:
         return [DetectSpeech(self._epoch, data, buffer.codec)]
 
     def heard(self, epoch: int, probabilities: Sequence[float], at_ns: int) -> list[Heard]:
-        """Take the voice detector's results for the next windows of the stream `epoch`."""
+        """Process the voice detector's results for the next windows of the stream `epoch`."""
         if epoch != self._epoch or self._detector is None:
             return []
         out: list[Heard] = []
@@ -226,7 +227,7 @@ class Listening:
         return out
 
     def commit(self, at_ns: int) -> SpeechCommitted | Problem:
-        """End the user's turn, as the client asks."""
+        """End the user's turn at the client's request."""
         buffer = self._buffer
         begin = self._utterance.begin if self._utterance is not None else buffer.begin
         length_ms = buffer.ms(buffer.end) - buffer.ms(begin)
@@ -337,7 +338,7 @@ class Listening:
         return SpeechCommitted(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
-        """Drop audio that no turn can need while nobody speaks; an onset is noticed late."""
+        """Drop audio that no turn can need while the user is silent; an onset is detected late."""
         kept = self._padding() + _ONSET_NOTICED_MS * self._buffer.codec.rate_hz // 1000
         self._buffer.forget(heard - kept)
 

@@ -1,8 +1,4 @@
-"""What the endpoint does while both sides could speak, as its settings script it. Pure.
-
-The engine reports what it hears and what becomes of its replies; `Overlap` says when to stop a reply, when to
-speak over the user, and whether the user's words are answered.
-"""
+"""The script for overlapping speech: when to stop a reply, speak over the user, or give no answer. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ _MS = 1_000_000
 
 
 def refusal(settings: ReferenceSettings, *, detects: bool, interrupts: bool, answers: bool) -> str | None:
-    """Return why a session cannot do what its settings script, or None.
+    """Return why a session cannot follow the script of its settings, or None.
 
     Args:
         settings: The settings.
@@ -37,7 +33,7 @@ def refusal(settings: ReferenceSettings, *, detects: bool, interrupts: bool, ans
 
 
 class AnswerTime(Enum):
-    """How the user is answered once they have spoken."""
+    """When the user's utterance is answered."""
 
     NOW = "now"
     LATER = "later"
@@ -46,7 +42,7 @@ class AnswerTime(Enum):
 
 
 class Overlap:
-    """The utterances of a session and what is done about them."""
+    """The open utterances of a session, and the scheduled reactions to them."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -60,7 +56,7 @@ class Overlap:
 
     @property
     def current(self) -> UserUtterance | None:
-        """The utterance that the user says, or said last; None once it is settled."""
+        """The present or last utterance; None once it is settled."""
         return self._open[-1] if self._open else None
 
     @property
@@ -70,12 +66,12 @@ class Overlap:
 
     @property
     def wake_ns(self) -> int | None:
-        """When a stop or an interruption of ours is due next; None if none is."""
+        """When a stop or an interruption by the endpoint is due next; None for never."""
         due = (None if self._waits else self._stop_ns, self._talk_ns)
         return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     def began(self, onset_ns: int, over: ServerResponse | None) -> None:
-        """Note that the user begins to speak, over a response if one is under way."""
+        """Note that the user starts to speak, over a response if one is in progress."""
         utterance = UserUtterance(self._count, onset_ns, over.response_id if over is not None else "")
         self._count += 1
         self._open.append(utterance)
@@ -88,12 +84,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now.
-
-        Args:
-            at_ns: Now.
-            pauses: Whether the user is silent at the moment.
-        """
+        """Return whether to stop the reply now; `pauses`: whether the user is silent at the moment."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
@@ -101,14 +92,14 @@ class Overlap:
         return not self._waits
 
     def talks_over(self, at_ns: int, active: ServerResponse | None) -> bool:
-        """Return, once, whether to begin to speak over the user now."""
+        """Return, once, whether to start speaking over the user now."""
         if self._talk_ns is None or self._talk_ns > at_ns:
             return False
         self._talk_ns, self._talked_over = None, active is None
         return self._talked_over
 
     def ended(self, end: VoiceEnd, active: ServerResponse | None) -> AnswerTime:
-        """Note that the user's turn ended; return how it is answered."""
+        """Note that the user's turn ended; return when it is answered."""
         utterance = self.current
         self._talk_ns = None
         if utterance is not None and utterance.end is None:
@@ -127,7 +118,7 @@ class Overlap:
         return AnswerTime.LATER if later else AnswerTime.NOW
 
     def stopped(self) -> None:
-        """Note that the reply under way was stopped because the user speaks."""
+        """Note that the reply was stopped because the user speaks."""
         self._forget_stop()
         for utterance in self._open:
             if utterance.over and utterance.reaction is None:
@@ -137,7 +128,7 @@ class Overlap:
         self._stop_ns, self._stopper, self._waits = None, None, False
 
     def settled(self, active: ServerResponse | None) -> list[UserUtterance]:
-        """Return the utterances about which nothing more will be done."""
+        """Return, and forget, the utterances that need no further reaction."""
         active_id = active.response_id if active is not None else ""
         for utterance in self._open:
             if utterance.over and utterance.over != active_id and utterance.reaction is None:
@@ -154,13 +145,13 @@ class Overlap:
         return done
 
     def closed(self) -> list[UserUtterance]:
-        """Return the utterances that were not settled when the session ended."""
+        """Return the utterances that were open when the session ended."""
         left, self._open = self._open, []
         return left
 
     @property
     def resumes(self) -> bool:
-        """Whether a reply that was stopped goes on once the user has spoken."""
+        """Whether a stopped reply resumes after the user has spoken."""
         return self._settings.after_stop is AfterStop.RESUME
 
     def _is_backchannel(self, utterance: UserUtterance) -> bool:

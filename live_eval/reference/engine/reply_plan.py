@@ -1,4 +1,4 @@
-"""Encode a reply for the wire, and plan when each piece is sent, including injected faults."""
+"""Encode a reply for the wire, and schedule each piece, including injected faults."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class GeneratedReply:
     """The reply of a responder, or a piece of it.
 
     Args:
-        text: Its words; those of a piece that is not the first begin with a space.
-        audio: The speech, without lead silence; None for a reply in text.
-        onset_sample: Index of the first audible sample in `audio`, if it is known in advance.
+        text: Its text, with a leading space unless it is the first piece.
+        audio: The speech, without lead silence; None for a text reply.
+        onset_sample: Index of the first audible sample in `audio`, if known in advance.
         onset_by: How it is known: ``constructed`` or ``given``.
-        last: Whether nothing follows.
+        last: Whether no other piece follows.
     """
 
     text: str
@@ -72,17 +72,17 @@ class WireChunk:
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """A reply ready to send, fully precomputed, or a piece of it.
-
-    Indices count from the beginning of the reply, and what is said of samples covers the pieces before, too.
+    """An encoded reply, or a piece of it. Sample indices count from the start of the reply.
 
     Args:
-        chunks: The audio; empty for a reply in text.
+        text: Its text.
+        chunks: The audio; empty for a text reply.
+        rate_hz: Its sample rate.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
-        begins: For each sample, whether audible sound could begin with it.
+        begins: For each sample of the reply so far, whether audible sound could start with it.
         ends: The same for its end.
-        last: Whether nothing follows.
+        last: Whether no other piece follows.
     """
 
     text: str
@@ -96,11 +96,11 @@ class WireReply:
 
     @property
     def samples(self) -> int:
-        """Number of samples of its chunks."""
+        """Number of samples in its chunks."""
         return sum(chunk.samples for chunk in self.chunks)
 
     def rest(self, played_ns: int) -> WireReply | None:
-        """Return what is left of a whole reply from the chunk that `played_ns` lies in; None for nothing."""
+        """Return a whole reply from the chunk at `played_ns` on, or None after its end."""
         samples = played_ns * self.rate_hz // 1_000_000_000
         first = begin = 0
         while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
@@ -117,18 +117,18 @@ class WireReply:
 
 
 class ReplyPacker:
-    """Encodes a reply for the wire, whole or piece by piece. CPU-heavy: use it outside the event loop.
+    """Encodes a reply for the wire, whole or in pieces. CPU-heavy: use it outside the event loop.
 
     Samples that do not fill a chunk wait for the next piece.
 
     Args:
         codec: Encoding of the samples.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a chunk; the last one may be shorter. Opus packets are always 20 ms.
+        chunk_ms: Length of a chunk; the last one may be shorter. Opus packets always have 20 ms.
         encode: The protocol's encoding of a chunk's bytes (base64, or none).
         decoder_delay_samples: Delay of a listener's decoder.
         whole: Whether to pad the last chunk with silence.
-        muted: Whether to encode digital silence in place of the audio.
+        muted: Whether to encode digital silence instead of the audio.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ReplyPacker:
         self._heard = np.zeros(heard, np.int16)
 
     def pack(self, reply: GeneratedReply) -> WireReply:
-        """Return the reply, or its next piece, encoded."""
+        """Encode the reply, or its next piece."""
         rate_hz = self._codec.rate_hz
         if reply.audio is None:
             return WireReply(reply.text, (), rate_hz, None, "none", last=reply.last)
@@ -190,21 +190,21 @@ class ReplyPacker:
 
 
 class _OpusCoder:
-    """Encodes one stream, and decodes what it has encoded."""
+    """Encodes one stream, and decodes it again."""
 
     def __init__(self, codec: Codec) -> None:
         self._encoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S)
         self._decoder = Decoder(codec)
 
     def packets(self, pcm: NDArray[np.int16], samples: int) -> tuple[list[bytes], NDArray[np.int16]]:
-        """Return audio as packets, the last one padded with silence, and the decoded packets."""
+        """Return audio as packets, the last one padded with silence, and the packets decoded."""
         packets = [packet for frame in frames_of(pcm, samples) for packet in self._encoder.encode(frame)]
         heard = [np.zeros(0, np.int16), *(self._decoder.decode(packet) for packet in packets)]
         return packets, np.concatenate(heard)
 
 
 def text_tokens(text: str) -> int:
-    """Estimate the number of tokens of a text."""
+    """Estimate the number of tokens in a text."""
     return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
 
@@ -223,13 +223,7 @@ class ReplyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a reply.
-
-    Args:
-        offset_ns: When it is due, from the start of the reply.
-        does: Text or a chunk of audio to send, a fault to inject, or an end: of the response or the
-            connection.
-    """
+    """A step of a reply: at `offset_ns` from its start, send text or audio, inject a fault, or end something."""
 
     offset_ns: int
     does: str | WireChunk | Fault | ReplyEnd | CloseConnection
@@ -238,13 +232,12 @@ class Step:
 def plan(
     reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None, *, begin_samples: int = 0
 ) -> Iterator[Step]:
-    """Return the steps of a reply in order, timed as the settings say, with its faults.
+    """Return the timed steps of a reply, with its faults.
 
-    A piece of a reply, which begins after `begin_samples`, has an end only if it is the last one. With a
-    fault, a limit, or a script for overlaps, the reply must be whole.
-
-    A reply of more than `max_output_tokens` ends as incomplete. One that can be stopped until it has been
-    played (`ReferenceSettings.stop_ms`) ends then.
+    Only the last piece of a reply, which starts after `begin_samples`, has an end. With a fault, a token
+    limit or a script for overlaps, the reply must be whole. A reply of more than `max_output_tokens` ends as
+    incomplete. One that can be stopped until it has been played (`ReferenceSettings.stop_ms`) ends when it
+    has.
     """
     faults = settings.faults
     if faults.has(FaultName.EMPTY_REPLY):
@@ -268,7 +261,7 @@ def plan(
 
 
 def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultScript) -> list[Step]:
-    """Return the steps of a reply and its end with the faults that change them."""
+    """Apply the faults that change the steps of a reply or its end."""
     half = _middle(steps)
     first, second = steps[:half], steps[half:]
     at_ns = first[-1].offset_ns if first else 0
@@ -300,7 +293,7 @@ def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultS
 
 
 def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Step]:
-    """Return steps of text and audio, interleaved: text comes before the audio of the same words."""
+    """Return steps of text and audio, interleaved: text is sent before the audio of the same words."""
     tokens = reply.text.split(" ") if reply.text else []
     pieces = [
         " ".join(tokens[at : at + _TEXT_PIECE_WORDS]) for at in range(0, len(tokens), _TEXT_PIECE_WORDS)
@@ -347,7 +340,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 
 def _middle(steps: Sequence[Step]) -> int:
-    """Return an index with about half of the audio (or text) on each side, at least one step."""
+    """Return an index, from 1, with about half of the audio (or text) on each side."""
     audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1

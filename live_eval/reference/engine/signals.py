@@ -1,18 +1,17 @@
 """Synthetic signals with known onsets and ends, for calibration. No models.
 
-The user's side carries a *mark*: one sample of the largest positive value. It is the last sample of its
-20 ms frame: the frame leaves exactly when the mark is spoken, and its arrival is the end of speech for the
+The user's speech ends with a *mark*: one sample of the largest positive value, the last one of its 20 ms
+frame. The frame leaves exactly when the mark is spoken, and its arrival is the end of speech for the
 endpoint. The reply is a tone that is audible from its first sample.
 
-A lossy codec preserves no single sample. For it, the speech is loud in every frame and falls silent
-`LOSSY_TAIL_MS` before the end of its last one. Opus delays sound by 6.5 ms (its encoder's look-ahead, RFC
-6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. The end of
-speech is still the end of the last frame; for the endpoint it is the arrival of the last audible packet,
-which it knows once the next packet is silent.
+A lossy codec preserves no single sample. For it, the speech is loud in every frame, and silent for the last
+`LOSSY_TAIL_MS` of its last frame. Opus delays sound by 6.5 ms (look-ahead of the encoder, RFC 6716, 2.1.2),
+so the last loud samples stay in that frame's packet, and the next packet is silent. For the endpoint, the
+speech ends with the arrival of the last audible packet, which it recognises by the silent one.
 
-Speech over a reply, or with pauses, is made by `calibration_utterance`: each stretch of sound begins with the
-last sample of a frame and ends with the last sample of one, so that both arrive exactly when they are spoken;
-for a lossy codec it begins with the first sample of a frame, and its onset arrives one frame later.
+`calibration_utterance` makes speech over a reply, or with pauses. Each stretch of sound starts with the last
+sample of a frame and ends with the last sample of another, so that both arrive exactly when they are spoken.
+For a lossy codec it starts with the first sample of a frame, and its onset arrives one frame later.
 """
 
 from __future__ import annotations
@@ -58,12 +57,7 @@ _SOUNDS_MS = 10
 
 
 class MarkedSpeech(NamedTuple):
-    """Speech for calibration.
-
-    Args:
-        audio: The signal; its last sample is the mark, if it has one.
-        voice_end_sample: The end of the user's speech, just past the last frame.
-    """
+    """Speech for calibration; it ends at `voice_end_sample`, just past the last frame."""
 
     audio: Audio
     voice_end_sample: int
@@ -72,17 +66,11 @@ class MarkedSpeech(NamedTuple):
 def calibration_speech(
     duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20, *, lossy: bool = False
 ) -> MarkedSpeech:
-    """Make the user's side of a turn.
+    """Make the user's side of a turn, of `duration_ms` rounded up to whole frames.
 
-    A buzz with the rhythm of syllables that is audible from its first sample and ends with the mark. Send it
-    as 16-bit PCM at its own rate in frames of `frame_ms`; any other encoding loses the mark. If `lossy`, it
-    ends with a short silence instead. Always send silence after it.
-
-    Args:
-        duration_ms: Length; rounded up to whole frames.
-        rate_hz: Samples per second.
-        frame_ms: The sender's frame length.
-        lossy: Whether the codec on the wire is lossy.
+    A buzz with the rhythm of syllables that is audible from its first sample and ends with the mark, or with
+    a short silence if the codec on the wire is `lossy`. Send it as 16-bit PCM at its own rate in frames of
+    `frame_ms`: any other encoding loses the mark. Always send silence after it.
     """
     frame = rate_hz * frame_ms // 1000
     length = _frames(duration_ms, rate_hz, frame) * frame
@@ -100,7 +88,7 @@ class SoundStretch(NamedTuple):
     Args:
         onset_sample: Its first sample.
         end_sample: The end of the frame with its last sample.
-        onset_arrives_sample: The end of the frame with its first sample: it arrives when that is spoken.
+        onset_arrives_sample: The end of the frame with its first sample, which arrives when that is spoken.
     """
 
     onset_sample: int
@@ -109,12 +97,7 @@ class SoundStretch(NamedTuple):
 
 
 class MarkedUtterance(NamedTuple):
-    """An utterance with pauses, for calibration.
-
-    Args:
-        audio: The signal; its last sample is the mark, if it has one.
-        stretches: Its sound between the pauses.
-    """
+    """An utterance for calibration, and its stretches of sound between the pauses."""
 
     audio: Audio
     stretches: tuple[SoundStretch, ...]
@@ -128,18 +111,18 @@ def calibration_utterance(
     *,
     lossy: bool = False,
 ) -> MarkedUtterance:
-    """Make an utterance of the user's whose every onset and end is known; otherwise as `calibration_speech`.
+    """Make an utterance with known onsets and ends; otherwise as `calibration_speech`.
 
     Args:
-        sounds_ms: Length of each stretch of sound, rounded up to whole frames; its first sample is one more,
-            at the end of the frame before. If `lossy`, it is the first of its frames.
+        sounds_ms: Length of each stretch of sound, rounded up to whole frames. Unless `lossy`, one more
+            sample precedes it, at the end of the frame before.
         pauses_ms: Length of each pause between them, rounded up to whole frames.
         rate_hz: Samples per second.
         frame_ms: The sender's frame length.
         lossy: Whether the codec on the wire is lossy.
 
     Raises:
-        ValueError: There is no sound, or not one pause fewer than sounds.
+        ValueError: There is no sound, or the number of pauses is wrong.
     """
     if not sounds_ms or len(pauses_ms) != len(sounds_ms) - 1:
         raise ValueError(f"expected sounds, and a pause between each two; found {sounds_ms}, {pauses_ms}")
@@ -184,13 +167,7 @@ def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int = 0) -> Audio:
-    """Make the endpoint's side of a turn: a tone that is audible from its first sample.
-
-    Args:
-        duration_ms: Length of the tone.
-        rate_hz: Samples per second.
-        pause_ms: Digital silence in its middle.
-    """
+    """Make the endpoint's side of a turn: a tone, audible from its first sample, with a pause in its middle."""
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
     samples = np.insert(samples, length // 2, np.zeros(pause_ms * rate_hz // 1000))
@@ -206,12 +183,7 @@ def find_mark(pcm: bytes) -> int | None:
 
 
 def sounds(pcm: NDArray[np.int16], rate_hz: int) -> bool:
-    """Return whether any 10 ms of decoded audio contain speech from `calibration_speech`.
-
-    Args:
-        pcm: int16 mono, shape (samples,).
-        rate_hz: Samples per second.
-    """
+    """Return whether any 10 ms of decoded int16 mono audio contain speech from `calibration_speech`."""
     window = rate_hz * _SOUNDS_MS // 1000
     whole = pcm[: len(pcm) // window * window].reshape(-1, window).astype(np.float64)
     power = np.einsum("ij,ij->i", whole, whole) / window

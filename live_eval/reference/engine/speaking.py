@@ -46,7 +46,7 @@ class _Playing:
 
 
 class Speaking:
-    """Sends the active response. With some faults, its plan outlives it."""
+    """Sends the active response. With some faults, its plan outlives the response."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -61,7 +61,7 @@ class Speaking:
         return None if playing is None or playing.next is None else playing.start_ns + playing.next.offset_ns
 
     def talk_over(self, at_ns: int) -> None:
-        """Note that the user starts to speak: mark items that cannot have been heard to the end by now."""
+        """Note that the user starts to speak, and mark an item that cannot have been heard completely."""
         playing = self._playing
         item = playing.response.item if playing is not None else None
         if playing is not None and item is not None:
@@ -69,18 +69,18 @@ class Speaking:
             item.talked_over = item.talked_over or at_ns < heard_until_ns
 
     def rest(self, at_ns: int) -> WireReply | None:
-        """Return what the user has not heard of the active response by `at_ns`; None for nothing."""
+        """Return the part of the active response that the user has not heard by `at_ns`, or None."""
         playing = self._playing
         if self.active is None or playing is None:
             return None
         return playing.reply.rest(max(0, at_ns - playing.start_ns))
 
     def begin(self, response: ServerResponse, earliest_ns: int) -> None:
-        """Start a response; its first chunk is sent at `earliest_ns` or later."""
+        """Start a response, whose first chunk is sent at `earliest_ns` or later."""
         self.active, self._earliest_ns = response, earliest_ns
 
     def reply(self, reply: WireReply, at_ns: int) -> Item | None:
-        """Take the active response's reply, or its first piece.
+        """Schedule the reply, or its first piece, of the active response.
 
         Returns:
             The response's item, or None if the response ends without one.
@@ -98,7 +98,7 @@ class Speaking:
         return response.item
 
     def add(self, piece: WireReply) -> None:
-        """Take the next piece of the active response's reply."""
+        """Schedule the next piece of the active response's reply."""
         playing = self._playing
         assert playing is not None
         steps = plan(piece, self._settings, None, begin_samples=playing.samples)
@@ -177,11 +177,9 @@ def _spoken(response: ServerResponse) -> Part:
 class Streaming:
     """Sends a frame at every tick: part of the reply if one is due, otherwise silence.
 
-    The stream flows only while the user's audio does, as from models that take a step for each input frame:
-    it starts with the first audio and stops a quarter of a second after the last. The clock sets its pace:
-    missed ticks are made up for at once.
-
-    The chunks of `speaking` are frames of the stream, of `frame_ms`.
+    The stream flows only while the user's audio does, as from models that take a step per input frame: it
+    starts with the first audio and stops a quarter of a second after the last. The clock sets its pace:
+    missed ticks are caught up at once. The chunks of `speaking` must be frames of `frame_ms`.
     """
 
     def __init__(self, speaking: Speaking, frame_ms: int, rate_hz: int) -> None:
@@ -193,7 +191,7 @@ class Streaming:
 
     @property
     def wake_ns(self) -> int | None:
-        """When the next frame is due; None if the user's audio has stopped."""
+        """When the next frame is due; None while the user's audio is stopped."""
         return None if self._tick_ns is None or self._tick_ns > self._dry_ns else self._tick_ns
 
     def fed(self, at_ns: int) -> None:
@@ -203,7 +201,7 @@ class Streaming:
         self._dry_ns = at_ns + _PATIENCE_NS
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return what is due by `at_ns`: at most one frame, and the events that belong to it."""
+        """Return what is due by `at_ns`: at most one frame, and its events."""
         tick_ns = self.wake_ns
         if tick_ns is None or tick_ns > at_ns:
             return []

@@ -1,12 +1,12 @@
 """The server's side of Gemini Live over a message channel. Sans-I/O.
 
-Shapes are those of the official SDK (``google.genai.types``: ``LiveClientMessage``, in camelCase or
-snake_case, and ``LiveServerMessage``) and of https://ai.google.dev/api/live. Like Google's server it sends
-JSON in binary messages and reports errors by close code and reason: 1007 for an invalid message, 1008 for a
-session that lasted too long, 1011 for a reply that failed. Known differences: no tools, no video; there is
-one model, which need not be named; a turn ends when everything has been sent, not when it could have been
-played; handles last as long as the process; the sensitivities of the detector are two thresholds and two
-silences; token counts are estimates.
+Message shapes follow the official SDK (``google.genai.types``: ``LiveClientMessage``, in camelCase or
+snake_case, and ``LiveServerMessage``) and https://ai.google.dev/api/live. Like Google's server it sends JSON
+in binary messages and reports errors by close code and reason: 1007 for an invalid message, 1008 for an
+expired session, 1011 for a failed reply. Known differences: no tools, no video; there is one model, which
+need not be named; a turn ends when everything has been sent, not when it could have been played; handles are
+lost when the process ends; each sensitivity of the detector selects one of two thresholds and silences; token
+counts are estimates.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=10_000)]
 
 
 class _ContentPart(_OpenModel):
-    """A part of a content; only text is used."""
+    """A part of a message; only text is used."""
 
     text: str | None = None
 
@@ -129,7 +129,7 @@ class _AutomaticActivityDetection(_Model):
 
 
 class _RealtimeInputConfig(_Model):
-    """How turns are found in the user's audio."""
+    """How turns are detected in the user's audio."""
 
     automatic_activity_detection: _AutomaticActivityDetection | None = None
     activity_handling: (
@@ -184,7 +184,7 @@ class _ClientContent(_Model):
 
 
 class _ClientMessage(_Model):
-    """A message; exactly one member is set."""
+    """A message, with exactly one field."""
 
     setup: _Setup | None = None
     realtime_input: _RealtimeInput | None = None
@@ -195,20 +195,20 @@ class _ClientMessage(_Model):
 
 
 class StoredSession(NamedTuple):
-    """A session, and its conversation at the time."""
+    """A session, and the items of its conversation when it was stored."""
 
     engine: Engine
     items: tuple[Item, ...]
 
 
 class SessionStore:
-    """Keeps sessions that can be resumed over another connection, by handle; drops the oldest ones."""
+    """Keeps sessions that another connection can resume, by handle; drops the oldest ones."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
 
     def put(self, engine: Engine) -> str:
-        """Store a session as it is now; return its handle."""
+        """Store a session in its present state; return its handle."""
         handle = secrets.token_urlsafe(24)
         self._sessions[handle] = StoredSession(engine, tuple(engine.conversation))
         while len(self._sessions) > _KEPT:
@@ -239,7 +239,7 @@ class GeminiProtocol(ServerProtocol):
         return [_say({"goAway": {"timeLeft": f"{left_s}s"}})]
 
     def expired(self) -> Sequence[Output]:
-        """Close the connection: its time is up."""
+        """Close the connection because its time is up."""
         return [
             CloseConnection(_ABORTED, "The operation was aborted: the session has lasted as long as it may.")
         ]
@@ -355,7 +355,7 @@ class GeminiProtocol(ServerProtocol):
         return out
 
     def _answer(self, at_ns: int) -> Sequence[Output]:
-        """Respond to text; it interrupts the current reply."""
+        """Respond to text, which interrupts the current reply."""
         out = list(self.engine.cancel(None)) if self.engine.active is not None else []
         return [*out, *self.engine.respond(at_ns)]
 

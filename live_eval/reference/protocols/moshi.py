@@ -2,8 +2,8 @@
 
 Frames follow both of Kyutai's servers (``moshi.server`` on PyPI, ``rust/moshi-backend``): the first byte is
 the kind. Like the Rust server it sends its metadata first, then a handshake with two version fields; like the
-Python one it runs one session at a time, and other clients wait for their handshake. It sends one continuous
-Ogg Opus stream, a frame of 80 ms for each one received. Known differences: the metadata contain
+Python server it runs one session at a time, and other clients wait for their handshake. It sends one
+continuous Ogg Opus stream, a frame of 80 ms for each one received. Known differences: the metadata contain
 the session's id but no model; URL parameters are ignored; a stream that cannot be decoded is reported in a
 message of kind 5 before the connection closes.
 """
@@ -82,12 +82,12 @@ class MoshiProtocol(ServerProtocol):
         return [SendMessage(_METADATA + metadata), SendMessage(_HANDSHAKE + _VERSIONS)]
 
     def expired(self) -> Sequence[Output]:
-        """Close the session: its time is up."""
+        """Close the session because its time is up."""
         body = "the session has lasted as long as it may"
         return [SendMessage(_ERROR + body.encode()), CloseConnection(_CLOSE_GOING_AWAY, body)]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
-        """Handle a frame; like Kyutai's servers, ignore kinds that are not for a server."""
+        """Handle a frame; like Kyutai's servers, ignore kinds that are meant for clients."""
         if isinstance(message, str):
             return [SendMessage(_ERROR + b"expected binary messages, but got a text message")]
         if message[:1] != _AUDIO:

@@ -1,8 +1,8 @@
-"""The server's side of OpenAI's Realtime beta dialect, translated to and from the GA one. Sans-I/O.
+"""The server's side of OpenAI's Realtime beta dialect, translated to and from the GA dialect. Sans-I/O.
 
-Shapes are those of the types ``openai.types.beta.realtime`` of the official SDK up to version 1. OpenAI
-itself has switched this dialect off; other services still use it. Besides the differences of the GA protocol,
-``temperature`` is only echoed, and ``modalities`` decide by whether ``audio`` is among them.
+Message shapes follow the types ``openai.types.beta.realtime`` of the official SDK up to version 1. OpenAI has
+switched this dialect off; other services still use it. In addition to the known differences of the GA
+protocol, ``temperature`` is only echoed, and ``modalities`` select audio if they contain ``audio``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The server's side of OpenAI's GPT-Live over a message channel. Sans-I/O.
 
-Shapes are those of the official SDK's types (``openai.types.live``). One stream of audio goes down without
-end, silence included, while the user's audio comes up; nothing marks turns. Known differences:
-nothing is delegated; there is one model, which need not be named; appended instructions join the system
-prompt, thoughts and commentary are acknowledged only; transcripts come in pieces of a few words, not word by
-word, their times are estimates; usage is reported after each reply.
+Message shapes follow the official SDK's types (``openai.types.live``). One endless audio stream, silence
+included, is sent while the user's audio arrives; no message marks turns. Known differences: nothing is
+delegated; there is one model, which need not be named; appended instructions extend the system prompt,
+thoughts and commentary are only acknowledged; transcripts arrive a few words at a time, and their times are
+estimates; usage is reported after each reply.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         self._spoken_ms: dict[str, tuple[int, int]] = {}
 
     def expired(self) -> Sequence[Output]:
-        """Close the session: its time is up."""
+        """Close the session because its time is up."""
         return self._closed("expired", None)
 
     # -- What the client says ---------------------------------------------------------------------------

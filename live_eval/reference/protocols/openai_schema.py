@@ -1,8 +1,8 @@
-"""Messages that a client may send in OpenAI's Realtime GA dialect, validated.
+"""The validated client events of OpenAI's Realtime GA dialect.
 
-Field names and ranges are those of the official SDK's types (openai.types.realtime) and of
-https://platform.openai.com/docs/api-reference/realtime-client-events. Settings that have no meaning here
-(tools, tracing, truncation and their like) are accepted and echoed, but have no effect.
+Field names and ranges follow the official SDK's types (openai.types.realtime) and
+https://platform.openai.com/docs/api-reference/realtime-client-events. Settings that the endpoint does not
+support (such as tools, tracing and truncation) are accepted and echoed, but have no effect.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MaxTokens: TypeAlias = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
 
 
 class Model(BaseModel):
-    """A part of an event. Unknown members are refused; values are not coerced."""
+    """A part of an event. Unknown fields are refused; values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -95,7 +95,7 @@ class NoiseReduction(Model):
 
 
 class ServerVad(Model):
-    """The voice detector. The idle timeout is echoed, not honoured."""
+    """The voice detector. The idle timeout is only echoed."""
 
     type: Literal["server_vad"]
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -107,7 +107,7 @@ class ServerVad(Model):
 
 
 class _SemanticVad(Model):
-    """The voice detector with a silence that depends on eagerness (`EAGERNESS_SILENCE_MS`)."""
+    """The voice detector with a silence that depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"
@@ -148,7 +148,7 @@ class _AudioParams(Model):
 
 
 class _ReplyParams(Model):
-    """Settings of a session that one response can override."""
+    """Session settings that a response can override."""
 
     output_modalities: _Modalities | None = None
     instructions: str | None = None
@@ -172,7 +172,7 @@ class SessionParams(_ReplyParams):
 
 
 class ClientEvent(Model):
-    """Members of every event."""
+    """Fields of every event."""
 
     type: str
     event_id: str | None = None
@@ -185,7 +185,7 @@ class SessionUpdate(ClientEvent):
 
 
 class Empty(ClientEvent):
-    """An event without members."""
+    """An event without fields."""
 
 
 class AudioAppend(ClientEvent):
@@ -195,14 +195,14 @@ class AudioAppend(ClientEvent):
 
 
 class _TextContent(Model):
-    """Text, of the user or the system (``input_text``) or of the assistant (``output_text``)."""
+    """Text of the user or the system (``input_text``), or of the assistant (``output_text``)."""
 
     type: Literal["input_text", "output_text"]
     text: str
 
 
 class AudioContent(Model):
-    """Speech of the user, in the session's input format, or the transcript of the assistant's."""
+    """Speech of the user, in the session's input format, or the transcript of the assistant's speech."""
 
     type: Literal["input_audio", "output_audio"]
     audio: str | None = None
@@ -213,7 +213,7 @@ _Content: TypeAlias = Annotated[_TextContent | AudioContent, Field(discriminator
 
 
 class ItemFields(Model):
-    """Members of every message. Function calls are not supported."""
+    """Fields of every message. Function calls are not supported."""
 
     type: Literal["message"]
     role: Literal["system", "user", "assistant"]
@@ -287,11 +287,7 @@ CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
 
 
 def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]]) -> ClientEvent:
-    """Return the event of a message, one of the dialect's `events` by type.
-
-    Raises:
-        MessageError: It is none of them; worded as by OpenAI.
-    """
+    """Return the event of a message, one of the dialect's `events` by type, or raise `MessageError`."""
     kind = given.get("type")
     if kind is None:
         raise MessageError("missing_required_parameter", "Missing required parameter: 'type'.", "type")
@@ -307,7 +303,7 @@ def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]])
 
 
 def explain(error: ValidationError) -> MessageError:
-    """Describe the first problem of a message."""
+    """Describe the first problem of a message, as OpenAI words it."""
     first = min(error.errors(include_url=False, include_context=True), key=lambda found: len(found["loc"]))
     param = _param(first["loc"])
     kind = first["type"]

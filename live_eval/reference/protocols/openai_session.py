@@ -1,4 +1,4 @@
-"""The settings of a session in OpenAI's GA dialect, for the client and for the engine."""
+"""The settings of a session in OpenAI's GA dialect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 
 
 class SessionSettings:
-    """One session's settings, changed by ``session.update``; a calibration accepts 16-bit PCM only."""
+    """One session's settings, changed by ``session.update``. A calibration accepts only 16-bit PCM."""
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate
@@ -59,11 +59,7 @@ class SessionSettings:
         }
 
     def update(self, params: SessionParams) -> None:
-        """Apply a client's changes.
-
-        Raises:
-            MessageError: One is refused; then nothing changes.
-        """
+        """Apply a client's changes; if one is refused, raise `MessageError` and change nothing."""
         self._check(params)
         self.shown |= params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
         audio = params.audio
@@ -117,7 +113,7 @@ def codec_of(kind: str) -> Codec:
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Encode a codec as a format; a media track, for which the dialect has none, is shown as PCM."""
+    """Return the format of a codec; that of a media track, which the dialect lacks, is shown as PCM."""
     kinds = {name: kind for kind, name in G711.items()}
     return {"type": kinds[codec.name]} if codec.name in kinds else {"type": "audio/pcm", "rate": 24_000}
 

@@ -1,14 +1,14 @@
-"""The server's side of the two kinds of dialect over WebRTC, whose audio travels on a track. Sans-I/O.
+"""The server's side of the dialects over WebRTC, whose audio is sent on a track. Sans-I/O.
 
-OpenAI's (https://platform.openai.com/docs/guides/realtime-webrtc) is its Realtime GA dialect on a data
-channel. No event holds audio, either way; ``output_audio_buffer.started``, ``stopped`` and ``cleared`` say
-what the track carries, and the client's ``output_audio_buffer.clear`` empties it; the server truncates an
-interrupted reply. Formats are only echoed: a track uses the negotiated codec.
+OpenAI's dialect (https://platform.openai.com/docs/guides/realtime-webrtc) is Realtime GA on a data channel.
+No event contains audio; ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report the content of
+the track, and the client's ``output_audio_buffer.clear`` empties it; the server truncates an interrupted
+reply. Formats are only echoed: a track uses the negotiated codec.
 
 A bot of pipecat (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc
-(``fastrtc.webrtc_connection_mixin``) only says that it is ready: ``bot-ready`` answers ``client-ready`` of
-RTVI, and a ``log`` fastrtc's ``handshake``. It ignores other messages (such as pipecat's ``ping`` every
-second).
+(``fastrtc.webrtc_connection_mixin``) only reports that it is ready: ``bot-ready`` answers RTVI's
+``client-ready``, and a ``log`` fastrtc's ``handshake``. It ignores other messages, such as pipecat's
+``ping``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CLOSE_NORMAL = 1000
 
 
 class OpenAiWebRtcProtocol(OpenAiProtocol):
-    """One session with OpenAI's events; packets are sent as they are."""
+    """One session with OpenAI's events; Opus packets are not encoded further."""
 
     client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = {
         **schema.CLIENT_EVENTS,
@@ -66,11 +66,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
     retrieves_audio = False  # messages on a data channel are limited, to 256 KiB in browsers
 
     def begin(self, session: object) -> None:
-        """Apply the settings from the offer.
-
-        Raises:
-            MessageError: One is refused.
-        """
+        """Apply the settings from the offer, or raise `MessageError`."""
         try:
             update = schema.SessionUpdate.model_validate({"type": "session.update", "session": session})
         except ValidationError as error:
@@ -127,7 +123,7 @@ class WebRtcBotProtocol(ServerProtocol):
         return [SendMessage(orjson.dumps(ready))]
 
     def expired(self) -> Sequence[Output]:
-        """Close the session: its time is up."""
+        """Close the session because its time is up."""
         return [CloseConnection(_CLOSE_NORMAL, "session expired")]
 
     def render(self, event: Event) -> Sequence[bytes]:
@@ -141,7 +137,7 @@ class WebRtcBotProtocol(ServerProtocol):
 
 
 def _truncated(engine: Engine, playback: TrackPlayback) -> int | None:
-    """Truncate a cleared response to what was played; return how much that is, in ms."""
+    """Truncate a cleared response to the played part; return its length in ms."""
     item = engine.conversation.get(playback.response.item_id)
     if playback.state is not PlaybackState.CLEARED or item is None:
         return None
