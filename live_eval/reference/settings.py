@@ -1,9 +1,9 @@
-"""Settings of the reference endpoint: exact timing, behaviour over overlaps, and faults."""
+"""Settings of the reference endpoint: exact timing, behaviour in overlaps, and faults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
@@ -44,7 +44,7 @@ class Cadence(StrEnum):
 
 
 class IdleRtp(StrEnum):
-    """What a media track carries between replies."""
+    """The packets of a media track between replies."""
 
     SILENCE = "silence"
     """A packet of silence every 20 ms, as from a microphone; a reply starts with the next packet."""
@@ -53,7 +53,7 @@ class IdleRtp(StrEnum):
 
 
 class OnBackchannel(StrEnum):
-    """What short speech over a reply does."""
+    """The effect of short speech over a reply."""
 
     STOP = "stop"
     """The same as other speech: the reply stops, and the user is answered."""
@@ -62,7 +62,7 @@ class OnBackchannel(StrEnum):
 
 
 class AfterStop(StrEnum):
-    """What follows once the user who stopped a reply has spoken."""
+    """What follows when the user who stopped a reply has spoken."""
 
     ANSWER = "answer"
     """An answer to what the user said."""
@@ -70,105 +70,82 @@ class AfterStop(StrEnum):
     """The rest of the reply that was stopped, as a new response."""
 
 
-BOUNDS: Mapping[str, tuple[int, int]] = {
-    "delay_ms": (0, 600_000),
-    "lead_silence_ms": (0, 60_000),
-    "chunk_ms": (1, 10_000),
-    "reply_ms": (1, 600_000),
-    "reply_pause_ms": (0, 60_000),
-    "stall_ms": (0, 600_000),
-    "stall_every_ms": (0, 3_600_000),
-    "session_limit_s": (1, 86_400),
-    "notice_s": (0, 86_400),
-    "stop_ms": (0, 60_000),
-    "backchannel_ms": (1, 60_000),
-    "patience_ms": (20, 60_000),
-    "talk_over_ms": (0, 60_000),
-    "greeting_ms": (0, 60_000),
-}
-"""Smallest and largest value of each number, in the unit of its name."""
-
 _CHOICES: Mapping[str, type[StrEnum]] = {
     "cadence": Cadence,
     "idle_rtp": IdleRtp,
     "on_backchannel": OnBackchannel,
     "after_stop": AfterStop,
 }
-_PER_SESSION = (
-    *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "reply_pause_ms"),
-    *("stall_ms", "stall_every_ms"),
-    *("stop_ms", "backchannel_ms", "patience_ms", "talk_over_ms", "greeting_ms"),
-    *_CHOICES,
-    "fault",
-    "label",
-)
+_OF_THE_PROCESS = ("calibrate", "faults", "session_limit_s", "notice_s")
 _LABEL_CHARACTERS = 100
+
+
+def _within(least: int, most: int) -> Mapping[str, tuple[int, int]]:
+    return {"bounds": (least, most)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSettings:
-    """Behaviour of sessions: process-wide defaults, which a session's URL can override.
+    """Behaviour of sessions: defaults of the process, which a session's URL can override.
 
     Args:
         delay_ms: Delay from the end of the user's speech to the reply's first chunk. A reply that is ready
             later is sent at once.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a chunk of reply audio; packets of a media track are always 20 ms.
-        cadence: How fast chunks are sent. On a media track it applies to events; packets always follow the
-            pace of speech.
-        calibrate: Load no models: the end of speech is the arrival of a marked sample, and the reply is a
-            synthetic signal.
+        chunk_ms: Length of a chunk of reply audio; packets of a media track always have 20 ms.
+        cadence: How fast chunks are sent. On a media track it applies to events: packets are sent at the pace
+            of speech.
+        calibrate: Whether to load no models: speech ends with the arrival of a marked sample, and the reply
+            is a synthetic signal.
         reply_ms: Length of the synthetic reply, without lead silence and pause.
         reply_pause_ms: Digital silence in the middle of the synthetic reply, as between two sentences.
-        stall_ms: Length of a stall: no reply begins in the first `stall_ms` of every `stall_every_ms` of the
-            monotonic clock, in any session; those that fall due begin when the stall ends.
+        stall_ms: Length of a stall: in the first `stall_ms` of every `stall_every_ms` of the monotonic clock,
+            no reply starts in any session; those that are due start when the stall ends.
         stall_every_ms: Time from one stall to the next; 0 for no stalls.
         faults: The faults to inject.
-        session_limit_s: Longest session.
+        session_limit_s: Maximum duration of a session.
         notice_s: How long before the end of a session to announce it, in dialects that can (Gemini's
             ``goAway``); 0 for no announcement.
         idle_rtp: What a media track carries between replies.
-        stop_ms: How long a reply goes on once the user begins to speak over it, counted from the arrival of
-            the user's first sample; `NEVER` if it is not to stop; None for as soon as the endpoint hears the
-            user. If it is set, a response ends when its audio has been played, so that it can be stopped
-            until then.
-        on_backchannel: What speech over a reply that is shorter than `backchannel_ms` does.
+        stop_ms: How long a reply continues after the user starts to speak over it, counted from the arrival
+            of the user's first sample; `NEVER` to complete it; None to stop as soon as the endpoint detects
+            the user's speech. If it is set, a response ends when its audio has been played, so that it can be
+            stopped until then.
+        on_backchannel: The effect of speech over a reply that is shorter than `backchannel_ms`.
         backchannel_ms: That length.
-        after_stop: What follows once the user who stopped a reply has spoken.
-        patience_ms: Silence that ends the user's turn, in place of what the client asks for and of the mark;
-            None to leave that as it is.
-        talk_over_ms: How long after the user begins to speak the endpoint begins to speak as well, when
-            nothing is being said; that reply is the answer. None to wait for the end of the user's turn.
-        greeting_ms: How long after the session opens the endpoint speaks first, before the user has said
-            anything; None to wait for the user.
-        label: The client's own label for the session, logged with its true times: not every dialect sends the
-            client a session id.
+        after_stop: What follows when the user who stopped a reply has spoken.
+        patience_ms: Silence that ends the user's turn, instead of the client's setting and of the mark; None
+            for those.
+        talk_over_ms: How long after the user starts to speak, with no reply in progress, the endpoint starts
+            its answer; None to wait for the end of the user's turn.
+        greeting_ms: How long after the session opens the endpoint speaks first; None to wait for the user.
+        label: The client's label for the session, logged with its true times, as not every dialect sends a
+            session id.
 
     Raises:
-        UsageError: A number is out of bounds, a stall is not shorter than the time to the next one, the
-            label is too long, or what is to happen when the user speaks over a reply contradicts itself.
+        UsageError: A value is out of bounds, or contradicts another.
     """
 
-    delay_ms: int = 0
-    lead_silence_ms: int = 0
-    chunk_ms: int = 100
+    delay_ms: int = field(default=0, metadata=_within(0, 600_000))
+    lead_silence_ms: int = field(default=0, metadata=_within(0, 60_000))
+    chunk_ms: int = field(default=100, metadata=_within(1, 10_000))
     cadence: Cadence = Cadence.BURST
     calibrate: bool = False
-    reply_ms: int = 1000
-    reply_pause_ms: int = 0
-    stall_ms: int = 0
-    stall_every_ms: int = 0
+    reply_ms: int = field(default=1000, metadata=_within(1, 600_000))
+    reply_pause_ms: int = field(default=0, metadata=_within(0, 60_000))
+    stall_ms: int = field(default=0, metadata=_within(0, 600_000))
+    stall_every_ms: int = field(default=0, metadata=_within(0, 3_600_000))
     faults: FaultScript = NO_FAULTS
-    session_limit_s: int = 3600
-    notice_s: int = 60
+    session_limit_s: int = field(default=3600, metadata=_within(1, 86_400))
+    notice_s: int = field(default=60, metadata=_within(0, 86_400))
     idle_rtp: IdleRtp = IdleRtp.SILENCE
-    stop_ms: StopTime = None
+    stop_ms: StopTime = field(default=None, metadata=_within(0, 60_000))
     on_backchannel: OnBackchannel = OnBackchannel.STOP
-    backchannel_ms: int = 1000
+    backchannel_ms: int = field(default=1000, metadata=_within(1, 60_000))
     after_stop: AfterStop = AfterStop.ANSWER
-    patience_ms: int | None = None
-    talk_over_ms: int | None = None
-    greeting_ms: int | None = None
+    patience_ms: int | None = field(default=None, metadata=_within(20, 60_000))
+    talk_over_ms: int | None = field(default=None, metadata=_within(0, 60_000))
+    greeting_ms: int | None = field(default=None, metadata=_within(0, 60_000))
     label: str = ""
 
     def __post_init__(self) -> None:
@@ -201,11 +178,11 @@ class ReferenceSettings:
 
     @property
     def scripted(self) -> bool:
-        """Whether the settings say what to do while the user speaks, or pauses."""
+        """Whether the settings script the behaviour while the user speaks, or pauses."""
         return any(value is not None for value in (self.stop_ms, self.patience_ms, self.talk_over_ms))
 
     def of_reply(self, number: int) -> ReferenceSettings:
-        """Return the settings of a session's reply, from 1, with the faults that affect it."""
+        """Return the settings of a session's reply, counted from 1, with the faults that affect it."""
         return replace(self, faults=self.faults.in_reply(number)) if self.faults else self
 
     def after_stall(self, at_ns: int) -> int:
@@ -222,12 +199,14 @@ class ReferenceSettings:
     def overridden(self, query: Mapping[str, str]) -> ReferenceSettings:
         """Return these settings, overridden by a session's URL query such as ``?delay_ms=200``.
 
+        ``fault`` replaces all faults of the process except those of the TCP connection; ``fault=none``
+        removes them.
+
         Args:
-            query: The URL parameters, without those of the dialect; ``fault`` replaces all faults
-                of the process but those of the TCP connection, and ``fault=none`` turns them off.
+            query: The URL parameters, without those of the dialect.
 
         Raises:
-            UsageError: A key is unknown or a value is not allowed; the message lists the allowed ones.
+            UsageError: A key is unknown, or a value is not allowed.
         """
         changes: dict[str, Any] = {}
         for key, value in query.items():
@@ -248,12 +227,18 @@ class ReferenceSettings:
         return FaultScript((*self.faults.in_layers(FaultLayer.ACCEPT), *script), script.seed)
 
 
-def read_setting(name: str, text: str) -> int | StrEnum | Literal["never"]:
-    """Return the value of a setting, written as in a URL or on a command line.
+BOUNDS: Mapping[str, tuple[int, int]] = {
+    each.name: each.metadata["bounds"] for each in fields(ReferenceSettings) if "bounds" in each.metadata
+}
+"""Minimum and maximum of each number, in the unit of its name."""
+_PER_SESSION = (
+    *(each.name for each in fields(ReferenceSettings) if each.name not in _OF_THE_PROCESS),
+    "fault",
+)
 
-    Raises:
-        UsageError: It is not allowed.
-    """
+
+def read_setting(name: str, text: str) -> int | StrEnum | Literal["never"]:
+    """Parse the value of a setting, as in a URL or on a command line, or raise `UsageError`."""
     kind = _CHOICES.get(name)
     if kind is not None:
         allowed = BoundedValue(ValueUnit.CHOICE, choices=tuple(kind))

@@ -137,7 +137,7 @@ class ItemHistory:
         return len(self._items) < MOST_ITEMS and self._bytes() + _size(item) <= MOST_BYTES
 
     def append(self, item: Item) -> str | None:
-        """Append an item, dropping the oldest ones if necessary; return the id of the previous item, or None."""
+        """Append an item, dropping the oldest ones if necessary; return the previous item's id, or None."""
         previous = self.last_id
         self._items.append(item)
         while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or self._bytes() > MOST_BYTES):

@@ -471,5 +471,5 @@ class Engine:
         return [self._speaking.end(end), *self._overlap.settled(self.active)]
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` has passed."""
+        """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""
         return [*(self._stream or self._speaking).due(at_ns), *self._overlap.settled(self.active)]

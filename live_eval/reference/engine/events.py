@@ -303,7 +303,7 @@ class ResponseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A request of the client is refused, and the session continues. `message`: what was expected, and found."""
+    """A request of the client is refused, and the session continues. `message` says what was expected."""
 
     code: str
     message: str

@@ -223,7 +223,7 @@ class ReplyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a reply: at `offset_ns` from its start, send text or audio, inject a fault, or end something."""
+    """A step of a reply, due `offset_ns` after its start: text, audio, a fault, or an end."""
 
     offset_ns: int
     does: str | WireChunk | Fault | ReplyEnd | CloseConnection

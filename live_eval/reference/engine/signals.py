@@ -167,7 +167,7 @@ def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int = 0) -> Audio:
-    """Make the endpoint's side of a turn: a tone, audible from its first sample, with a pause in its middle."""
+    """Make the endpoint's side of a turn: a tone, audible from its first sample, with a pause in it."""
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
     samples = np.insert(samples, length // 2, np.zeros(pause_ms * rate_hz // 1000))

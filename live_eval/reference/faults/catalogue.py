@@ -1,4 +1,4 @@
-"""The faults that the endpoint can inject: where each acts, its argument, and what a client is to call it."""
+"""The faults that the endpoint can inject: the layer, argument and expected failure of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FAULTS", "MOMENT", "SHARE", "FaultDescription", "FaultLayer", "Fault
 
 
 class FaultLayer(StrEnum):
-    """Where a fault acts."""
+    """The layer on which a fault acts."""
 
     ACCEPT = "accept"
     """On the TCP connection, before any request; for the whole process only."""
@@ -33,7 +33,7 @@ class FaultLayer(StrEnum):
 
 
 class Moment(StrEnum):
-    """When a fault strikes that happens once, unless it is a time since the session began."""
+    """When a fault that happens once strikes, if not at a time of the session."""
 
     ACCEPT = "accept"
     """As soon as the connection is accepted."""
@@ -48,7 +48,7 @@ class Moment(StrEnum):
 
 
 class FaultName(StrEnum):
-    """The faults by name; `FAULTS` describes them."""
+    """The names of the faults, which `FAULTS` describes."""
 
     REFUSE = "refuse"
     SLOW_ACCEPT = "slow_accept"
@@ -120,14 +120,14 @@ class FaultDescription:
 
     Args:
         name: Its name.
-        layer: Where it acts.
-        value: What may follow its name; without a default it may be missing, which means something else.
+        layer: The layer on which it acts.
+        value: Its argument. Without a default it may be omitted, with another meaning.
         help: What it does.
         moves: Whether ``@MOMENT`` sets when it happens; otherwise in the middle of a reply, or all the time.
         dialects: The dialects that it applies to.
-        kind: The failure that a client should report with the default argument; None if the turn should be
+        kind: The failure that a client should report for the default argument; None if the turn should be
             captured.
-        kinds: The same for single dialects that differ.
+        kinds: The same for dialects that differ.
     """
 
     name: FaultName

@@ -56,7 +56,7 @@ class ConnectionFaults:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def prepare(self) -> None:
-        """Make the certificate that clients are not to trust, if one is needed."""
+        """Create the untrusted certificate, if one is needed."""
         fault = self._script.get(FaultName.TLS)
         if fault is not None and fault.value == "untrusted":
             self._tls = await asyncio.to_thread(_untrusted)
@@ -115,7 +115,7 @@ class _FixedAnswer(asyncio.Protocol):
 
 
 def _untrusted() -> ssl.SSLContext:
-    """Return TLS settings with a certificate that signs itself."""
+    """Return TLS settings with a self-signed certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -147,11 +147,11 @@ async def apply_request_faults(
     """Apply the faults of a session to its request.
 
     Returns:
-        The answer in place of a session; None for a session.
+        The answer instead of a session; None for a session.
 
     Raises:
         RefusedError: The request is refused.
-        ConnectionError: The connection has ended, or is about to.
+        ConnectionError: The connection has ended, or is about to end.
     """
     for fault in script:
         match fault.name:
@@ -182,11 +182,7 @@ async def apply_request_faults(
 
 
 def _say(request: web.Request, answer: bytes) -> None:
-    """Answer with these bytes and nothing else, and close.
-
-    Raises:
-        ConnectionError: Always.
-    """
+    """Send these bytes as the whole answer, close, and raise `ConnectionError`."""
     assert request.transport is not None
     request.transport.write(answer)
     request.transport.close()

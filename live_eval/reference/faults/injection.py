@@ -1,4 +1,4 @@
-"""What the faults of a session do to its events, its messages and its connection."""
+"""Apply the faults of a session to its events, its messages and its connection."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _NO_OGG = b"not an Ogg page"
 
 
 class FaultyChannel(Protocol):
-    """What a connection must be able to do, so that faults can strike it."""
+    """The operations of a connection that faults need."""
 
     async def send(self, message: bytes) -> int:
-        """Send a message; return when."""
+        """Send a message; return the time."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
@@ -42,20 +42,16 @@ class FaultyChannel(Protocol):
         ...
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection without a farewell, over TCP with a `reset` or without."""
+        """End the connection without a close frame, with a TCP `reset` or without."""
         ...
 
     async def send_raw(self, data: bytes) -> None:
-        """Put bytes into the stream that carries the messages, if there is one."""
+        """Write bytes into the stream that carries the messages, if there is one."""
         ...
 
 
 class DeltaFaults(Generic[_T]):
-    """Passes on what is sent, as the faults of a session say.
-
-    Args:
-        script: The faults.
-    """
+    """Loses, duplicates and reorders deltas or packets, as the faults of a session say."""
 
     def __init__(self, script: FaultScript) -> None:
         self._script = script
@@ -69,8 +65,8 @@ class DeltaFaults(Generic[_T]):
         """Return what to send for the next delta, in order.
 
         Args:
-            delta: What it consists of.
-            turn: The reply that it belongs to, from 1; None for whichever.
+            delta: Its messages or packets.
+            turn: The number, from 1, of the reply that it belongs to; None for any.
         """
         self._number += 1
         if self._hits(FaultName.MISSING, turn):
@@ -83,7 +79,7 @@ class DeltaFaults(Generic[_T]):
         return [*list(delta) * times, *late]
 
     def flush(self) -> list[_T]:
-        """Return what is still held back: nothing follows that could overtake it."""
+        """Return what is still held back, as nothing follows that could overtake it."""
         late, self._held = self._held, []
         return late
 
@@ -97,11 +93,8 @@ class DeltaFaults(Generic[_T]):
 class SessionFaults:
     """The faults of one session.
 
-    Args:
-        script: The faults.
-        protocol: The session's protocol.
-        on_track: Whether audio travels on a media track, where packets are lost, doubled and reordered
-            (`live_eval.reference.server.webrtc`).
+    On a media track (`on_track`), packets are lost, duplicated and reordered by
+    `live_eval.reference.server.signalling`.
     """
 
     def __init__(self, script: FaultScript, protocol: ServerProtocol, *, on_track: bool) -> None:
@@ -114,7 +107,7 @@ class SessionFaults:
         self._pace = script.pace
 
     def altered(self, event: Event) -> Event:
-        """Return an event with other stamps, or with broken audio."""
+        """Return an event with altered timestamps or corrupt audio."""
         match event:
             case UserSpeechStarted() | UserSpeechStopped() if self._pace != 1.0:
                 return replace(event, audio_ms=round(event.audio_ms * self._pace))
@@ -128,7 +121,7 @@ class SessionFaults:
         return event
 
     def late(self, event: Event) -> Sequence[bytes | CloseConnection]:
-        """Return the messages that are sent before those of an event, which no delta can overtake."""
+        """Return the held-back messages that must precede those of an event."""
         return () if isinstance(event, AudioPiece | Silence) else self._deltas.flush()
 
     def rendered(self, event: Event) -> Sequence[bytes | CloseConnection]:
@@ -144,7 +137,7 @@ class SessionFaults:
         return self._deltas.push(messages, event.response.number if isinstance(event, AudioPiece) else None)
 
     async def strike(self, fault: Fault, channel: FaultyChannel) -> bool:
-        """Do a fault to the connection; return False for one that is an event of the protocol."""
+        """Apply a fault to the connection; return False for one that is an event of the protocol."""
         match fault.name:
             case FaultName.RESET:
                 channel.drop(reset=True)

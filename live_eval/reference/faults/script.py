@@ -1,4 +1,4 @@
-"""Faults as users write them, ``close:1011@speech``, ``status:503@first=2``, and when they strike. Pure."""
+"""Parse faults such as ``close:1011@speech`` or ``status:503@first=2``, and select those that strike."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Fault:
 
     Args:
         name: Its name.
-        value: Its value: a number (milliseconds, bytes, a code, one in N, percent), or a text; None for none.
+        value: Its argument: a number (milliseconds, bytes, a code, one in N, percent), a text, or None.
         moment: When it strikes, if it happens once; None for a time.
-        after_ms: That time, since the session began.
-        turn: The only reply of a session, from 1, that it affects; None for all.
-        first: Affects the first so many sessions only; None for all.
-        every: Affects every so-manieth session only; None for all.
-        share: Affects this share of sessions, in percent, drawn by the script's seed; None for all.
+        after_ms: That time, since the session opened.
+        turn: The number, from 1, of the only reply that it affects; None for all.
+        first: The number of first sessions that it affects; None for all.
+        every: It affects only every session with a multiple of this number; None for all.
+        share: The share of sessions that it affects, in percent, drawn with the script's seed; None for all.
     """
 
     name: FaultName
@@ -59,7 +59,7 @@ class Fault:
 
     @property
     def layer(self) -> FaultLayer:
-        """Where it acts."""
+        """The layer on which it acts."""
         match self.moment:
             case Moment.ACCEPT:
                 return FaultLayer.ACCEPT
@@ -69,19 +69,14 @@ class Fault:
 
     @property
     def number(self) -> int:
-        """Its argument, where that is a whole number."""
+        """Its argument as a whole number."""
         assert isinstance(self.value, int | float)
         return round(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class FaultScript:
-    """The faults of a process or of a session.
-
-    Args:
-        faults: The faults.
-        seed: Seed of what is drawn.
-    """
+    """The faults of a process or of a session, and the seed of random draws."""
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
@@ -96,21 +91,21 @@ class FaultScript:
         return ",".join(map(str, self.faults))
 
     def get(self, name: FaultName) -> Fault | None:
-        """Return the fault of a name, or None."""
+        """Return the fault with this name, or None."""
         return next((fault for fault in self.faults if fault.name is name), None)
 
     def has(self, name: FaultName) -> bool:
-        """Return whether it has a fault."""
+        """Return whether a fault is in the script."""
         return self.get(name) is not None
 
     @property
     def pace(self) -> float:
-        """How fast stamps run: 1.0 without `FaultName.SKEW`."""
+        """The rate of timestamps: 1.0 without `FaultName.SKEW`."""
         skew = self.get(FaultName.SKEW)
         return 1.0 if skew is None else 1.0 + float(skew.value or 0) / 100
 
     def codec(self, agreed: Codec) -> Codec:
-        """Return how reply audio is encoded: at another rate than `agreed` with `FaultName.AUDIO_RATE`."""
+        """Return the encoding of reply audio: with another rate than `agreed` for `FaultName.AUDIO_RATE`."""
         fault = self.get(FaultName.AUDIO_RATE)
         if fault is None or agreed.name is not CodecName.PCM16:
             return agreed
@@ -126,11 +121,11 @@ class FaultScript:
         return tuple(sorted(found, key=lambda fault: fault.after_ms or 0))
 
     def in_layers(self, *layers: FaultLayer) -> tuple[Fault, ...]:
-        """Return the faults that act in these layers."""
+        """Return the faults that act on these layers."""
         return tuple(fault for fault in self.faults if fault.layer in layers)
 
     def in_reply(self, number: int) -> FaultScript:
-        """Return the faults that affect a reply of the session, from 1."""
+        """Return the faults that affect a reply of the session, counted from 1."""
         found = tuple(fault for fault in self.faults if fault.turn in (None, number))
         return FaultScript(found, self.seed)
 

@@ -1,4 +1,4 @@
-"""Responders: play a fixed sound, or speak replies from scripts or a chat model."""
+"""Responders: reply with a fixed recording, or speak replies from scripts or a chat model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
 class NoReplyError(LiveEvalError):
-    """There is no reply. The message contains no secrets."""
+    """No reply is available. The message contains no secrets."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -94,7 +94,7 @@ class Responder(Protocol):
 
 
 class ToneResponder(Responder):
-    """Answers everything with a synthetic signal: no models, known onset."""
+    """Answers everything with a synthetic signal of known onset, without models."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
@@ -102,7 +102,7 @@ class ToneResponder(Responder):
         return GeneratedReply("A tone.", tone, 0, "constructed")
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
-        """Yield the fixed reply, or its words if text is wanted."""
+        """Yield the fixed reply, or its text if no audio is wanted."""
         reply = self.fixed(settings)
         yield reply if answer.wants_audio else GeneratedReply(reply.text, None)
 
@@ -111,7 +111,7 @@ class FileResponder(ToneResponder):
     """Answers everything with a recording.
 
     Args:
-        path: The recording. Its words are unknown, so the transcript is empty.
+        path: The recording. Its text is unknown, so the transcript is empty.
         onset_sample: Index of its first audible sample, if known.
 
     Raises:
@@ -131,7 +131,7 @@ class FileResponder(ToneResponder):
 
 @dataclass(frozen=True, slots=True)
 class ReplyLine:
-    """What the user says, and the reply; `spoken` is its recording, or None."""
+    """What the user says, and the reply, with its recording if there is one."""
 
     text: str
     reply: str
@@ -139,14 +139,10 @@ class ReplyLine:
 
 
 class Replier(Protocol):
-    """Finds the words of a reply."""
+    """Finds the text of a reply."""
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply; ignore `text` of the line.
-
-        Raises:
-            NoReplyError: There is none.
-        """
+        """Return the reply, or raise `NoReplyError`; the `text` of the line is ignored."""
         ...
 
     async def close(self) -> None:
@@ -155,12 +151,14 @@ class Replier(Protocol):
 
 
 class CascadeResponder(Responder):
-    """Speaks the words of a replier with a voice, sentence by sentence.
+    """Speaks the text of a replier with a voice, sentence by sentence.
 
     Args:
-        replier: Finds the words.
-        voice: Speaks them. None plays a recording of the reply if there is one, otherwise a tone.
+        replier: Finds the text.
+        voice: Speaks it. Without a voice, a recording of the reply is played if there is one, otherwise a
+            tone.
         hears_words: Whether there is a recogniser to wait for.
+        workers: Number of threads that synthesise speech.
     """
 
     def __init__(self, replier: Replier, voice: Voice | None, *, hears_words: bool, workers: int = 2) -> None:
@@ -209,7 +207,7 @@ class CascadeResponder(Responder):
 
 
 def _without_lead(spoken: Audio) -> Audio:
-    """Return speech without the silence before it, which is a fifth of a second and more."""
+    """Return speech without the silence before it, which lasts 200 ms or more."""
     onset = audible_onset(spoken.int16(), spoken.rate_hz) or 0
     return Audio(spoken.samples[max(0, onset - _LEAD_MS * spoken.rate_hz // 1000) :], spoken.rate_hz)
 
@@ -217,11 +215,12 @@ def _without_lead(spoken: Audio) -> Audio:
 class ScriptReplier(Replier):
     """Answers with the reply of the most similar script; without recognition, with each in turn.
 
-    It understands no instructions and only looks for two patterns: the words "word for word" make it repeat
-    what it heard; a list of options ("A. Yes", "B. No", each on its own line) makes it guess one.
+    It does not understand instructions and only searches them for two patterns: the words "word for word"
+    make it repeat what it heard; a list of options ("A. Yes", "B. No", each on its own line) makes it guess
+    one.
 
     Args:
-        lines: The scripts, at least one; the first of several with the same text is used.
+        lines: The scripts, at least one; of several with the same text, the first is used.
     """
 
     def __init__(self, lines: Sequence[ReplyLine]) -> None:
@@ -231,7 +230,7 @@ class ScriptReplier(Replier):
         self._in_turn = 0
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply of the most similar script, or repeat what was heard if none is similar."""
+        """Return the reply of the most similar script; if none is similar, repeat what was heard."""
         heard = _last_words(said)
         whole = heard[-1] if heard else ""
         letter = choose_option(instructions, whole)
@@ -270,13 +269,13 @@ def unanswered(said: Sequence[ItemContent]) -> list[ItemContent]:
 
 
 def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
-    """Return the user's last words, alone and joined with those before an interrupted reply.
+    """Return the user's last utterance, alone and joined with those before an interrupted reply.
 
-    A pause can end a turn in mid-sentence; then the user goes on and interrupts the early reply. A breath or
-    a sigh after the words adds none: the earlier words still need an answer.
+    A pause can end a turn in mid-sentence; the user then continues and interrupts the early reply. A breath
+    or sigh after the words adds no text: the earlier words still need an answer.
 
     Returns:
-        Candidate texts, shortest first; empty if there were no words, None if they are unknown.
+        Candidate texts, shortest first; empty without words, None if they are unknown.
     """
     texts: list[str] = []
     for utterance in unanswered(said):

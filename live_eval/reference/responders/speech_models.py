@@ -1,4 +1,4 @@
-"""The voice detector and the recogniser, each in its own threads."""
+"""The voice detector and the recogniser, each in separate threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DetectionStream", "NotHeardError", "SpeechModels"]
 
 
 class NotHeardError(LiveEvalError):
-    """Speech could not be recognised. The message says why."""
+    """Speech could not be recognised. The message gives the reason."""
 
 
 class DetectionStream:
@@ -40,7 +40,7 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Runs both models outside the event loop; `lacking` says why there is no recogniser."""
+    """Runs both models outside the event loop; `lacking` is the reason for a missing recogniser."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser
@@ -51,7 +51,7 @@ class SpeechModels:
 
     @property
     def lacking(self) -> str | None:
-        """Why speech cannot be recognised here, or None if it can."""
+        """Why speech cannot be recognised, or None if it can."""
         return self._lacking if self._recogniser is None else None
 
     async def detect(self, stream: DetectionStream, data: bytes) -> list[float]:

@@ -1,7 +1,7 @@
-"""A replier that comments on how something was said, to test whether a measurement notices.
+"""A replier that comments on how something was said, to test whether a metric detects it.
 
-Pace, level and pitch are computed from the received audio; of the words, only their number is used. The
-thresholds fit an ordinary voice close to a microphone, and are coarse on purpose.
+Pace, level and pitch are computed from the received audio; only the number of words is taken from the text.
+The thresholds suit an ordinary voice close to a microphone, and are deliberately coarse.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Delivery:
 
 
 def measure_delivery(audio: Audio, words: int) -> Delivery | None:
-    """Measure how a number of words was said; return None if the speech is too short or silent."""
+    """Measure how a number of words was spoken; return None if the speech is too short or silent."""
     samples = resample(audio, _RATE_HZ).samples
     frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME)
     if not len(frames):
@@ -104,9 +104,9 @@ def remark(delivery: Delivery) -> str:
 
 
 class NoticingReplier:
-    """Prefixes another replier's words with a comment on the user's voice.
+    """Prefixes another replier's reply with a comment on the user's voice.
 
-    The comment depends only on the received audio. There is none if the instructions ask to repeat or to
+    The comment depends only on the received audio, and is omitted if the instructions ask to repeat or to
     choose.
     """
 
@@ -114,7 +114,7 @@ class NoticingReplier:
         self._replier = replier
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply, with a remark if there is one."""
+        """Return the reply, with a comment if there is one."""
         line = await self._replier.reply(said, instructions)
         if says_back(instructions) or choose_option(instructions, "") is not None:
             return line

@@ -1,4 +1,4 @@
-"""The reference endpoint as one aiohttp application: routes, sessions, and serving them."""
+"""The reference endpoint as an aiohttp application: its WebSocket routes, and serving them."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ class Route:
     Args:
         dialect: The name of its client (``--endpoint``).
         path: The path, as an aiohttp pattern.
-        protocol: Makes the protocol of a session.
+        protocol: Creates the protocol of a session.
         config: Initial settings of its sessions.
-        header: A required header, in lower case, and the text that it must contain.
-        parameters: URL parameters of the dialect; all others are the endpoint's.
+        header: A required header, in lower case, and a text that it must contain.
+        parameters: URL parameters of the dialect; all others belong to the endpoint.
         subprotocols: WebSocket subprotocols that clients may offer.
         binary: Whether the endpoint sends binary messages.
-        most_bytes: Longest message; a longer one closes the connection with code 1009.
-        exclusive: Whether there is one session at a time; other clients wait, connected.
-        refusals: Close codes, by HTTP status, for clients that are refused after the handshake; others are
-            refused during it.
+        most_bytes: Maximum size of a message; a longer one closes the connection with code 1009.
+        exclusive: Whether sessions run one at a time; other clients wait, connected.
+        refusals: Close codes, by HTTP status, of refusals that follow the handshake; others refuse the
+            handshake.
     """
 
     dialect: str
@@ -148,8 +148,7 @@ ROUTES = (
 class Endpoint:
     """The reference endpoint as an application: its routes, and its sessions over WebSocket.
 
-    Args:
-        host: What all sessions share; closed with the application.
+    The host, which all sessions share, is closed with the application.
     """
 
     def __init__(self, host: SessionHost) -> None:
@@ -163,7 +162,7 @@ class Endpoint:
 
     @property
     def connection_faults(self) -> ConnectionFaults | None:
-        """The faults of new connections; None if no fault strikes them."""
+        """The faults of new connections; None if there are none."""
         return self._connection_faults if self.host.settings.faults.in_layers(FaultLayer.ACCEPT) else None
 
     def application(self) -> web.Application:

@@ -35,13 +35,10 @@ class RefusedError(LiveEvalError):
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client has the token, in any place that a dialect uses.
+    """Check that a client presents the token, in any place that a dialect uses, or raise `RefusedError`.
 
-    If it is None, everyone is admitted except web pages: those from other origins, and those whose site's
-    name has been rebound to this machine.
-
-    Raises:
-        RefusedError: The client is not admitted.
+    Without a token, every client is admitted except web pages from other origins, and those whose host name
+    has been rebound to this machine.
     """
     if token is not None:
         wanted = token.reveal().encode()

@@ -1,7 +1,7 @@
-"""One client's connection: passes inputs to the protocol, and sends its outputs.
+"""One client's session: passes inputs to the protocol, and sends its outputs.
 
 Three tasks run concurrently: reading messages, sending due pieces of the reply, and running the voice
-detector. With a media track, two more receive and play packets. One lock covers every change of the engine
+detector. With a media track, two more receive and send packets. One lock covers every change of the engine
 and the sending of its outputs, so that messages are sent in the engine's order.
 """
 
@@ -52,18 +52,15 @@ _MS_NS = 1_000_000
 
 
 class Channel(FaultyChannel, Protocol):
-    """A connection to one client.
-
-    What cannot be sent because the connection has ended is dropped.
-    """
+    """A connection to one client. What is sent after it has ended is dropped."""
 
     async def receive(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended, or has been closed."""
+        """Wait for the next message; None once the connection has ended."""
         ...
 
 
 class _Words(NamedTuple):
-    """The result of recognition: the text, or why there is none."""
+    """The result of recognition: the text, or the reason for None."""
 
     text: str | None
     reason: str = ""
@@ -82,11 +79,11 @@ class ServerSession:
         protocol: The dialect, with its engine.
         speech_models: Voice detector and recogniser.
         responder: Finds replies.
-        fixed: The constant reply, encoded in advance for the session's first output encoding, or None.
+        fixed: The constant reply, encoded for the session's first output encoding, or None.
         clock: The clock.
-        truth: Called with the true times of each response once it has ended and was played, and of each
-            utterance of the user once it has ended.
-        sound: The media track; None if audio travels in messages.
+        truth: Called with the true times of each response that has ended and been played, and of each
+            completed utterance of the user.
+        sound: The media track; None if messages contain the audio.
     """
 
     def __init__(
@@ -166,7 +163,7 @@ class ServerSession:
                 await self._carry_out(self._engine.audio(heard.pcm, heard.at_ns))
 
     async def _speak(self) -> None:
-        """Send due outputs; yield after each chunk, so that it is sent at once."""
+        """Send due outputs; yield after each chunk, so that it is sent immediately."""
         while True:
             wake_ns = self._engine.wake_ns
             now_ns = self._clock.now_ns()
@@ -181,7 +178,7 @@ class ServerSession:
                 await self._clock.sleep_until(now_ns)
 
     async def _react(self) -> None:
-        """Do what the settings script for overlapping speech when it is due."""
+        """Carry out the script for overlapping speech when it is due."""
         while True:
             self._alarmed.clear()
             self._reacts_ns = self._engine.reacts_ns
@@ -309,7 +306,7 @@ class ServerSession:
                 answer.cancel()
 
     async def _send(self, messages: Iterable[bytes | CloseConnection]) -> list[int]:
-        """Send messages; return when each was sent."""
+        """Send messages; return the time of each."""
         sent_ns: list[int] = []
         for message in messages:
             if isinstance(message, CloseConnection):
@@ -323,7 +320,7 @@ class ServerSession:
             self._truth(truth)
 
     async def _hush(self) -> None:
-        """Drop audio that a media track has not played yet."""
+        """Drop the unplayed audio of a media track."""
         if self._sound is None or self._player is None:
             return
         for playback in self._player.clear():
@@ -332,7 +329,7 @@ class ServerSession:
             self._known(self._truths.dropped(playback.response.response_id, told_ns))
 
     async def _played(self, playback: TrackPlayback) -> None:
-        """Report playback of a response; this does not change the engine."""
+        """Report playback of a response, which does not change the engine."""
         assert self._sound is not None
         await self._carry_out(self._sound.playback(playback))
 
@@ -399,11 +396,8 @@ class ServerSession:
 
 
 def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
-    """Return what encodes a reply for a session. It may load a codec: call it outside the event loop.
-
-    Args:
-        protocol: The session's protocol.
-        codec: How to encode the samples before the protocol encodes them.
+    """Return the encoder of a session's replies, in `codec`. It may load a codec: call it outside the event
+    loop.
     """
     engine = protocol.engine
     faults = engine.settings.faults

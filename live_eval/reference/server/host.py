@@ -1,4 +1,4 @@
-"""What all sessions of the reference endpoint share, whatever their transport."""
+"""What all sessions of the reference endpoint share, over any transport."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _FIXED_REPLIES = 16
 
 
 class SessionHost:
-    """Admits sessions, limits how many there are, and runs them.
+    """Admits sessions, limits their number, and runs them.
 
     Args:
-        settings: Default behaviour of sessions; their URL can override it.
+        settings: Default behaviour of sessions, which their URL can override.
         speech_models: Voice detector and recogniser; closed by `close`.
         responder: Finds replies; closed by `close`.
         token: Bearer token that clients must present, or None to accept any client.
@@ -76,7 +76,7 @@ class SessionHost:
 
     @property
     def sessions(self) -> int:
-        """How many sessions are open."""
+        """Number of open sessions."""
         return self._sessions
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class SessionHost:
             known: Whether the client is already authenticated.
 
         Raises:
-            RefusedError: There is none, or there are too many sessions.
+            RefusedError: The client or its settings are refused, or there are too many sessions.
         """
         if not known:
             authenticate(request, self._token)
@@ -111,10 +111,8 @@ class SessionHost:
     async def begin(
         self, request: web.Request, settings: ReferenceSettings
     ) -> tuple[ReferenceSettings, web.Response | None]:
-        """Return the settings of a session with the faults that strike it.
-
-        Returns:
-            The settings, and what to answer in place of a session, if a fault says so.
+        """Return the settings of a session, with the faults that strike it, and the answer of a fault to its
+        request.
 
         Raises:
             RefusedError: A fault refuses the request.
@@ -125,10 +123,8 @@ class SessionHost:
 
     @contextlib.contextmanager
     def handshake(self) -> Iterator[None]:
-        """Count a handshake in progress: a session that has been requested and is not open yet.
-
-        Raises:
-            RefusedError: There are too many.
+        """Count a handshake: a requested session that is not open yet. Raise `RefusedError` if there are too
+        many.
         """
         if self._handshakes >= _MOST_HANDSHAKES:
             message = f"Expected at most {_MOST_HANDSHAKES} handshakes at a time."
@@ -141,7 +137,7 @@ class SessionHost:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """Count a session that is open meanwhile."""
+        """Count an open session."""
         self._sessions += 1
         try:
             yield
@@ -160,9 +156,8 @@ class SessionHost:
     async def hold(
         self, channel: Channel, protocol: ServerProtocol, sound: SessionAudio | None = None
     ) -> None:
-        """Run a session until its connection ends, with a track if audio does not travel in messages.
-
-        Never raises.
+        """Run a session until its connection ends, with a track unless messages contain the audio; never
+        raises.
         """
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)

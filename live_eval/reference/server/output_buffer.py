@@ -22,7 +22,7 @@ _PACKET_SAMPLES = OPUS_RATE_HZ // 50
 
 @dataclass(frozen=True, slots=True)
 class SessionAudio:
-    """A track, for audio that does not travel in messages, and `ServerProtocol.playback` of its session."""
+    """A session's media track, and `ServerProtocol.playback` of its protocol."""
 
     media: MediaTrack
     playback: Callable[[TrackPlayback], Sequence[Output]]
@@ -37,10 +37,10 @@ def silence() -> bytes:
 
 
 class ReplyPlayer:
-    """Plays the replies of one session.
+    """Sends the replies of one session.
 
-    Packets are sent on a grid of 20 ms. A reply starts with the next packet of the grid, or, if no packets
-    flow between replies (`IdleRtp.NONE`), starts a new grid. Late packets are sent at once, silent ones too:
+    Packets are sent on a grid of 20 ms. A reply starts with the next packet of the grid or, if no packets are
+    sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets are sent at once, also silent ones:
     a gap in the timestamps would mean that the track had fallen silent.
 
     Args:
@@ -48,7 +48,7 @@ class ReplyPlayer:
         clock: The clock.
         idle: What to send between replies.
         notify: Called before the first packet of a response, and when it has been played.
-        left: Called with each piece of a reply when its packet was sent, and with the time.
+        left: Called with each piece of a reply and the time when its packet was sent.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ReplyPlayer:
         self._origin_ns = self._due_ns = clock.now_ns()
 
     async def run(self) -> None:
-        """Play until cancelled."""
+        """Send packets until cancelled."""
         while True:
             if self._idle is IdleRtp.NONE and not self._queue and not self._has_played_all:
                 was_idle = self._playing is None
@@ -88,7 +88,7 @@ class ReplyPlayer:
             self._due_ns += _PACKET_NS
 
     async def push(self, piece: AudioPiece) -> bool:
-        """Add a piece of a reply, one packet; return whether it will be played."""
+        """Add a piece of a reply, one packet; return whether it will be sent."""
         if piece.response.response_id in self._cleared:
             return False
         self._queue.append(piece)
@@ -99,7 +99,7 @@ class ReplyPlayer:
         return True
 
     def ended(self, response: ServerResponse) -> None:
-        """Note that a response has no more pieces."""
+        """Note that a response has no further pieces."""
         self._whole.add(response.response_id)
         self._wake.set()
 

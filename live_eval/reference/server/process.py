@@ -39,11 +39,11 @@ class ReferenceProcess:
 
     Args:
         log_folder: Folder for its log; created if missing.
-        calibrate: Load no model; see `ReferenceSettings`.
+        calibrate: Whether to load no model; see `ReferenceSettings`.
         truth: File for the true times, or None.
-        data: Data set whose scripts it answers, along with the bundled sample.
+        data: Data set whose scripts it answers, in addition to the bundled sample.
         arguments: Further flags of ``live-eval endpoint``.
-        start_timeout_s: Longest time until it is ready.
+        start_timeout_s: Maximum time until it is ready.
     """
 
     def __init__(
@@ -78,18 +78,14 @@ class ReferenceProcess:
 
     @property
     def origin(self) -> str:
-        """The same URL without a path, for dialects with other paths.
-
-        Raises:
-            LiveEvalError: It has not been started.
-        """
+        """The URL without a path, for dialects with other paths. Raises `LiveEvalError` before the start."""
         if self._port is None:
             raise LiveEvalError("the reference endpoint has not been started: enter the context first")
         return f"ws://127.0.0.1:{self._port}"
 
     @property
     def process_id(self) -> int:
-        """Its process id, once it has been started."""
+        """Its process id, once started."""
         assert self._process is not None
         return self._process.pid
 
@@ -103,7 +99,7 @@ class ReferenceProcess:
         return self
 
     async def _start(self) -> int:
-        """Start a process and return its port; the port of the one before it, if there was one."""
+        """Start a process and return its port: that of the previous process, if there was one."""
         log = await asyncio.to_thread(self._open_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -130,10 +126,7 @@ class ReferenceProcess:
             raise
 
     async def keep_running(self) -> None:
-        """Start it again at the same address whenever it has ended by itself, until cancelled.
-
-        If it does not start, its log says why, and another attempt follows after a while.
-        """
+        """Restart it at the same address whenever it exits, until cancelled; retry if a restart fails."""
         assert self._process is not None
         clock, said = SystemClock(), False
         while True:
@@ -148,11 +141,7 @@ class ReferenceProcess:
             await clock.sleep_until(clock.now_ns() + _AGAIN_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Stop it.
-
-        Raises:
-            LiveEvalError: It had exited by itself, and no other error occurred.
-        """
+        """Stop it, or raise `LiveEvalError` if it had exited by itself and no other error occurred."""
         process = self._process
         assert process is not None
         died = process.returncode
@@ -209,8 +198,8 @@ class ReferenceProcess:
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
     """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
 
-    It is the launch hook of its client's specification. If `URL_VARIABLE` names one that runs already, that
-    one is used, with its own scripts. One that was killed is started again: the run pauses meanwhile.
+    This is the launch hook of its client's specification. If `URL_VARIABLE` names a running endpoint, that
+    one is used, with its own scripts. A killed endpoint is restarted, and the run pauses meanwhile.
     """
     running = os.environ.get(URL_VARIABLE)
     if running:

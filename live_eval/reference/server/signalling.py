@@ -1,4 +1,4 @@
-"""WebRTC signalling: take an offer, return the answer, and run the session.
+"""WebRTC signalling: take an offer, return the answer, and run the session, with its faults.
 
 Supports OpenAI's ``/v1/realtime/calls``, pipecat's ``/api/offer`` and fastrtc's ``/webrtc/offer``. CORS
 allows web pages to use all of them; authentication is the same as elsewhere.
@@ -138,7 +138,7 @@ class WebRtcSessions:
             del self._secrets[next(iter(self._secrets))]
 
     def _issued(self, request: web.Request) -> _Issued | None:
-        """Return the unexpired client secret that a request carries, or None."""
+        """Return the unexpired client secret in a request, or None."""
         self._forget_secrets(self._host.clock.wall_ns() // _SECOND_NS)
         return self._secrets.get(request.headers.get("Authorization", "").partition(" ")[2].strip())
 
@@ -299,9 +299,9 @@ def _as_json(body: _Json) -> web.Response:
 def _allow_any_origin(
     handler: Callable[[web.Request], Awaitable[web.Response]], code: str
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Add CORS headers to a handler's responses, so that any web page can read them, and answer refusals.
+    """Add CORS headers to a handler's responses, for web pages of any origin, and answer refusals.
 
-    `code` is the error code of a request that the handler cannot take.
+    `code` is the error code of a request that the handler cannot parse.
     """
 
     async def handle(request: web.Request) -> web.Response:
@@ -330,12 +330,7 @@ async def _preflight(request: web.Request) -> web.Response:
 
 
 class _FaultyConnection(RtcConnection):
-    """A connection to one client; a `Channel` and a `MediaTrack`.
-
-    Args:
-        clock: Stamps arrivals and sends.
-        faults: The faults of its session.
-    """
+    """A connection to one client, with the faults of its session; a `Channel` and a `MediaTrack`."""
 
     def __init__(self, clock: Clock, faults: FaultScript) -> None:
         super().__init__(clock)
@@ -354,7 +349,7 @@ class _FaultyConnection(RtcConnection):
         return self._spoilt(answer)
 
     async def close(self, code: int, reason: str) -> None:
-        """As `RtcConnection.close`; or close the data channel alone."""
+        """As `RtcConnection.close`; with `FaultName.CLOSE_CHANNEL`, close only the data channel."""
         channel = self._channel
         if self._faults.has(FaultName.CLOSE_CHANNEL) and channel is not None and channel.readyState == "open":
             await self._farewell(channel)
@@ -363,7 +358,7 @@ class _FaultyConnection(RtcConnection):
             await super().close(code, reason)
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """As `RtcConnection.say`; None if nothing is sent."""
+        """As `RtcConnection.say`; None if no packet is sent."""
         if self._faults.has(FaultName.NO_RTP):
             return None
         return await super().say(packet, round(timestamp * self._pace))
@@ -382,11 +377,11 @@ class _FaultyConnection(RtcConnection):
 
 
 async def _ignore(data: bytes) -> None:
-    """Do nothing with what arrived."""
+    """Discard received data."""
 
 
 def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
-    """Make a DTLS transport lose, double and reorder packets, though it numbers and counts them as sent."""
+    """Make a DTLS transport lose, duplicate and reorder packets that it numbers and counts as sent."""
     if not faults:
         return
     send = transport._send_rtp

@@ -1,4 +1,4 @@
-"""Where the reference endpoint listens, and its WebSockets; what arrives carries the kernel's stamps."""
+"""The listening sockets of the reference endpoint, and its WebSockets, with the kernel's arrival stamps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class StampedSite(LimitedSite):
         runner: The application's runner, set up.
         host: Address to bind.
         port: Port to bind; 0 picks a free one.
-        clock: Stamps arrivals where the kernel does not.
+        clock: Stamps arrivals if the kernel does not.
         connection_faults: Faults of new connections, or None.
         connections: The application's connections.
     """
@@ -86,7 +86,7 @@ class StampedSite(LimitedSite):
 
 
 def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
-    """Return a socket that has the address, but does not listen yet: it refuses connections."""
+    """Return a bound socket that does not listen yet, and so refuses connections."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
@@ -101,7 +101,7 @@ def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
 
 
 class _Listener:
-    """Sockets that listen, one for each address; as much of `asyncio.Server` as a site uses."""
+    """Listening sockets, one per address, with the interface of `asyncio.Server` that a site uses."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Listener:
                 self._loop.call_later(opens_s, self._open, sock)
 
     def close(self) -> None:
-        """Listen no more; connections stay."""
+        """Stop listening; connections remain open."""
         for sock in self.sockets:
             self._loop.remove_reader(sock.fileno())
             sock.close()
@@ -176,12 +176,12 @@ def _refuse(sock: socket.socket) -> None:
 
 
 class SocketChannel:
-    """A connection to one client.
+    """A connection to one client over a WebSocket; a `Channel`.
 
     Args:
         socket: The WebSocket, open.
-        framing: Holds the stamp of each message that has arrived.
-        stream: What carries it.
+        framing: Contains the stamp of each arrived message.
+        stream: Its transport.
         binary: Whether to send binary messages.
     """
 
@@ -209,22 +209,22 @@ class SocketChannel:
         return None
 
     async def send(self, message: bytes) -> int:
-        """Send a message, or drop it if the connection has ended; return when."""
+        """Send a message, or drop it if the connection has ended; return the time."""
         # `receive` reports the end of the connection; drop what cannot be sent.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_frame(message, self._kind)
         return self._stream.written_ns
 
     async def close(self, code: int, reason: str) -> None:
-        """Close the connection; `receive` returns None from then on."""
+        """Close the connection; `receive` then returns None."""
         await self._socket.close(code=code, message=reason.encode())
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection without a farewell, with RST if it is to be `reset`."""
+        """End the connection without a close frame, with RST if `reset`."""
         if reset:
             reset_on_close(self._stream.get_extra_info("socket"))
         self._stream.abort()
 
     async def send_raw(self, data: bytes) -> None:
-        """Put bytes into the stream."""
+        """Write bytes into the stream."""
         self._stream.write(data)
