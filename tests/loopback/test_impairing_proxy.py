@@ -351,7 +351,7 @@ async def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.Monk
         ("http://x/v1", "delay=1ms", "without a path"),
         ("http://x:99999", "delay=1ms", "expected a URL like"),
         ("http://x", "loss=5%", "TCP repairs"),
-        ("http://x", "delay=1ms,noise=10dB", "user's sound"),
+        ("http://x", "delay=1ms,noise=10dB", "user's audio"),
     ],
 )
 def test_invalid_proxy_settings_are_refused(url: str, spec: str, said: str) -> None:

@@ -22,22 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from live_eval.audio import Codec, CodecName
+from live_eval.reference.engine import events
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
 from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.engine import Engine, EngineConfig
-from live_eval.reference.engine.events import (
-    AudioPiece,
-    CloseConnection,
-    Event,
-    InputTranscribed,
-    Output,
-    Problem,
-    ResponseCreated,
-    ResponseEnded,
-    SendMessage,
-    ServerResponse,
-    TextPiece,
-)
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.protocol import (
@@ -57,17 +45,17 @@ GEMINI_CONFIG = EngineConfig(input_codec=Codec(CodecName.PCM16, 16_000))
 _BAD_MESSAGE, _ABORTED, _INTERNAL = 1007, 1008, 1011
 
 GEMINI_REFUSALS = {
-    401: CloseConnection(_BAD_MESSAGE, "API key not valid. Please pass a valid API key."),
-    429: CloseConnection(
+    401: events.CloseConnection(_BAD_MESSAGE, "API key not valid. Please pass a valid API key."),
+    429: events.CloseConnection(
         _INTERNAL, "You exceeded your current quota, please check your plan and billing details."
     ),
 }
 """Close codes for refused clients, by HTTP status: the handshake succeeds first."""
 
-_FAULTS: Mapping[FaultName, bytes | CloseConnection] = {
+_FAULTS: Mapping[FaultName, bytes | events.CloseConnection] = {
     FaultName.MALFORMED: b'{"serverContent":{"modelTurn":',
     FaultName.UNKNOWN_EVENT: b'{"interpretiveDance":{"move":"pirouette"}}',
-    FaultName.ERROR_EVENT: CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
+    FaultName.ERROR_EVENT: events.CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
 }
 
 _MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame holds 125 bytes, two of them the code
@@ -234,19 +222,21 @@ class GeminiProtocol(ServerProtocol):
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
         ).encode()
 
-    def expires_soon(self, left_s: int) -> Sequence[Output]:
+    def expires_soon(self, left_s: int) -> Sequence[events.Output]:
         """Ask the client to move to another connection."""
         return [_say({"goAway": {"timeLeft": f"{left_s}s"}})]
 
-    def expired(self) -> Sequence[Output]:
+    def expired(self) -> Sequence[events.Output]:
         """Close the connection because its time is up."""
         return [
-            CloseConnection(_ABORTED, "The operation was aborted: the session has lasted as long as it may.")
+            events.CloseConnection(
+                _ABORTED, "The operation was aborted: the session has lasted as long as it may."
+            )
         ]
 
     # -- What the client says ---------------------------------------------------------------------------
 
-    def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
+    def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Handle a message; close the connection if it is invalid."""
         try:
             found = parse_json(message)
@@ -268,7 +258,7 @@ class GeminiProtocol(ServerProtocol):
             return self._read(given.client_content, at_ns)
         return [_refusal("Expected one of 'setup', 'realtimeInput', 'clientContent'.")]
 
-    def _begin(self, setup: _Setup) -> Sequence[Output]:
+    def _begin(self, setup: _Setup) -> Sequence[events.Output]:
         if self._setup is not None:
             return [_refusal("Expected 'setup' only as the first message.")]
         modalities = setup.generation_config.response_modalities if setup.generation_config else None
@@ -278,7 +268,7 @@ class GeminiProtocol(ServerProtocol):
         if resumption is not None and resumption.handle is not None:
             stored = self._stored_sessions.get(resumption.handle)
             if stored is None:
-                return [CloseConnection(_ABORTED, "BidiGenerateContent session not found")]
+                return [events.CloseConnection(_ABORTED, "BidiGenerateContent session not found")]
             self.engine.take_over(stored.engine, stored.items)
         config = self._asked(setup, wants_audio=modalities != ["TEXT"])
         refused = self.engine.refusal(config)
@@ -286,8 +276,8 @@ class GeminiProtocol(ServerProtocol):
             return [_refusal(refused)]
         self._setup = setup
         self.engine.configure(config)
-        out: list[Output] = [_say({"setupComplete": {"sessionId": self.engine.session_id}})]
-        return [*out, *map(SendMessage, self._resumable(resumable=True))]
+        out: list[events.Output] = [_say({"setupComplete": {"sessionId": self.engine.session_id}})]
+        return [*out, *map(events.SendMessage, self._resumable(resumable=True))]
 
     def _asked(self, setup: _Setup, *, wants_audio: bool) -> EngineConfig:
         inputs = setup.realtime_input_config or _RealtimeInputConfig()
@@ -303,8 +293,8 @@ class GeminiProtocol(ServerProtocol):
             max_output_tokens=generation.max_output_tokens if generation else None,
         )
 
-    def _hear(self, given: _RealtimeInput, at_ns: int) -> Sequence[Output]:
-        out: list[Output] = []
+    def _hear(self, given: _RealtimeInput, at_ns: int) -> Sequence[events.Output]:
+        out: list[events.Output] = []
         manual = self.engine.config.detection is None
         if (given.activity_start is not None or given.activity_end is not None) and not manual:
             return [_refusal("Explicit activity control is not supported when automatic detection is on.")]
@@ -325,7 +315,7 @@ class GeminiProtocol(ServerProtocol):
             out += self._answer(at_ns)
         return out
 
-    def _audio(self, blob: _Blob, at_ns: int) -> Sequence[Output]:
+    def _audio(self, blob: _Blob, at_ns: int) -> Sequence[events.Output]:
         kind = _PCM.fullmatch(blob.mime_type)
         rate_hz = int(kind[1] or _DEFAULT_RATE_HZ) if kind is not None else 0
         if rate_hz not in _RATES_HZ:
@@ -342,54 +332,54 @@ class GeminiProtocol(ServerProtocol):
             self.engine.configure(replace(self.engine.config, input_codec=codec))
         return self.engine.audio(data, at_ns) if data else ()
 
-    def _read(self, given: _ClientContent, at_ns: int) -> Sequence[Output]:
+    def _read(self, given: _ClientContent, at_ns: int) -> Sequence[events.Output]:
         out = list(self._written(given.turns))
         return [*out, *self._answer(at_ns)] if given.turn_complete else out
 
-    def _written(self, turns: Sequence[Content]) -> Sequence[Output]:
-        out: list[Output] = []
+    def _written(self, turns: Sequence[Content]) -> Sequence[events.Output]:
+        out: list[events.Output] = []
         for turn in turns:
             role = Role.ASSISTANT if turn.role == "model" else Role.USER
             item = Item(self.engine.new_name("item"), role, [Part(PartKind.TEXT, turn.text)])
             out += self.engine.add_item(item)
         return out
 
-    def _answer(self, at_ns: int) -> Sequence[Output]:
+    def _answer(self, at_ns: int) -> Sequence[events.Output]:
         """Respond to text, which interrupts the current reply."""
         out = list(self.engine.cancel(None)) if self.engine.active is not None else []
         return [*out, *self.engine.respond(at_ns)]
 
     # -- What the server says ---------------------------------------------------------------------------
 
-    def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
+    def render(self, event: events.Event) -> Sequence[bytes | events.CloseConnection]:
         """Encode an event as messages."""
         match event:
-            case AudioPiece(payload=payload):
+            case events.AudioPiece(payload=payload):
                 return (b'%b%b"}}]}}}' % (self._audio_head, payload),)
-            case TextPiece(response=response, text=text):
+            case events.TextPiece(response=response, text=text):
                 return self._words(response, text)
-            case InputTranscribed(text=str(text)):
+            case events.InputTranscribed(text=str(text)):
                 return (_content(inputTranscription={"text": text, "finished": True}),)
-            case ResponseCreated():
+            case events.ResponseCreated():
                 return self._resumable(resumable=False)
-            case ResponseEnded(response=response):
+            case events.ResponseEnded(response=response):
                 return self._ended(response)
             case Fault(name=name):
                 return (_FAULTS[name],)
-            case Problem(message=message):
+            case events.Problem(message=message):
                 return (_refusal(message),)
             case _:
                 return ()
 
-    def _words(self, response: ServerResponse, text: str) -> Sequence[bytes]:
+    def _words(self, response: events.ServerResponse, text: str) -> Sequence[bytes]:
         if not response.wants_audio:
             return (_content(modelTurn={"parts": [{"text": text}]}),)
         wanted = self._setup is not None and self._setup.output_audio_transcription is not None
         return (_content(outputTranscription={"text": text}),) if wanted else ()
 
-    def _ended(self, response: ServerResponse) -> Sequence[bytes | CloseConnection]:
+    def _ended(self, response: events.ServerResponse) -> Sequence[bytes | events.CloseConnection]:
         if response.status is ResponseStatus.FAILED:
-            return (CloseConnection(_INTERNAL, "Internal error encountered."),)
+            return (events.CloseConnection(_INTERNAL, "Internal error encountered."),)
         cancelled = response.status is ResponseStatus.CANCELLED
         first = _content(interrupted=True) if cancelled else _content(generationComplete=True)
         end = {"turnComplete": True, "interactionStatus": "IDLE"}
@@ -424,19 +414,19 @@ def _detection(inputs: _RealtimeInputConfig) -> Detection | None:
     return Detection(**changes)
 
 
-def _say(message: Mapping[str, Any]) -> SendMessage:
-    return SendMessage(orjson.dumps(message))
+def _say(message: Mapping[str, Any]) -> events.SendMessage:
+    return events.SendMessage(orjson.dumps(message))
 
 
 def _content(**content: Any) -> bytes:
     return orjson.dumps({"serverContent": content})
 
 
-def _refusal(reason: str) -> CloseConnection:
-    return CloseConnection(_BAD_MESSAGE, reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore"))
+def _refusal(reason: str) -> events.CloseConnection:
+    return events.CloseConnection(_BAD_MESSAGE, reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore"))
 
 
-def _usage(response: ServerResponse) -> dict[str, Any]:
+def _usage(response: events.ServerResponse) -> dict[str, Any]:
     heard = {"TEXT": response.input_text_tokens, "AUDIO": response.input_audio_tokens}
     said = {"TEXT": response.output_text_tokens, "AUDIO": response.output_audio_tokens}
     prompt, replied = sum(heard.values()), sum(said.values())

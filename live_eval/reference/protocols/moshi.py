@@ -17,18 +17,8 @@ import orjson
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, Decoder, OggOpusEncoder
 from live_eval.errors import AudioError
+from live_eval.reference.engine import events
 from live_eval.reference.engine.engine import PCM_24K, Engine, EngineConfig
-from live_eval.reference.engine.events import (
-    AudioPiece,
-    CloseConnection,
-    Event,
-    Output,
-    Problem,
-    ResponseEnded,
-    SendMessage,
-    Silence,
-    TextPiece,
-)
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.protocol import ServerProtocol
@@ -76,45 +66,45 @@ class MoshiProtocol(ServerProtocol):
         self._voice = OggOpusEncoder(PCM_24K.rate_hz, _BITS_PER_S)
         self._unsent = self._voice.headers()
 
-    def opened(self) -> Sequence[Output]:
+    def opened(self) -> Sequence[events.Output]:
         """Send metadata and handshake."""
         metadata = orjson.dumps({"session_id": self.engine.session_id, "instance_name": "live-eval"})
-        return [SendMessage(_METADATA + metadata), SendMessage(_HANDSHAKE + _VERSIONS)]
+        return [events.SendMessage(_METADATA + metadata), events.SendMessage(_HANDSHAKE + _VERSIONS)]
 
-    def expired(self) -> Sequence[Output]:
+    def expired(self) -> Sequence[events.Output]:
         """Close the session because its time is up."""
         body = "the session has lasted as long as it may"
-        return [SendMessage(_ERROR + body.encode()), CloseConnection(_CLOSE_GOING_AWAY, body)]
+        return [events.SendMessage(_ERROR + body.encode()), events.CloseConnection(_CLOSE_GOING_AWAY, body)]
 
-    def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
+    def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Handle a frame; like Kyutai's servers, ignore kinds that are meant for clients."""
         if isinstance(message, str):
-            return [SendMessage(_ERROR + b"expected binary messages, but got a text message")]
+            return [events.SendMessage(_ERROR + b"expected binary messages, but got a text message")]
         if message[:1] != _AUDIO:
             return ()
         try:
             pcm = self._ears.decode(message[1:])
         except AudioError as error:
             return [
-                SendMessage(_ERROR + error.message.encode()),
-                CloseConnection(_CLOSE_INTERNAL_ERROR, "malformed audio"),
+                events.SendMessage(_ERROR + error.message.encode()),
+                events.CloseConnection(_CLOSE_INTERNAL_ERROR, "malformed audio"),
             ]
         return self.engine.audio(pcm.astype("<i2", copy=False).tobytes(), at_ns) if len(pcm) else ()
 
-    def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
+    def render(self, event: events.Event) -> Sequence[bytes | events.CloseConnection]:
         """Encode an event as frames."""
         match event:
-            case AudioPiece(payload=payload):
+            case events.AudioPiece(payload=payload):
                 return self._sound(payload)
-            case Silence(samples=samples):
+            case events.Silence(samples=samples):
                 return self._sound(bytes(2 * samples))
-            case TextPiece(text=text):
+            case events.TextPiece(text=text):
                 return (_TEXT + text.encode(),)
-            case ResponseEnded(response=response) if response.status is ResponseStatus.FAILED:
+            case events.ResponseEnded(response=response) if response.status is ResponseStatus.FAILED:
                 return (_ERROR + response.error_message.encode(),)
             case Fault(name=name):
                 return (_FAULTS[name],)
-            case Problem(message=message):
+            case events.Problem(message=message):
                 return (_ERROR + message.encode(),)
             case _:
                 return ()

@@ -16,22 +16,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from live_eval.audio import Codec, CodecName
+from live_eval.reference.engine import events
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role, sample_bytes
 from live_eval.reference.engine.engine import PCM_24K, Engine, EngineConfig
-from live_eval.reference.engine.events import (
-    AudioPiece,
-    CloseConnection,
-    Event,
-    InputTranscribed,
-    Output,
-    Problem,
-    ResponseEnded,
-    SendMessage,
-    Silence,
-    TextPiece,
-    UserSpeechStarted,
-    UserSpeechStopped,
-)
 from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.openai_events import ClientEventProtocol
 from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, G711Format, Model, VoiceName
@@ -158,13 +145,13 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         self._silence = b""
         self._spoken_ms: dict[str, tuple[int, int]] = {}
 
-    def expired(self) -> Sequence[Output]:
+    def expired(self) -> Sequence[events.Output]:
         """Close the session because its time is up."""
         return self._closed("expired", None)
 
     # -- What the client says ---------------------------------------------------------------------------
 
-    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
+    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[events.Output]:
         engine, cause = self.engine, event.event_id
         if isinstance(event, _SessionStart):
             return self._start(event)
@@ -202,7 +189,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
             case _:
                 raise AssertionError(f"no rule for {type(event).__name__}")
 
-    def _start(self, command: _SessionStart) -> Sequence[Output]:
+    def _start(self, command: _SessionStart) -> Sequence[events.Output]:
         config, cause = command.session, command.event_id
         if self._session is not None:
             message = "The session has started already."
@@ -236,7 +223,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         )
         frame_bytes = self._frame_ms * codec.rate_hz // 1000 * sample_bytes(codec)
         self._silence = _delta(self.encode(_silence(codec, frame_bytes)))
-        out: list[Output] = [self._event("session.started", cause, session=self._session)]
+        out: list[events.Output] = [self._event("session.started", cause, session=self._session)]
         for given in config.input or ():
             part = Part(PartKind.TEXT, given.content[0].text)
             out += self.engine.add_item(Item(self.engine.new_name("item"), _ROLES[given.role], [part]))
@@ -244,39 +231,39 @@ class OpenAiLiveProtocol(ClientEventProtocol):
 
     # -- What the server says ---------------------------------------------------------------------------
 
-    def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
+    def render(self, event: events.Event) -> Sequence[bytes | events.CloseConnection]:
         """Encode an event as messages."""
         match event:
-            case AudioPiece(payload=payload, samples=samples):
+            case events.AudioPiece(payload=payload, samples=samples):
                 self._sent_samples += samples
                 return (_delta(payload),)
-            case Silence(samples=samples):
+            case events.Silence(samples=samples):
                 self._sent_samples += samples
                 return (self._silence,)
-            case TextPiece(text=text):
+            case events.TextPiece(text=text):
                 begin_ms = self._now_ms
                 end_ms = begin_ms + len(text.split()) * _WORD_MS
                 return (self._transcript("output", text, begin_ms, end_ms),)
-            case UserSpeechStarted(item_id=item_id, audio_ms=audio_ms):
+            case events.UserSpeechStarted(item_id=item_id, audio_ms=audio_ms):
                 self._spoken_ms[item_id] = (audio_ms, audio_ms)
                 return ()
-            case UserSpeechStopped(item_id=item_id, audio_ms=audio_ms):
+            case events.UserSpeechStopped(item_id=item_id, audio_ms=audio_ms):
                 begin_ms, _ = self._spoken_ms.get(item_id, (audio_ms, audio_ms))
                 self._spoken_ms[item_id] = (begin_ms, audio_ms)
                 return ()
-            case InputTranscribed(item=item, text=str(text)):
+            case events.InputTranscribed(item=item, text=str(text)):
                 begin_ms, end_ms = self._spoken_ms.pop(item.item_id, (self._now_ms, self._now_ms))
                 return (self._transcript("input", text, begin_ms, end_ms),) if text else ()
-            case ResponseEnded(response=response):
+            case events.ResponseEnded(response=response):
                 context = {"usage_ratio": round(min(1.0, self._now_ms / 1000 / _CONTEXT_S), 6)}
                 out = [self._encode("session.usage.updated", usage=self._usage, context_window=context)]
                 if response.status is ResponseStatus.FAILED:
-                    problem = Problem(response.error_code, response.error_message)
+                    problem = events.Problem(response.error_code, response.error_message)
                     out.append(self._error(problem, kind="server_error"))
                 return out
             case Fault():
                 return (self._fault(event),)
-            case Problem():
+            case events.Problem():
                 return (self._error(event),)
             case _:
                 return ()
@@ -290,9 +277,9 @@ class OpenAiLiveProtocol(ClientEventProtocol):
     def _usage(self) -> dict[str, float]:
         return {"seconds": round(self._now_ms / 1000, 3)}
 
-    def _event(self, kind: str, cause: str | None, **fields: Any) -> SendMessage:
+    def _event(self, kind: str, cause: str | None, **fields: Any) -> events.SendMessage:
         named = {} if cause is None else {"client_event_id": cause}
-        return SendMessage(self._encode(kind, **fields, **named))
+        return events.SendMessage(self._encode(kind, **fields, **named))
 
     def _transcript(self, side: str, text: str, start_ms: int, end_ms: int) -> bytes:
         pace = self.engine.settings.faults.pace
@@ -300,16 +287,16 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         return self._encode(f"session.{side}_transcript.delta", delta=text, **times)
 
     def _error(
-        self, problem: Problem, event_id: str | None = None, kind: str = "invalid_request_error"
+        self, problem: events.Problem, event_id: str | None = None, kind: str = "invalid_request_error"
     ) -> bytes:
         body = {"type": kind, **asdict(problem), "client_event_id": event_id}
         return self._encode("error", error={name: value for name, value in body.items() if value is not None})
 
-    def _closed(self, reason: str, cause: str | None) -> Sequence[Output]:
+    def _closed(self, reason: str, cause: str | None) -> Sequence[events.Output]:
         if self._session is None:
-            return [CloseConnection(_CLOSE_NORMAL, reason)]
+            return [events.CloseConnection(_CLOSE_NORMAL, reason)]
         closed = self._event("session.closed", cause, reason=reason, session=self._session, usage=self._usage)
-        return [closed, CloseConnection(_CLOSE_NORMAL, reason)]
+        return [closed, events.CloseConnection(_CLOSE_NORMAL, reason)]
 
 
 def _delta(payload: bytes) -> bytes:

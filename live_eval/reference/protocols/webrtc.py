@@ -22,16 +22,8 @@ from pydantic import ValidationError
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ
+from live_eval.reference.engine import events
 from live_eval.reference.engine.engine import Engine, EngineConfig
-from live_eval.reference.engine.events import (
-    CloseConnection,
-    DropUnplayed,
-    Event,
-    Output,
-    PlaybackState,
-    SendMessage,
-    TrackPlayback,
-)
 from live_eval.reference.protocols import openai_schema as schema
 from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol
@@ -73,7 +65,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
             raise schema.explain(error) from None
         self._configure(update.session)
 
-    def playback(self, playback: TrackPlayback) -> Sequence[Output]:
+    def playback(self, playback: events.TrackPlayback) -> Sequence[events.Output]:
         """Report playback of a response; truncate a cleared one."""
         response = playback.response
         said = [self._say(f"output_audio_buffer.{playback.state}", response_id=response.response_id)]
@@ -91,13 +83,13 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
             lossy_input=TRACK.lossy_input,
         )
 
-    def _handle(self, event: schema.ClientEvent, at_ns: int) -> Sequence[Output]:
+    def _handle(self, event: schema.ClientEvent, at_ns: int) -> Sequence[events.Output]:
         if isinstance(event, schema.AudioAppend):
             message = "Over WebRTC the user's audio travels on the media track, but it came in an event."
             raise MessageError("invalid_value", message, "type")
-        return [DropUnplayed()] if event.type == _CLEAR else super()._handle(event, at_ns)
+        return [events.DropUnplayed()] if event.type == _CLEAR else super()._handle(event, at_ns)
 
-    def _create_response(self, event: schema.ResponseCreate, at_ns: int) -> Sequence[Output]:
+    def _create_response(self, event: schema.ResponseCreate, at_ns: int) -> Sequence[events.Output]:
         if event.response is not None:
             event = event.model_copy(update={"response": event.response.model_copy(update={"audio": None})})
         return super()._create_response(event, at_ns)
@@ -109,10 +101,12 @@ class WebRtcBotProtocol(ServerProtocol):
     audio_in_base64 = False
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
 
-    def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
+    def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Answer a greeting; ignore any other message."""
         if message == _HANDSHAKE:
-            return [SendMessage(orjson.dumps({"type": "log", "data": f"Server received: {message!s}"}))]
+            return [
+                events.SendMessage(orjson.dumps({"type": "log", "data": f"Server received: {message!s}"}))
+            ]
         try:
             asked = orjson.loads(message)
         except orjson.JSONDecodeError:
@@ -120,26 +114,26 @@ class WebRtcBotProtocol(ServerProtocol):
         if not isinstance(asked, dict) or (asked.get("label"), asked.get("type")) != (_RTVI, "client-ready"):
             return ()
         ready = {"label": _RTVI, "type": "bot-ready", "id": asked.get("id"), "data": {"version": "1.0.0"}}
-        return [SendMessage(orjson.dumps(ready))]
+        return [events.SendMessage(orjson.dumps(ready))]
 
-    def expired(self) -> Sequence[Output]:
+    def expired(self) -> Sequence[events.Output]:
         """Close the session because its time is up."""
-        return [CloseConnection(_CLOSE_NORMAL, "session expired")]
+        return [events.CloseConnection(_CLOSE_NORMAL, "session expired")]
 
-    def render(self, event: Event) -> Sequence[bytes]:
+    def render(self, event: events.Event) -> Sequence[bytes]:
         """Encode nothing: a bot sends no events."""
         return ()
 
-    def playback(self, playback: TrackPlayback) -> Sequence[Output]:
+    def playback(self, playback: events.TrackPlayback) -> Sequence[events.Output]:
         """Truncate a cleared response."""
         _truncated(self.engine, playback)
         return ()
 
 
-def _truncated(engine: Engine, playback: TrackPlayback) -> int | None:
+def _truncated(engine: Engine, playback: events.TrackPlayback) -> int | None:
     """Truncate a cleared response to the played part; return its length in ms."""
     item = engine.conversation.get(playback.response.item_id)
-    if playback.state is not PlaybackState.CLEARED or item is None:
+    if playback.state is not events.PlaybackState.CLEARED or item is None:
         return None
     end_ms = min(playback.played_ms, item.parts[0].audio_ms)
     return end_ms if engine.truncate(item, 0, end_ms) is None else None

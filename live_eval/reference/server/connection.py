@@ -15,21 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from live_eval.audio import Codec
 from live_eval.clock import Clock
-from live_eval.reference.engine.events import (
-    AudioPiece,
-    CloseConnection,
-    DetectSpeech,
-    DropUnplayed,
-    Event,
-    FindReply,
-    Output,
-    RecogniseSpeech,
-    ResponseEnded,
-    SendMessage,
-    TrackPlayback,
-    UserSpeechStarted,
-    UserUtterance,
-)
+from live_eval.reference.engine import events
 from live_eval.reference.engine.reply_plan import ReplyPacker, WireReply
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.injection import FaultyChannel, SessionFaults
@@ -118,7 +104,7 @@ class ServerSession:
         self._roused = asyncio.Event()
         self._reacts_ns: int | None = None
         self._alarmed = asyncio.Event()
-        self._unheard: deque[DetectSpeech] = deque()
+        self._unheard: deque[events.DetectSpeech] = deque()
         self._heard_more = asyncio.Event()
         self._guesses: dict[str, _Guess] = {}
         self._answers: dict[str, asyncio.Task[None]] = {}
@@ -248,32 +234,32 @@ class ServerSession:
 
     # -- Carrying out -----------------------------------------------------------------------------------
 
-    async def _carry_out(self, outputs: Iterable[Output]) -> None:
+    async def _carry_out(self, outputs: Iterable[events.Output]) -> None:
         waiting = deque(outputs)
         while waiting:
             output = waiting.popleft()
             match output:
-                case SendMessage(message=message):
+                case events.SendMessage(message=message):
                     await self._channel.send(message)
-                case DetectSpeech():
+                case events.DetectSpeech():
                     self._unheard.append(output)
                     self._heard_more.set()
-                case RecogniseSpeech():
+                case events.RecogniseSpeech():
                     waiting.extend(self._listen(output))
-                case FindReply():
+                case events.FindReply():
                     waiting.extend(self._answer(output))
-                case DropUnplayed():
+                case events.DropUnplayed():
                     await self._hush()
-                case UserUtterance():
+                case events.UserUtterance():
                     self._truth(self._truths.utterance(output))
-                case CloseConnection(code=code, reason=reason):
+                case events.CloseConnection(code=code, reason=reason):
                     await self._channel.close(code, reason)
                 case Fault():
                     if not await self._faults.strike(output, self._channel):
                         await self._notify(output)
                 case _:
                     await self._notify(self._faults.altered(output))
-                    if isinstance(output, UserSpeechStarted):
+                    if isinstance(output, events.UserSpeechStarted):
                         waiting.extend(self._script.at(Moment.SPEECH))
         if self._engine.wake_ns is not None:
             self._roused.set()
@@ -289,8 +275,8 @@ class ServerSession:
             self._keeper = TruthKeeper(engine.session_id, engine.settings.label, paced=paced)
         return self._keeper
 
-    async def _notify(self, event: Event) -> None:
-        if self._player is not None and isinstance(event, AudioPiece):
+    async def _notify(self, event: events.Event) -> None:
+        if self._player is not None and isinstance(event, events.AudioPiece):
             if await self._player.push(event):
                 self._truths.queued(event)
             return
@@ -298,18 +284,18 @@ class ServerSession:
         sent_ns = await self._send(self._faults.rendered(event))
         at_ns = sent_ns[self._protocol.deciding_message(event)] if sent_ns else self._clock.now_ns()
         self._known(self._truths.sent(event, at_ns, stops=self._protocol.reports_stops))
-        if isinstance(event, ResponseEnded):
+        if isinstance(event, events.ResponseEnded):
             if self._player is not None:
                 self._player.ended(event.response)
             answer = self._answers.pop(event.response.response_id, None)
             if answer is not None and answer is not asyncio.current_task():
                 answer.cancel()
 
-    async def _send(self, messages: Iterable[bytes | CloseConnection]) -> list[int]:
+    async def _send(self, messages: Iterable[bytes | events.CloseConnection]) -> list[int]:
         """Send messages; return the time of each."""
         sent_ns: list[int] = []
         for message in messages:
-            if isinstance(message, CloseConnection):
+            if isinstance(message, events.CloseConnection):
                 await self._channel.close(message.code, message.reason)
             else:
                 sent_ns.append(await self._channel.send(message))
@@ -328,16 +314,16 @@ class ServerSession:
             await self._carry_out(self._sound.playback(playback))
             self._known(self._truths.dropped(playback.response.response_id, told_ns))
 
-    async def _played(self, playback: TrackPlayback) -> None:
+    async def _played(self, playback: events.TrackPlayback) -> None:
         """Report playback of a response, which does not change the engine."""
         assert self._sound is not None
         await self._carry_out(self._sound.playback(playback))
 
-    def _left(self, piece: AudioPiece, at_ns: int) -> None:
+    def _left(self, piece: events.AudioPiece, at_ns: int) -> None:
         """Note that a piece of a reply is about to be sent as a packet."""
         self._known(self._truths.played(piece, at_ns))
 
-    def _listen(self, work: RecogniseSpeech) -> Iterable[Output]:
+    def _listen(self, work: events.RecogniseSpeech) -> Iterable[events.Output]:
         lacking = self._speech_models.lacking
         if lacking is not None:
             return self._engine.recognised(work.item_id, work.part, None, lacking) if work.final else ()
@@ -354,7 +340,7 @@ class ServerSession:
             self._guesses[work.item_id] = _Guess(work.speech_ms, words)
         return ()
 
-    async def _recognise(self, work: RecogniseSpeech) -> _Words:
+    async def _recognise(self, work: events.RecogniseSpeech) -> _Words:
         if not work.audio:
             return _Words("")
         try:
@@ -362,18 +348,18 @@ class ServerSession:
         except NotHeardError as error:
             return _Words(None, str(error))
 
-    async def _deliver(self, work: RecogniseSpeech, recognition: asyncio.Task[_Words]) -> None:
+    async def _deliver(self, work: events.RecogniseSpeech, recognition: asyncio.Task[_Words]) -> None:
         words = await recognition
         async with self._lock:
             await self._carry_out(self._engine.recognised(work.item_id, work.part, words.text, words.reason))
 
-    def _answer(self, work: FindReply) -> Iterable[Output]:
+    def _answer(self, work: events.FindReply) -> Iterable[events.Output]:
         if self._fixed is not None and work.wants_audio and work.codec == self._fixed_codec:
             return self._engine.reply(work.response_id, self._fixed, self._clock.now_ns())
         self._answers[work.response_id] = self._begin(self._find_answer(work))
         return ()
 
-    async def _find_answer(self, work: FindReply) -> None:
+    async def _find_answer(self, work: events.FindReply) -> None:
         packs = await asyncio.to_thread(packer, self._protocol, work.codec)
         try:
             async with contextlib.aclosing(self._responder.reply(work, self._engine.settings)) as pieces:
