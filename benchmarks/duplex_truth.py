@@ -57,7 +57,7 @@ from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, run_plan
 from live_eval.session.event_loop import run, undisturbed
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, TurnMode
 
 AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0, "moshi": 5.0, "openai-live": 5.0, "pipecat-webrtc": 5.0}
@@ -286,7 +286,7 @@ def played(folder: Path) -> Iterator[PlayedScenario]:
             turns.sort(key=lambda turn: turn.case.turn_index)
         spoken = [[turn for turn in turns if turn.trace.onset_ns is not None] for turns in by_trial.values()]
         heard = [conversation_of(run, turns) for turns in spoken if turns]
-        replies = iter(as_replies(heard, round(1e9 * TurnLimits().silence_s)))
+        replies = iter(as_replies(heard, round(1e9 * SessionLimits().silence_s)))
         for (name, turns), said in zip(by_trial.items(), spoken, strict=True):
             rule = rule_of([turn.case for turn in turns])
             conversation = next(replies) if said else None

@@ -1,12 +1,12 @@
-"""Measure the harness against known times: its own bias and spread, for a transport and a load.
+"""Measure the harness's own bias and spread against known times, for a transport and a load.
 
 The reference endpoint runs in its own process, with settings that differ from turn to turn, and writes its
-truth: the arrival of the end of the user's speech (a marked sample, or over a lossy codec the last packet
-that sounds), its send stamps, and the reply's known onset, all on the machine's monotonic clock. Turns are
-held, finished and stored just as in a run, and then compared with that truth.
+truth: the arrival of the end of the user's speech (a marked sample, or over a lossy codec the last audible
+packet), its send stamps, and the reply's known onset, all on the machine's monotonic clock. Turns are run and
+stored as in a run, and then compared with that truth.
 
-Over Opus a reply is heard 6.5 ms later than it was encoded, in the truth as by the client. What
-remains of the codec's error is what it smears before the reply's onset: 0.3 ms on average, 1.3 ms at most.
+Over Opus a reply is heard 6.5 ms later than it was encoded, in the truth as at the client. The remaining
+error is the codec's smear before the reply's onset: 0.3 ms on average, 1.3 ms at most.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from live_eval.session.event_loop import (
     stagger_ns,
     undisturbed,
 )
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.transport import Transport
 from live_eval.types import Case, SpeechBoundaries, StampKind, Variant
 
@@ -67,18 +67,13 @@ class CalibrationPlan:
     """What to measure.
 
     Args:
-        endpoint: The client to calibrate; one whose service the reference endpoint emulates.
-        sessions: Sessions at a time.
-        turns: Turns in all.
+        endpoint: The client to calibrate, whose service the reference endpoint emulates.
         speech_ms: Shortest and longest speech of the user.
         delay_ms: Shortest and longest delay of the endpoint after the end of speech.
         lead_silence_ms: Shortest and longest silence before the reply.
-        reply_ms: Length of the reply.
-        chunk_ms: Length of its chunks.
-        cadences: How fast they leave, one of these for each turn: ``burst``, ``realtime``.
-        seed: Seed of what differs between turns.
-        noise: Whether all cores are kept busy meanwhile, with other processes.
-        processes: Processes that hold the sessions; 0 to hold them in this one.
+        cadences: How fast chunks are sent, chosen for each turn: ``burst``, ``realtime``.
+        noise: Whether other processes keep all cores busy meanwhile.
+        processes: Processes that run the sessions; 0 to run them in this one.
     """
 
     endpoint: str = REFERENCE
@@ -97,24 +92,20 @@ class CalibrationPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What was measured.
+    """The result of a calibration.
 
     Args:
-        plan: What was asked for.
-        errors_ns: Measured minus true, by latency, int64, shape (turns,). Without ``first_byte`` where
-            media is continuous: it has none.
-        lag_ns: The turns' lag, int64, shape (turns,).
-        arrival_ns: How much later than the endpoint sent them the chunks of the replies arrived by our
-            stamps, int64, shape (chunks,). The network is loopback, so this is the error of the stamps.
+        errors_ns: Measured minus true, by latency, int64, shape (turns,); without ``first_byte`` on
+            continuous media.
+        arrival_ns: From sending a reply's chunk to our stamp, int64, shape (chunks,). The network is
+            loopback, so this is the error of the stamps.
         send_ns: How late the users' frames were handed to the kernel, int64, shape (frames,).
         floor_ns: How late a bare timer loop woke before and after the turns, int64, shape (wakes,).
-        stamped_turns: How many turns each kind of stamp has, at least one.
-        priority: The priority of the threads that stream.
+        stamped_turns: Number of turns by kind of stamp.
         failed: Turns that were not captured or have no truth, with their reasons.
-        session_s: Seconds for which audio was streamed, summed over the sessions.
-        cpu_s: Processor seconds that this process took meanwhile, storing included, and those that hold its
-            sessions.
-        loop_cpu_s: Those of the threads alone whose event loops hold sessions: what streaming itself takes.
+        session_s: Seconds of streamed audio, summed over the sessions.
+        cpu_s: Processor seconds of this process, storing included, and of those that run its sessions.
+        loop_cpu_s: Processor seconds of the threads that run the sessions' event loops alone: of streaming.
     """
 
     plan: CalibrationPlan
@@ -132,16 +123,16 @@ class Calibration:
 
     @property
     def cpu_ms_per_session_s(self) -> float:
-        """Processor milliseconds for each second of a session, both directions, storing included."""
+        """Processor milliseconds per second of a session, both directions, storing included."""
         return 1000 * self.cpu_s / self.session_s
 
     @property
     def loop_cpu_ms_per_session_s(self) -> float:
-        """Those of the threads alone whose event loops hold sessions."""
+        """The same, of the threads that run event loops alone."""
         return 1000 * self.loop_cpu_s / self.session_s
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
+        """Return the values: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
         return {
             "transport": _SHORT[client(self.plan.endpoint).transport_kind],
             "endpoint": self.plan.endpoint,
@@ -149,11 +140,11 @@ class Calibration:
             "turns": self.plan.turns,
             "n": len(self.lag_ns),
             "failed": len(self.failed),
-            "errors_ms": {name: _figures(errors) for name, errors in self.errors_ns.items()},
+            "errors_ms": {name: _error_spread(errors) for name, errors in self.errors_ns.items()},
             "lag_ms": _spread(self.lag_ns),
             "floor_ms": _spread(self.floor_ns),
             "send_lateness_ms": _spread(self.send_ns),
-            "arrival_ms": _figures(self.arrival_ns),
+            "arrival_ms": _error_spread(self.arrival_ns),
             "stamps": self._stamps.value,
             "stamped_turns": {kind.value: turns for kind, turns in self.stamped_turns.items()},
             "noise": self.plan.noise,
@@ -164,7 +155,7 @@ class Calibration:
         }
 
     def kept(self, now: datetime) -> KeptCalibration:
-        """Return what is kept of it for later reports."""
+        """Return the part that is kept for later reports."""
         return KeptCalibration(
             date=now.isoformat(timespec="seconds"),
             transport=client(self.plan.endpoint).transport_kind.value,
@@ -195,25 +186,21 @@ class Calibration:
 
 
 def client_for(transport: str) -> str:
-    """Return the client that measures a transport, ``ws`` or ``webrtc``."""
+    """Return the default client of a transport, ``ws`` or ``webrtc``."""
     return calibration_client(next(kind for kind, short in _SHORT.items() if short == transport))
 
 
 async def calibrate(
     plan: CalibrationPlan, *, transport: Callable[[Clock], Transport] | None = None
 ) -> Calibration:
-    """Hold turns with the reference endpoint and compare their latencies with its truth.
+    """Run turns with the reference endpoint and compare their latencies with its truth.
 
     Args:
         plan: What to measure.
-        transport: What makes the transports; the endpoint's own where not given. A test gives one that
-            stamps late, and sees it; only without processes.
-
-    Returns:
-        The errors.
+        transport: Makes the transports, for tests without processes; None for those of the client.
 
     Raises:
-        LiveEvalError: The endpoint could not be started, or not one turn could be compared.
+        LiveEvalError: The endpoint could not be started, or no turn could be compared.
         UsageError: The plan cannot be carried out.
     """
     emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # reads entry points from disk
@@ -245,7 +232,7 @@ async def _measure(
 
 
 class _Bench:
-    """Holds the turns of a calibration as a run would."""
+    """Runs the turns of a calibration."""
 
     def __init__(
         self,
@@ -265,7 +252,7 @@ class _Bench:
         self._records: list[TurnRecord] = []
 
     async def hold(self, writer: RunWriter) -> _Held:
-        """Hold all turns; their audio is left in the store."""
+        """Run all turns; their audio remains in the store."""
         queue = iter(range(self._plan.turns))
         floor = await self._floor()
         async with session_runner(
@@ -318,7 +305,7 @@ class _Bench:
             transport=spec.transport,
             settings=EndpointSettings(base_url=f"{self._base_url}?{query}"),
             turn_mode=spec.turn_modes[0],
-            limits=TurnLimits(reply_s=10, stall_s=5, silence_s=0.5),
+            limits=SessionLimits(reply_s=10, stall_s=5, silence_s=0.5),
             utterances=[Utterance(frames=frames, frame_ns=spec.frame_ms * 1_000_000, boundaries=boundaries)],
         )
         session = await self._sessions.run(order)
@@ -339,11 +326,7 @@ class _Bench:
 
 
 async def timer_lateness(clock: Clock) -> NDArray[np.int64]:
-    """Return how late a loop wakes that does nothing else: the machine's own floor.
-
-    Returns:
-        Nanoseconds, int64, shape (wakes,).
-    """
+    """Return how late an idle loop wakes, the machine's floor: nanoseconds, int64, shape (wakes,)."""
     late_ns: list[int] = []
     due_ns = clock.now_ns()
     for _ in range(_FLOOR_WAKES):
@@ -355,8 +338,8 @@ async def timer_lateness(clock: Clock) -> NDArray[np.int64]:
 
 @contextlib.contextmanager
 def _noise() -> Iterator[None]:
-    """Keep every core busy with a process of its own."""
-    # It ends with this process, however that ends.
+    """Keep every core busy with a process."""
+    # The processes end with this one, however it ends.
     program = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     busy = [subprocess.Popen((sys.executable, "-c", program)) for _ in range(os.cpu_count() or 1)]
     try:
@@ -425,7 +408,7 @@ def _turn_name(number: int) -> str:
     return f"turn-{number}"
 
 
-def _figures(errors_ns: NDArray[np.int64]) -> dict[str, float]:
+def _error_spread(errors_ns: NDArray[np.int64]) -> dict[str, float]:
     absolute = np.abs(errors_ns)
     if not len(errors_ns):
         return {}

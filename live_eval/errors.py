@@ -106,7 +106,7 @@ class FailureKind(StrEnum):
 
 
 class FailureCause(StrEnum):
-    """What a turn failed by. Only `ENDPOINT` is a result of the model; scores leave out the others."""
+    """The cause of a failure. Only `ENDPOINT` is a result of the model; scores leave out the others."""
 
     DATA = "data"
     HARNESS = "live-eval"
@@ -124,7 +124,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.AUDIO_TOO_LONG: FailureCause.DATA,
     FailureKind.PROCESS_DIED: FailureCause.HARNESS,
     FailureKind.INTERNAL: FailureCause.HARNESS,
-    # The model never heard the turn: the account, the address, the network or the load was in the way.
+    # The model never heard the turn because of the account, the address, the network or the load.
     FailureKind.NO_KEY: FailureCause.NO_SESSION,
     FailureKind.AUTHENTICATION: FailureCause.NO_SESSION,
     FailureKind.RATE_LIMITED: FailureCause.NO_SESSION,
@@ -167,7 +167,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
 
 
 class LiveEvalError(Exception):
-    """Base of every error that live-eval raises on purpose."""
+    """Base of the errors of live-eval."""
 
 
 class UsageError(LiveEvalError):
@@ -206,9 +206,7 @@ class TurnError(LiveEvalError):
     """A turn failed.
 
     Args:
-        kind: The kind of failure, as counted in reports.
         message: What was expected, what came, and where; never contains a secret.
-        retry_after_s: Seconds that the endpoint asked us to wait, if it did.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, retry_after_s: float | None = None) -> None:
@@ -230,12 +228,9 @@ class TransportClosedError(TurnError):
     """The connection ended, by either side.
 
     Args:
-        code: The WebSocket close code, or None without one.
-        reason: The reason that came with it.
-        at_ns: When we noticed, on the session's monotonic clock.
+        at_ns: When the end was detected, on the session's monotonic clock.
         kind: A more specific kind than `FailureKind.CLOSED`, if the transport knows it (a refused request, a
             closed data channel, a message that is too big); `reason` is then the whole message.
-        retry_after_s: Seconds that the endpoint asked us to wait, if it did.
     """
 
     def __init__(

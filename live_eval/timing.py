@@ -1,14 +1,13 @@
-"""From marks to latencies: what the times of a turn mean. Pure functions of what was recorded.
+"""From marks to latencies. Pure functions of recorded marks, so that an old run can be timed again.
 
-The session records marks; everything here is computed from them afterwards, so that an old run can be
-timed again with a new definition (`TIMING_VERSION` names the definitions below).
+`TIMING_VERSION` names these definitions:
 
 * Sample n of the user's audio is spoken at ``t0 + n/rate``.
 * Playout has a buffer of zero depth: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``.
-* *Audible* is the first sample beyond −50 dBFS with which sound begins that lasts 30 ms.
+* *Audible* is the first sample above −50 dBFS of a sound that lasts 30 ms.
 * The answer is the first response that ended after the user began to speak and was not cut off because the
-  utterance went on; a greeting is none.
-* Negative latencies stay.
+  utterance continued; a greeting is not an answer.
+* Negative latencies are kept.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ __all__ = [
     "STALL_BUFFER_NS",
     "TIMING_VERSION",
     "WINDOWS_PER_S",
+    "Latencies",
     "Latency",
     "Playout",
     "ResponseRecord",
     "ResponseStatus",
     "Run",
-    "TurnTiming",
     "TurnTrace",
     "audible_begins",
     "audible_end",
@@ -65,8 +64,8 @@ __all__ = [
 TIMING_VERSION = 6
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
-"""Depth of the jitter buffer for which playout underruns are counted: what is sent at the pace of speech runs
-dry without one whenever the network is a little late."""
+"""Depth of the jitter buffer for which playout underruns are counted. Without one, audio at the pace of
+speech underruns at every delay of the network."""
 SPEECH_TAIL_NS = 200_000_000
 """Frames due this long before the end of speech may decide when the endpoint answers."""
 _YIELDS_WITHIN_NS = 2_000_000_000  # as tau2-bench counts a reply that stops
@@ -78,40 +77,35 @@ class TurnTrace:
 
     Args:
         dial_ns: Dialling began; for a later turn of a dialogue, the turn.
-        intended_ns: When the schedule of an open loop had the session dialled; None in a closed loop, and
-            for the later turns of a session.
+        intended_ns: When an open loop scheduled the session; None in a closed loop, and for later turns.
         ready_ns: The endpoint's session was ready, or None.
         t0_ns: Sample 0 of the user's audio is spoken, or None if no frame was due.
         onset_ns: `t0_ns` plus the onset of the user's own sound.
         voice_end_ns: `t0_ns` plus the end of the user's own sound.
         user_done_ns: The last frame of the user's utterance was due; a manual turn is committed with it. None
-            if it did not leave, and in runs recorded before it was kept.
+            if it was not sent, and in older runs.
         boundaries_uncertain: Whether that end is uncertain.
-        boundaries: The boundaries of speech in the recording that these marks rest on; None where no
-            recording was to be played, and in runs recorded before they were kept.
+        boundaries: The speech boundaries of the recording; None without a recording, and in older runs.
         frame_deadline_ns: When each frame was due, int64, shape (frames,).
         frame_sent_ns: When each frame was handed to the transport, int64, shape (frames,).
-        speech_started_ns: The endpoint's reports that speech began, in order; empty in runs recorded before
-            they were kept.
+        speech_started_ns: The endpoint's reports that speech began, in order; empty in older runs.
         speech_stopped_ns: The endpoint's reports that speech stopped, in order.
         committed_ns: The endpoint accepted our commit (manual turns), or None.
         responses: The responses, in the order in which they began.
-        barge_in_ns: The user began to speak over the reply, or None where they did not.
-        backchannel: Whether those words expect no answer, so that the reply need not stop for them.
+        barge_in_ns: The user began to speak over the reply, or None.
+        backchannel: Whether those words expect no answer, so that the reply need not stop.
         probe_at_ns: When the event loop was probed, int64, shape (probes,).
         probe_lag_ns: How late the loop was at each probe, int64, shape (probes,).
-        continuous: Media without a start event: `first_byte` has no meaning.
-        setup_ns: How long each step of the connection's setup took, by name; empty where the transport
-            does not break it down.
-        stamps: Who stamped what arrived; ``user`` where this process did of any of it.
-        stamp_error_ns: How far off the kernel's stamps may be, at most, as they are mapped from the wall
-            clock to the monotonic one.
-        clock_steps: How often the wall clock was set during the session; this process stamped the arrival
-            that came next.
-        device_spread_ns: How far the delay of the user's devices varied when it was measured; 0 where the
-            user is no person at a device.
-        node: The machine of a cluster that held the session, whose clock the times are on; None for the one
-            that recorded the run.
+        continuous: Media without a start event: `first_byte` is undefined.
+        setup_ns: Duration of each step of the connection's setup, by name.
+        stamps: Who stamped the arrivals; ``user`` if this process stamped any of them.
+        stamp_error_ns: Largest error of the kernel's stamps, which are mapped from the wall clock to the
+            monotonic clock.
+        clock_steps: How often the wall clock was set during the session; this process stamped the next
+            arrival.
+        device_spread_ns: Variation of the delay of the user's devices; 0 without devices.
+        node: The machine of a cluster that ran the session, whose clock the times are on; None for the
+            machine that recorded the run.
     """
 
     dial_ns: int
@@ -144,25 +138,20 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A duration, or the reason why there is none.
-
-    Args:
-        ns: Nanoseconds; may be negative.
-        reason: Why `ns` is None; empty otherwise.
-    """
+    """A duration in nanoseconds, which may be negative, or None with the reason why it is missing."""
 
     ns: int | None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnTiming:
-    """The latencies of one turn, as docs/timing.md defines them. Each is scored or has a reason.
+class Latencies:
+    """The latencies of one turn, as docs/timing.md defines them. Each has a value or a reason.
 
     Args:
         connect: Dialling to session ready.
-        endpointing: End of the user's speech to the endpoint's word that it stopped (or that it accepted
-            the commit).
+        endpointing: End of the user's speech to the endpoint's report that it stopped, or that it accepted
+            the commit.
         first_byte: End of the user's speech to the first audio of the reply.
         voice_to_voice: End of the user's speech to the first audible sample as heard.
         lead_silence: `first_byte` to `voice_to_voice`.
@@ -170,12 +159,12 @@ class TurnTiming:
         barge_in_stop: The user begins to speak over the reply to the last audible sample heard.
         stalls: Number of playout underruns of the headline response with a jitter buffer of 60 ms.
         stalled_ns: Their total length.
-        lag_ns: How late sender and receiver were: the error bar of the rest.
+        lag_ns: How late sender and receiver were: the error bar of the other values.
         flagged: `lag_ns` exceeds the bound of 20 ms.
         uncertain: The end of the user's speech is uncertain.
-        premature: Responses that began before the headline one and were cut off because the same
-            utterance went on.
-        headline: Index into the trace's responses of the response that was measured, or None.
+        premature: Number of responses before the headline one that were cut off because the same utterance
+            continued.
+        headline: Index of the measured response in the trace, or None.
     """
 
     connect: Latency
@@ -195,10 +184,8 @@ class TurnTiming:
 
 
 def is_paced(trace: TurnTrace, marks: ResponseRecord) -> bool:
-    """Return whether a response came on media that flow at the pace of speech.
-
-    Those of a media track alone know their first audio apart from their first chunk.
-    """
+    """Return whether a response arrived on media at the pace of speech."""
+    # Only on a media track is the first audio known apart from the first chunk.
     return trace.continuous or marks.first_audio_ns is not None
 
 
@@ -208,18 +195,12 @@ def headline_response(
     voice_end_ns: int | None = None,
     barge_in_ns: int | None = None,
 ) -> int | None:
-    """Return the index of the response that answers the turn, or None where there is none.
+    """Return the index of the response that answers the turn, or None without an answer.
 
-    The first that has something to say and was not cut off because the utterance went on: with audio before
-    one with text alone. Where every one was cut off, failed or is empty: the first that was cut off after
-    the user's speech had ended, then the first that was at least not cancelled. A greeting is never the
-    answer, and one that the user spoke over only where no other response followed.
-
-    Args:
-        responses: The responses in the order in which they began.
-        onset_ns: When the user began to speak; None where they did not.
-        voice_end_ns: When they ended; None if unknown.
-        barge_in_ns: When they spoke over the reply; None where they did not.
+    The first one with audio that was not cut off because the utterance continued; else the first one with
+    text. If all were cut off, failed or are empty: the first one that was cut off after the end of the user's
+    speech, then the first one that was not cancelled. A greeting is never the answer, and a greeting that the
+    user spoke over only if no other response followed.
     """
     answers = sorted(
         (index for index, marks in enumerate(responses) if not is_greeting(marks.done_ns, onset_ns)),
@@ -245,18 +226,18 @@ def headline_response(
 
 
 def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
-    """Return whether a response that ended at `done_ns` had done so before the user's onset, if both are."""
+    """Return whether a response ended before the user's onset; False if either is None."""
     return done_ns is not None and onset_ns is not None and done_ns <= onset_ns
 
 
 def greets(marks: ResponseRecord, onset_ns: int | None) -> bool:
     """Return whether a response of a session's first turn is a greeting: it began before the user's onset."""
-    ended = is_greeting(marks.done_ns, onset_ns)  # it may have no audio and no text
+    ended = is_greeting(marks.done_ns, onset_ns)  # it may be without audio and text
     return ended or began_before(_first_sign_ns(marks), onset_ns)
 
 
 def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
-    """Return whether the first audio or text of a response came before the user's onset, if both are."""
+    """Return whether the first audio or text arrived before the user's onset; False if either is None."""
     return said_ns is not None and onset_ns is not None and said_ns < onset_ns
 
 
@@ -267,13 +248,9 @@ def _first_sign_ns(marks: ResponseRecord) -> int | None:
 
 
 def is_cut_off(marks: ResponseRecord, barge_in_ns: int | None = None) -> bool:
-    """Return whether a response was stopped because the user's utterance went on.
+    """Return whether a response was stopped because the user's utterance continued.
 
-    One that was stopped after the user began to speak over the reply was stopped by that.
-
-    Args:
-        marks: The response.
-        barge_in_ns: When the user spoke over the reply; None where they did not.
+    Not if it was stopped after the user began to speak over it, at `barge_in_ns`.
     """
     if marks.status is not ResponseStatus.CANCELLED and marks.interrupted_ns is None:
         return False
@@ -282,21 +259,17 @@ def is_cut_off(marks: ResponseRecord, barge_in_ns: int | None = None) -> bool:
 
 
 def _cut_off_ns(marks: ResponseRecord) -> int | None:
-    """Return when a response was stopped; None where it was not, or that is unknown."""
+    """Return when a response was stopped; None if it was not, or unknown."""
     cancelled_ns = marks.done_ns if marks.status is ResponseStatus.CANCELLED else None
     cuts = [at_ns for at_ns in (marks.interrupted_ns, cancelled_ns) if at_ns is not None]
     return min(cuts, default=None)
 
 
-def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
+def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
     """Compute the latencies of a turn.
 
     Args:
-        trace: The marks.
         reply: The audio of each response in `trace.responses`, int16 mono, shape (samples,), as arrived.
-
-    Returns:
-        Each latency, or the reason why it has none.
     """
     headline = headline_response(trace.responses, trace.onset_ns, trace.voice_end_ns, trace.barge_in_ns)
     marks = trace.responses[headline] if headline is not None else None
@@ -319,7 +292,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     voice_to_voice = _since_voice_end(trace, audible_ns, silent)
     stopped_ns = trace.committed_ns if trace.committed_ns is not None else _last_stop(trace, marks)
     lag_ns = _lag(trace, marks, audible_ns)
-    return TurnTiming(
+    return Latencies(
         connect=Latency(trace.ready_ns - trace.dial_ns)
         if trace.ready_ns is not None
         else Latency(None, "no session" if trace.t0_ns is None else "an earlier turn opened the session"),
@@ -365,7 +338,7 @@ def _last_stop(trace: TurnTrace, marks: ResponseRecord | None) -> int | None:
 
 
 def _began_ns(marks: ResponseRecord | None) -> int | None:
-    """Return when the endpoint began a response, by its word or by its first audio."""
+    """Return when the endpoint began a response: its event or its first audio."""
     if marks is None:
         return None
     signs = (marks.created_ns, marks.audio_began_ns)
@@ -373,7 +346,7 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
 
 
 def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latency:
-    """Return how long the reply was heard after the user began to interrupt it, if that stopped it."""
+    """Return how long the reply was heard after the user interrupted it, if it stopped."""
     if trace.barge_in_ns is None:
         return Latency(None, "the user did not speak over the reply")
     if trace.backchannel:
@@ -398,17 +371,16 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
 
 
 def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None) -> int:
-    """Return the largest lateness that could have moved a latency.
+    """Return the largest lateness that could have changed a latency.
 
-    That of the frames that could have decided when the endpoint answered: from 200 ms before the end of
-    speech, and at least the one that holds it, until the response began. And, where the kernel did not stamp
-    what arrived, that of the probed event loop until the reply was audible. What the user's devices add is
-    uncertain by their spread.
+    It includes the frames that could have decided when the endpoint answered: from 200 ms before the end of
+    speech, at least the frame that contains it, until the response began; without kernel stamps, the probed
+    event loop until the reply was audible; and the spread of the user's devices.
     """
     late = np.zeros(1, np.int64)
     if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
         due = trace.frame_deadline_ns
-        # A frame is due when its last sample is spoken: the first one due after the end of speech holds it.
+        # A frame is due with its last sample: the first one due after the end of speech contains it.
         holds = min(int(np.searchsorted(due, trace.voice_end_ns)), len(due) - 1)
         decides = due > trace.voice_end_ns - SPEECH_TAIL_NS
         began_ns = _began_ns(marks)

@@ -46,9 +46,9 @@ class Task(StrEnum):
     TRANSCRIPTION = "transcription"
     """Transcribe the speech."""
     UNDERSTANDING = "understanding"
-    """Answer a multiple-choice question about the sound."""
+    """Answer a multiple-choice question about the recording."""
     REASONING = "reasoning"
-    """Answer a multiple-choice question that needs inference from the sound."""
+    """Answer a multiple-choice question that needs inference from the recording."""
     CONVERSATION = "conversation"
     """Reply."""
 
@@ -72,24 +72,24 @@ class TurnMode(StrEnum):
     SERVER_VAD = "server_vad"
     """The endpoint's own detector."""
     MANUAL = "manual"
-    """A commit of ours after the recording's last frame."""
+    """Our commit after the recording's last frame."""
     FULL_DUPLEX = "full_duplex"
     """Nothing: both sides may speak at any time."""
 
 
 class SpeechKind(StrEnum):
-    """What an utterance is to the endpoint, and so what the endpoint should do."""
+    """How the endpoint should react to an utterance."""
 
     TURN = "turn"
     """Speech to the endpoint, to be answered; over a reply, an interruption."""
     BACKCHANNEL = "backchannel"
-    """The user follows the reply ("mm-hmm"); the reply should go on."""
+    """The user follows the reply ("mm-hmm"); the reply should continue."""
     VOCAL_TIC = "vocal_tic"
-    """A sound without intent, such as a cough; not to be reacted to."""
+    """A sound without intent, such as a cough; the endpoint should not react."""
     NON_DIRECTED = "non_directed"
-    """Speech to somebody else, or of somebody else; not to be reacted to."""
+    """Speech to, or by, somebody else; the endpoint should not react."""
     NOISE = "noise"
-    """No speech at all; not to be reacted to."""
+    """No speech; the endpoint should not react."""
 
 
 class AnchorKind(StrEnum):
@@ -100,7 +100,7 @@ class AnchorKind(StrEnum):
     REPLY_AUDIBLE = "reply_audible"
     """The user hears the first audible sample of the reply."""
     UTTERANCE_ENDED = "utterance_ended"
-    """The last sample of the utterance before, whatever the endpoint does."""
+    """The last sample of the previous utterance, whatever the endpoint does."""
 
 
 class Modality(StrEnum):
@@ -111,7 +111,7 @@ class Modality(StrEnum):
 
 
 class OnGreeting(StrEnum):
-    """What the user does about an endpoint that speaks first."""
+    """How the user reacts to an endpoint that speaks first."""
 
     WAIT = "wait"
     """Wait until its greeting has been heard to its end."""
@@ -120,12 +120,12 @@ class OnGreeting(StrEnum):
 
 
 class StampKind(StrEnum):
-    """Who stamps what arrives."""
+    """Who stamps arrivals."""
 
     KERNEL = "kernel"
-    """The kernel, when a packet comes off the network."""
+    """The kernel, when it receives a packet."""
     USER = "user"
-    """This process, when it reads."""
+    """This process, when it reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,6 @@ class Cue:
     Args:
         phrase: The label as the data spells it ("happy-toned expressive voice").
         attribute: Our canonical name ("happy"), or None if the taxonomy has no such phrase.
-        fine: The fine dimension ("emotion"), or None.
-        coarse: The coarse dimension, or None.
     """
 
     phrase: str
@@ -146,7 +144,7 @@ class Cue:
 
     @property
     def name(self) -> str:
-        """Our canonical name, or else the label as the data spells it."""
+        """Our canonical name, or the label as the data spells it."""
         return self.attribute or self.phrase
 
 
@@ -155,16 +153,14 @@ class SpeechBoundaries:
     """Where the speaker's own sound lies in a recording, from the recording's first sample.
 
     Args:
-        onset_ns: First sample of the speaker's own sound.
         voice_end_ns: Just past the last sample of the speaker's own sound: consonants, breath, sigh and
             laughter included, background not.
         words_end_ns: End of the last word, or None if unknown.
         uncertain: True if `words_end` and `voice_end` differ by more than 100 ms or noise hides them.
-        reason: Why they are uncertain; empty if they are not.
         method: How the boundaries were found ("detector", "annotation", "clean_take").
         version: Version of the method; empty for an annotation.
         recogniser: The recogniser that separated words from other sounds, with its version and weights; empty
-            if none did.
+            without one.
     """
 
     onset_ns: int
@@ -182,7 +178,6 @@ class Anchor:
     """When an utterance of a dialogue begins.
 
     Args:
-        kind: The moment from which it is timed.
         after_ns: From that moment to the first sample of the speaker's own sound.
     """
 
@@ -191,13 +186,11 @@ class Anchor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the anchor that a text such as ``reply_audible+900ms`` describes.
-
-        Args:
-            text: A kind, alone or followed by ``+`` and a duration in ``ms`` or ``s``.
+        """Return the anchor of a text: a kind, maybe with a duration in ``ms`` or ``s``
+        (``reply_audible+900ms``).
 
         Raises:
-            ValueError: It describes none.
+            ValueError: The text is not an anchor.
         """
         found = _ANCHOR.fullmatch(text.strip())
         if found is None or found["kind"] not in tuple(AnchorKind):
@@ -209,7 +202,7 @@ class Anchor:
         return cls(AnchorKind(found["kind"]), round(float(found["after"] or 0) * unit_ns))
 
     def __str__(self) -> str:
-        """Return the text that `parse` reads.
+        """Return the text that `parse` accepts.
 
         >>> str(Anchor(AnchorKind.REPLY_AUDIBLE, 900_000_000))
         'reply_audible+900ms'
@@ -225,7 +218,6 @@ class SpokenPart:
     """A stretch of the speaker's own sound in a recording that pauses, from the recording's first sample.
 
     Args:
-        onset_ns: First sample of its sound.
         end_ns: Just past the last sample of its sound.
         text: Its words; empty if unknown.
     """
@@ -241,7 +233,6 @@ class Question:
 
     Args:
         question_id: Unique among the data's questions.
-        text: The question.
         options: The options in their order, each a letter and a text.
         answer: The letter of the correct option, or None if the data has no key.
         kind: Its type: one of `live_eval.data.QUESTION_TYPES`, or the spelling in the data.
@@ -256,33 +247,26 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One recording to play, and the references that its reply is judged by.
+    """One recording, and the references that its reply is judged by.
 
     Args:
         case_id: Unique within the data set, for example ``"id_355/target"``.
         script_id: The script; its variants share it, and statistics resample by it.
-        variant: The style in which the script is spoken.
         audio_path: The recording.
         text: The words of the recording, or None if unknown.
         cue: How this variant is spoken, or None.
         script_cue: The cue that the script was written for; equals `cue` for the target variant.
-        topic: The script's topic.
-        reference_text: A reference reply.
-        reference_audio_path: A reference reply, spoken.
-        clean_audio_path: The take without background from which this recording was mixed, sample for sample.
+        clean_audio_path: The clean take from which this recording was mixed, aligned to the sample.
         boundaries: Annotated speech boundaries, which override the detector's.
         source: ``synthesis``, ``human``, ``manifest`` or ``folder``.
-        language: BCP 47 tag of the speech.
-        problem: Why the case cannot be played because of the data itself (a missing field, an unreadable
-            row); such a case becomes a failed turn and is never dropped.
+        problem: Why the case cannot be run because of the data itself (a missing field, an unreadable row);
+            such a case becomes a failed turn and is never dropped.
         lacks_recording: Whether the data names no recording.
-        task: What the endpoint is asked to do.
-        question: The question of a multiple-choice task.
         instructions: The system prompt of the session; empty for none.
-        dialogue_id: The dialogue to which this turn belongs, or None if it has its own session.
+        dialogue_id: The dialogue of this turn, or None if it has its own session.
         turn_index: Its number in the dialogue, from 0.
-        speech: What the utterance is to the endpoint.
-        anchor: When it begins in its dialogue; None for the natural pause after the reply before it.
+        speech: How the endpoint should react to the utterance.
+        anchor: When it begins in its dialogue; None for a natural pause after the previous reply.
         parts: Annotated stretches of sound between the pauses of the recording, in order; empty without
             annotation.
     """
@@ -315,7 +299,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed, or what was odd about it."""
+    """Why a turn failed, or a warning about it."""
 
     kind: FailureKind
     message: str

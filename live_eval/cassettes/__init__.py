@@ -1,4 +1,4 @@
-"""Cassettes: sessions recorded on the wire, to be played to a dialect again."""
+"""Cassettes: recorded sessions, to be replayed to a dialect."""
 
 from live_eval.cassettes.format import (
     Call,
@@ -7,8 +7,9 @@ from live_eval.cassettes.format import (
     Expected,
     Received,
     Sent,
+    SessionReport,
     Step,
-    TurnReport,
+    WireRecord,
     expected,
     read_cassette,
     write_cassette,
@@ -21,8 +22,9 @@ __all__ = [
     "Expected",
     "Received",
     "Sent",
+    "SessionReport",
     "Step",
-    "TurnReport",
+    "WireRecord",
     "expected",
     "read_cassette",
     "write_cassette",

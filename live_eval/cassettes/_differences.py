@@ -1,4 +1,4 @@
-"""Describe how a replayed session differs from its recording."""
+"""Describe the differences between a replayed session and its recording."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from live_eval.types import Failure
 __all__ = ["events_differ", "failures_differ", "short", "turns_differ"]
 
 _DERIVED = ("audio_file", "heard_ns", "discarded_ns")
-"""Fields that follow from the others and the audio; earlier runs have no value."""
+"""Fields derived from the others and the audio; older runs have no value."""
 _RESPONSE = tuple(field.name for field in fields(ResponseRecord) if field.name not in _DERIVED)
 _SHOWN_EVENTS = 8
 _SHOWN_CHARACTERS = 200
@@ -28,8 +28,8 @@ _SHOWN_CHARACTERS = 200
 def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
     """Yield how the events of a dialect differ from the recorded ones.
 
-    They are compared in the order of their times: while sending blocks a session, the events of other calls
-    may come between those of one call.
+    They are compared in the order of their times: while sending blocks a session, events of different calls
+    may interleave.
     """
     now, then = (sorted(events, key=lambda event: event.at_ns) for events in (now, before))
     if now == then:
@@ -51,10 +51,10 @@ def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterat
 
 def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
     """Yield how a replayed turn differs from the stored one."""
-    # Oddities of the recording are found before the session.
+    # Warnings about the recording are found before the session.
     warnings = [warning for warning in stored.warnings if warning.kind is not FailureKind.AUDIO_ODD]
     pairs: dict[str, tuple[Any, Any]] = {
-        "warnings": ([*map(_words, now.warnings)], [*map(_words, warnings)]),
+        "warnings": ([*map(_kind_and_message, now.warnings)], [*map(_kind_and_message, warnings)]),
         "session_id": (now.session_id, stored.session_id),
         "model": (now.model, stored.model),
         "heard_text": (now.heard_text, stored.heard_text),
@@ -75,7 +75,7 @@ def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
 
 def failures_differ(now: Failure | None, then: Failure | None) -> Iterator[str]:
     """Yield how a failure differs from the stored one."""
-    yield from _pairs_differ({"failure": (_words(now), _words(then))}, "")
+    yield from _pairs_differ({"failure": (_kind_and_message(now), _kind_and_message(then))}, "")
 
 
 def short(value: object) -> str:
@@ -98,26 +98,26 @@ def _pairs_differ(pairs: Mapping[str, tuple[Any, Any]], whose: str) -> Iterator[
 
 def _event_differs(now: Expected | None, then: Expected | None) -> str:
     if then is None:
-        return f"the dialect reports {_in_words(now)}, and did not"
+        return f"the dialect reports {_in_kind_and_message(now)}, and did not"
     if now is None:
-        return f"the dialect does not report {_in_words(then)}"
+        return f"the dialect does not report {_in_kind_and_message(then)}"
     if now.name != then.name or now.at_ns != then.at_ns:
-        return f"the dialect reports {_in_words(now)}, and reported {_in_words(then)}"
+        return f"the dialect reports {_in_kind_and_message(now)}, and reported {_in_kind_and_message(then)}"
     changed = next(
         name for name in (*now.fields, *then.fields) if now.fields.get(name) != then.fields.get(name)
     )
     value, was = now.fields.get(changed), then.fields.get(changed)
-    return f"{changed} of {_in_words(now)} is {short(value)}, and was {short(was)}"
+    return f"{changed} of {_in_kind_and_message(now)} is {short(value)}, and was {short(was)}"
 
 
-def _in_words(event: Expected | None) -> str:
+def _in_kind_and_message(event: Expected | None) -> str:
     return f"{event.name} at {event.at_ns / 1e9:.9f} s" if event is not None else "nothing"
 
 
 def _received(media: MediaStats | None) -> MediaStats | None:
-    """Return the statistics of what was received, without what RTCP reports of what was sent."""
+    """Return the statistics of received packets, without RTCP's reports on sent packets."""
     return None if media is None else replace(media, sent_packets=None, sent_lost=None, round_trip_ns=None)
 
 
-def _words(failure: Failure | None) -> tuple[str, str] | None:
+def _kind_and_message(failure: Failure | None) -> tuple[str, str] | None:
     return None if failure is None else (failure.kind.value, failure.message)

@@ -1,4 +1,4 @@
-"""Check that the outputs of a dialect have the types of the contract."""
+"""Check the types of a dialect's outputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_A_RESPONSE = (
     ReplyText,
     ResponseDone,
 )
-"""Events that name a response which has begun."""
+"""Events of a response that has begun."""
 
 _STREAM = (StreamAudio, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
@@ -46,7 +46,7 @@ _known: dict[type, tuple[tuple[str, Any], ...]] = {}
 def misfit(output: Output) -> str | None:
     """Return how an output violates its declared types, or None.
 
-    Numbers must be finite and not booleans; messages for people must be short, whatever an endpoint sent.
+    Numbers must be finite, and messages for users short, whatever the endpoint sent.
     """
     for name, hint in _hints(type(output)):
         value = getattr(output, name)
@@ -62,7 +62,6 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     """Return why such a dialect cannot report this event, or None.
 
     Args:
-        event: The event.
         continuous: Whether its media are continuous, so that energy decides what is a reply.
         track: Whether audio travels on a track of its own.
     """

@@ -1,6 +1,6 @@
-"""The format of cassettes: sessions on the wire, as JSON lines.
+"""The format of cassettes, recorded sessions as JSON lines.
 
-The first line is the header; each further line is one step, in the order in which things happened::
+The first line is the header; each further line is one step, in the order of the session::
 
     {"cassette": 1, "about": "a turn", "settings": {"turn_mode": "manual"}}
     {"at_ms": 0, "direction": "in", "message": {"type": "session.created"}}
@@ -17,15 +17,16 @@ The first line is the header; each further line is one step, in the order in whi
   first step), ``frame`` (`count` frames, or one with ``pcm`` in base64 or so many bytes of ``silence``; the
   messages that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`),
   ``timer`` (`name`), ``finish``.
-* ``turn`` is what the session reports to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, counted
-  from then; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
+* ``turn`` is a report of the session to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, counted
+from
+  ``at_ms``; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
   ``failed`` (`kind`, `message`).
 * ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are left out.
 * ``closed`` is the end of the connection.
 * ``event`` is an event of the dialect; the fields given must be equal (for audio, ``bytes`` is the size of
   the data and ``crc32`` its checksum).
 
-``out`` and ``event`` lines belong to the step before them; those before the first step are the dialect's
+``out`` and ``event`` lines belong to the previous step; those before the first step are the dialect's
 reaction to the opened connection. A cassette without ``out`` lines leaves messages unchecked, one without
 ``event`` lines events; otherwise it lists all of them.
 
@@ -43,9 +44,9 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias
 
 import orjson
 
@@ -64,8 +65,9 @@ __all__ = [
     "Expected",
     "Received",
     "Sent",
+    "SessionReport",
     "Step",
-    "TurnReport",
+    "WireRecord",
     "expected",
     "read_cassette",
     "write_cassette",
@@ -88,10 +90,12 @@ _TURN: Mapping[str, Mapping[str, type]] = {
     "failed": {"kind": str, "message": str},
 }
 _HEADER = {"turn_id": str, "attempt": int, "endpoint": str, "limits": dict, "origin_ns": int}
-_LONGEST_WORDS = 16_384  # longer messages carry sound
+_LONGEST_WORDS = 16_384  # longer messages contain audio
 _LATEST_NS = 1 << 62  # the store keeps times in 63 bits
 _LONGEST_SILENCE = 1 << 16  # bytes of a frame
 _MOST_FRAMES = 100_000  # half an hour
+
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnReport:
-    """What the session reports to the turn's state."""
+class SessionReport:
+    """A report of the session to the turn."""
 
     at_ns: int
     name: str
@@ -165,7 +169,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-Step: TypeAlias = Received | Sent | Call | TurnReport | RtpPacket | Closed | Expected
+Step: TypeAlias = Received | Sent | Call | SessionReport | RtpPacket | Closed | Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +177,8 @@ class Cassette:
     """A session to be replayed.
 
     Args:
-        name: For messages.
-        steps: What happened, in order.
+        name: Its name in messages.
+        steps: The steps, in order.
         settings: The session's settings, as `EndpointSettings` names them, without address and key.
         recorded: ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` (the time of 0 on the
             machine's clock) of a recording; empty for a golden session.
@@ -207,11 +211,27 @@ class Cassette:
         return EndpointSettings(base_url=base_url, key=key, **values)
 
 
+class WireRecord:
+    """Records the steps of a session if `keeps` is set."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        self._kept: list[Callable[[], Step]] | None = [] if keeps else None
+
+    def keep(self, make: Callable[_P, Step], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Record the factory of a step; `steps` calls it later, outside the event loop."""
+        if self._kept is not None:
+            self._kept.append(partial(make, *args, **kwargs))
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the recorded steps in order. Call it outside the event loop."""
+        return tuple(make() for make in self._kept or ())
+
+
 def read_cassette(path: Path, *, links: bool = True) -> Cassette:
-    """Read a cassette; with `links=False`, one in a folder from somebody else.
+    """Read a cassette; pass `links=False` for a folder from an untrusted source.
 
     Raises:
-        DataError: The file is not a cassette; the message names the line and what was expected.
+        DataError: The file is not a cassette; the message names the line.
     """
     lines = read_text(path, links=links).split("\n")  # not splitlines: JSON may contain the other line ends
     objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -235,21 +255,21 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
 
 
 def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns: int = 0) -> None:
-    """Write a cassette atomically, with the time `origin_ns` as 0; secrets such as the key become ``***``."""
+    """Write a cassette atomically, with times from `origin_ns`; secrets such as the key become ``***``."""
     conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)
     with atomic_text(path) as file:
         file.write(conceal.text(_json(header)) + "\n")
-        for step in _whole(cassette.steps, conceal):
+        for step in _concealed(cassette.steps, conceal):
             line = _line(step, conceal)
             text = _json({"at_ms": (step.at_ns - origin_ns) / 1_000_000, **line})
             # Messages are concealed already.
             file.write((text if "direction" in line else conceal.text(text)) + "\n")
 
 
-def _whole(steps: Sequence[Step], conceal: Concealer) -> list[Step]:
-    """Return the steps without secrets spread over several messages or events."""
+def _concealed(steps: Sequence[Step], conceal: Concealer) -> list[Step]:
+    """Return the steps without secrets that are split over several messages or events."""
     found = list(steps)
     for kind in (Received, Sent, Expected):
         numbers, spoken = [], []
@@ -292,8 +312,8 @@ def _line(step: Step, conceal: Concealer) -> dict[str, Any]:
             return {"direction": direction, **_body(conceal.message(step.message))}
         case Call():
             arguments = {name: value for name, value in step.arguments.items() if name != "pcm"}
-            return {"call": step.name, **arguments, **_sound(step.arguments.get("pcm"))}
-        case TurnReport():
+            return {"call": step.name, **arguments, **_audio(step.arguments.get("pcm"))}
+        case SessionReport():
             return {"turn": step.name, **step.arguments}
         case RtpPacket():
             return {
@@ -312,7 +332,7 @@ def _line(step: Step, conceal: Concealer) -> dict[str, Any]:
             return {"event": step.name, **step.fields}
 
 
-def _sound(pcm: bytes | None) -> dict[str, Any]:
+def _audio(pcm: bytes | None) -> dict[str, Any]:
     if pcm is None:
         return {}
     if pcm.count(0) == len(pcm):
@@ -375,7 +395,7 @@ def _step(line: dict[str, Any]) -> Step:
         name = line.pop("turn")
         if name not in _TURN:
             raise ValueError(f"unknown report to the turn {name!r}; there are {', '.join(_TURN)}")
-        return TurnReport(at_ns, name, _arguments(line, _TURN[name]))
+        return SessionReport(at_ns, name, _arguments(line, _TURN[name]))
     if "rtp" in line:
         return _packet(at_ns, line["rtp"])
     if "closed" in line:

@@ -1,4 +1,4 @@
-"""Play cassettes to a dialect: check its outputs against the contract, and against a golden session."""
+"""Play cassettes to a dialect, and check its outputs against the contract and a golden session."""
 
 from __future__ import annotations
 
@@ -61,10 +61,7 @@ class Player:
     """Play steps to a dialect and check every output against the contract.
 
     Args:
-        factory: Makes the dialect.
-        cassette: The source of the session's settings.
         reads_log: Whether to check the log form of each message, which takes longest.
-        frame_samples: Samples in a frame of the user's audio.
     """
 
     def __init__(
@@ -82,7 +79,7 @@ class Player:
         self.now_ns = 0
         self.timers: dict[str, int] = {}
         self.outputs: list[Output] = []
-        """Everything that the dialect did and reported so far."""
+        """All outputs of the dialect so far."""
         self._ready = False
         self._ended: dict[str, bool] = {}
         self.dialect = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY)))
@@ -97,7 +94,7 @@ class Player:
         return ConformanceError(f"{self.cassette.name}, {self.step}: {rule}")
 
     def play(self, number: int, step: Step) -> Sequence[Output]:
-        """Play one step; do nothing for a step that is an output of the dialect."""
+        """Play one step; steps that are outputs of the dialect have no effect."""
         self.step = f"step {number + 1} ({type(step).__name__})"
         self.now_ns = step.at_ns
         outputs = [output for name in self.due() for output in self.fire(name)]
@@ -153,7 +150,7 @@ class Player:
         return self.call("timer", name=name)
 
     def take(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Check outputs against the contract and keep them; reconnect if the dialect asks for it."""
+        """Check and keep outputs; reconnect if the dialect asks for it."""
         taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, OUTPUTS):
@@ -242,7 +239,7 @@ def frame_pcm(number: int, samples: int = _FRAME_SAMPLES) -> bytes:
 
 
 def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples: int = 480) -> list[Output]:
-    """Play a cassette to a dialect once; return what the dialect sent, did and reported.
+    """Play a cassette to a dialect; return the outputs of the dialect.
 
     Raises:
         ConformanceError: It differs from the cassette, or breaks the contract.
@@ -282,7 +279,7 @@ def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples:
 
 
 def _value(message: Message) -> object:
-    """Return a message for comparison: JSON by its value."""
+    """Return a message for comparison: the value of JSON."""
     try:
         return orjson.loads(message)
     except orjson.JSONDecodeError:

@@ -1,8 +1,8 @@
-"""Replay recorded sessions: the cassette's messages through the same dialect, at their times, offline.
+"""Replay recorded sessions offline: the cassette's messages through the same dialect, at their times.
 
-The messages and events of the dialect are compared with the cassette; the responses with every mark, the
+The dialect's messages and events are compared with the cassette; the responses with all marks, the
 transcripts, the failure and the latencies with the stored turn. They are equal to the nanosecond unless the
-dialect or the turn's state has changed since.
+code of the dialect or the turn has changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from live_eval.cassettes import (
     Expected,
     Received,
     Sent,
-    TurnReport,
+    SessionReport,
     expected,
     read_cassette,
 )
@@ -33,14 +33,23 @@ from live_eval.recording import WIRE_FOLDER, RunReader, TurnRecord, own_file
 from live_eval.recording.record import finish
 from live_eval.registry import client, load
 from live_eval.session.event_loop import describe
-from live_eval.session.limits import TurnLimits
-from live_eval.session.turn import TurnState
-from live_eval.timing import TIMING_VERSION, Latency, TurnTrace
+from live_eval.session.limits import SessionLimits
+from live_eval.session.turn import Turn
+from live_eval.session.verdict import is_over
+from live_eval.timing import TIMING_VERSION, Latency
 from live_eval.types import Case, Secret, SpeechKind, TurnMode, Variant
 
 __all__ = ["Replayed", "replay_file", "replay_run"]
 
 _NOWHERE = "ws://127.0.0.1"
+_OF_THE_ENDPOINT = (
+    "ready_ns",
+    "speech_started_ns",
+    "speech_stopped_ns",
+    "committed_ns",
+    "responses",
+    "continuous",
+)
 _RECORDED = ("turn_id", "attempt", "endpoint", "limits", "origin_ns")
 
 
@@ -49,7 +58,7 @@ class Replayed:
     """The outcome of replaying one cassette.
 
     Args:
-        kept: Whether the run kept this attempt rather than a later one; only then are latencies compared.
+        kept: Whether the run kept this attempt and not a later one; only then are latencies compared.
         events: Number of events that the dialect reported.
         differences: One sentence for each difference.
         latencies_ns: The latencies by name, if the attempt was kept; None for one without a value.
@@ -64,7 +73,7 @@ class Replayed:
 
 
 def replay_run(folder: Path, turn_id: str | None = None) -> Iterator[Replayed]:
-    """Replay the cassettes of a run, or of one of its turns; yield the outcomes in the order of their names.
+    """Replay the cassettes of a run, or of one of its turns, in the order of their names.
 
     Raises:
         StoreError: The run has no cassettes, or none of that turn.
@@ -109,7 +118,7 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
 
 @contextmanager
 def _replaying(path: Path) -> Iterator[None]:
-    """Name the cassette if its steps are impossible: no session would report them to the turn's state."""
+    """Raise an error that names the cassette if its steps are impossible."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -131,7 +140,7 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
     player = _Replay(cassette)
     stored = run.turn(name) if run is not None and name in run else None
     if stored is not None:
-        player.state.expects_answer = stored.case.speech is SpeechKind.TURN
+        player.turn.user.expects_answer = stored.case.speech is SpeechKind.TURN
     player.play()
     differences = list(player.differences())
     kept = stored is not None and stored.attempt == attempt
@@ -141,23 +150,25 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
     elif stored is not None and kept:
         if stored.timing_version != TIMING_VERSION:
             stored = run.turn(name, retime=True)
-        record = _record(player.state, cassette, stored)
+        record = _record(player.turn, cassette, stored)
         differences += turns_differ(record, stored)
         timing = {one.name: getattr(record.timing, one.name) for one in fields(record.timing)}
         latencies = {key: value.ns for key, value in timing.items() if isinstance(value, Latency)}
     else:
         failures = [one for one in run.failures() if (one.turn_id, one.attempt) == (name, attempt)]
         if failures:
-            now = _record(player.state, cassette, None).failure
+            now = _record(player.turn, cassette, None).failure
             differences += failures_differ(now, failures[-1].failure)
     return Replayed(name, attempt, kept, len(player.events), tuple(differences), latencies)
 
 
-def _record(state: TurnState, cassette: Cassette, stored: TurnRecord | None) -> TurnRecord:
+def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRecord:
     """Return the turn as it would be stored; the session's own measurements are as stored."""
     manual = cassette.settings.get("turn_mode") == TurnMode.MANUAL.value
-    trace = stored.trace if stored is not None else TurnTrace(dial_ns=int(cassette.recorded["origin_ns"]))
-    capture = state.captured(trace, 0, manual=manual)
+    capture = turn.captured(manual=manual)
+    if stored is not None:
+        now = {name: getattr(capture.trace, name) for name in _OF_THE_ENDPOINT}
+        capture = replace(capture, trace=replace(stored.trace, **now))
     name = str(cassette.recorded["turn_id"])
     case = (
         stored.case
@@ -168,7 +179,7 @@ def _record(state: TurnState, cassette: Cassette, stored: TurnRecord | None) -> 
 
 
 class _Replay:
-    """Plays a cassette to a dialect, and the dialect's events to a turn's state."""
+    """Plays a cassette to a dialect, and the dialect's events to a turn."""
 
     def __init__(self, cassette: Cassette) -> None:
         recorded = cassette.recorded
@@ -176,12 +187,13 @@ class _Replay:
         self._cassette = cassette
         self._origin_ns = int(recorded["origin_ns"])
         self._dialect: Dialect = load(client(str(recorded["endpoint"])).dialect)(settings)
-        self.state = TurnState(
-            TurnLimits(**recorded["limits"]),
+        self.turn = Turn(
+            SessionLimits(**recorded["limits"]),
             settings.modality,
             transcribes=settings.transcription_model is not None,
             track=self._dialect.dial().signalling is not None,
             continuous=self._dialect.continuous_media,
+            begun_ns=self._origin_ns,
         )
         self.events: list[Expected] = []
         self._sends: list[Message] = []
@@ -193,28 +205,29 @@ class _Replay:
     def play(self) -> None:
         """Play all steps."""
         for step in self._cassette.steps:
-            match replace(step, at_ns=step.at_ns + self._origin_ns):  # as it was; a cassette counts from 0
+            match replace(step, at_ns=step.at_ns + self._origin_ns):  # a cassette counts from 0
                 case Received(at_ns=at_ns, message=message):
                     self._take("received", at_ns, message=message)
                 case Sent(message=message):
                     self._sent(message)
                 case RtpPacket() as packet:
-                    self.state.on_packet(packet)
+                    self.turn.on_packet(packet)
                 case Closed(at_ns=at_ns, code=code, reason=reason):
                     self._ended = True
                     self._take("closed", at_ns, code=code, reason=reason)
                     said = f"the endpoint closed the connection: code {code}, reason {reason!r}"
-                    self.state.closed(said, at_ns)
+                    self.turn.close(said, at_ns)
                 case Call(at_ns=at_ns, name=name, arguments=arguments):
                     self._leaving = self._leaving or name == "finish"
                     self._take(name, at_ns, **arguments)
-                case TurnReport() as report:
+                case SessionReport() as report:
                     self._report(report)
 
     def differences(self) -> Iterator[str]:
-        """Yield how the dialect behaves differently now."""
-        failed = any(isinstance(step, TurnReport) and step.name == "failed" for step in self._cassette.steps)
-        if not failed:  # a failure already reports it
+        """Yield the differences in the dialect's behaviour."""
+        reports = [step for step in self._cassette.steps if isinstance(step, SessionReport)]
+        failed = any(report.name == "failed" for report in reports)
+        if not failed:  # the failure already reports them
             yield from (f"the dialect raises {error}" for error in self._raised)
         yield from (f"the dialect does not send {short(message)}" for message in self._unsent)
         if not (failed or self._ended):  # otherwise its messages may not have got through
@@ -222,19 +235,19 @@ class _Replay:
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
         yield from events_differ(self.events, before)
 
-    def _report(self, step: TurnReport) -> None:
+    def _report(self, step: SessionReport) -> None:
         match step.name:
             case "user_speaks":
                 onset_ns, voice_end_ns = step.arguments["onset_ns"], step.arguments["voice_end_ns"]
                 end_ns = step.at_ns + voice_end_ns if voice_end_ns >= 0 else None
-                self.state.user_speaks(step.at_ns + onset_ns, end_ns)
+                self.turn.user_speaks(step.at_ns + onset_ns, end_ns)
             case "user_done":
-                self.state.user_done(step.at_ns)
+                self.turn.user_done(step.at_ns)
             case "over":
-                self.state.over(step.at_ns)
+                is_over(self.turn, step.at_ns)
             case "failed":
                 kind, message = FailureKind(step.arguments["kind"]), step.arguments["message"]
-                self.state.fail(kind, message, step.at_ns)
+                self.turn.fail(kind, message, step.at_ns)
 
     def _take(self, call: str, at_ns: int, **arguments: Any) -> None:
         for output in self._outputs(getattr(self._dialect, call), at_ns=at_ns, **arguments):
@@ -245,7 +258,7 @@ class _Replay:
                 self._dialect.dial()
             elif not isinstance(output, ACTIONS) and not self._leaving:
                 self.events.append(expected(at_ns - self._origin_ns, output))
-                self.state.on_event(output, at_ns)
+                self.turn.on_event(output, at_ns)
 
     def _outputs(self, call: Callable[..., Sequence[Output]], **arguments: Any) -> Sequence[Output]:
         try:

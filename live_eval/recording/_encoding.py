@@ -25,7 +25,7 @@ from live_eval.audio.rtp import MediaStats
 from live_eval.dialect import RateLimit
 from live_eval.errors import StoreError
 from live_eval.redaction import SECRETS
-from live_eval.timing import ResponseRecord, TurnTiming, TurnTrace
+from live_eval.timing import Latencies, ResponseRecord, TurnTrace
 from live_eval.types import Case, Failure, Usage
 
 __all__ = [
@@ -60,7 +60,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-TIMING: TypeAdapter[TurnTiming] = TypeAdapter(TurnTiming)
+TIMING: TypeAdapter[Latencies] = TypeAdapter(Latencies)
 VALUES: TypeAdapter[Mapping[str, float]] = TypeAdapter(Mapping[str, float])
 
 _CASE: TypeAdapter[Case] = TypeAdapter(Case)

@@ -23,8 +23,8 @@ from live_eval.errors import AudioError, FailureKind
 from live_eval.recording.preroll import Preroll, beginning
 from live_eval.timing import (
     TIMING_VERSION,
+    Latencies,
     ResponseRecord,
-    TurnTiming,
     TurnTrace,
     audible_stretches,
     is_paced,
@@ -152,7 +152,7 @@ class TurnRecord(TurnCapture):
     case: Case
     repeat: int
     attempt: int
-    timing: TurnTiming
+    timing: Latencies
     timing_version: int = TIMING_VERSION
     both_file: Path | None = None
     audio: Sequence[NDArray[np.int16]] = field(default=(), repr=False)

@@ -30,7 +30,7 @@ from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
 from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
 from live_eval.run.spread import default_processes
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.text.wording import counted
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
@@ -121,17 +121,17 @@ class Plan:
         title = f"turn {record.turn_id}, attempt {record.attempt}"
         return Cassette(record.turn_id, title, tuple(steps), settings, recorded)
 
-    def limits(self) -> TurnLimits:
+    def limits(self) -> SessionLimits:
         """Return the time limits of a turn."""
         turns = self.config.turns
-        return TurnLimits(
+        return SessionLimits(
             connect_s=turns.connect_timeout,
             ready_s=turns.connect_timeout,
             reply_s=turns.reply_timeout,
             stall_s=turns.stall_timeout,
             max_reply_s=turns.max_reply,
             silence_s=turns.reply_silence,
-            listen_s=min(TurnLimits().listen_s, turns.reply_timeout),
+            listen_s=min(SessionLimits().listen_s, turns.reply_timeout),
         )
 
     def manifest(self) -> dict[str, Any]:

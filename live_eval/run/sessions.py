@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from live_eval.cassettes import Step
-from live_eval.cassettes.recorder import WireRecord
+from live_eval.cassettes import Step, WireRecord
 from live_eval.clock import Clock, FrameSlots
 from live_eval.dialect import EndpointSettings, TransportKind
 from live_eval.impair import Impairment
@@ -20,10 +19,10 @@ from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
 from live_eval.session.echo import Echo
 from live_eval.session.event_loop import Collector, LoopProbe, Priority, undisturbed
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
+from live_eval.session.log import RawMessage
 from live_eval.session.speaker import Speaker
 from live_eval.session.surroundings import Surroundings
-from live_eval.session.timeline import RawMessage
 from live_eval.transport import Transport
 from live_eval.types import TurnMode
 
@@ -50,7 +49,7 @@ class SessionOrder:
     transport: str
     settings: EndpointSettings = field(repr=False)
     turn_mode: TurnMode
-    limits: TurnLimits
+    limits: SessionLimits
     utterances: Sequence[Utterance] = field(repr=False)
     pause_ns: int = PAUSE_NS
     greeting_ns: int = 0

@@ -1,8 +1,7 @@
-"""Bound what an endpoint sends in a turn, and the length of its strings. Pure.
+"""Limits on how much an endpoint may send in a turn, and on the length of its strings. Pure.
 
-Names (of sessions, models, responses, items, types) go into every table and every message about a turn;
-text goes to judges. Both are cut as they enter a turn, so that no later code has to check their length. A
-turn in which more arrives than any conversation needs fails, and its session with it.
+Names and text are cut when they arrive, so that no later code has to check their length. A turn with more
+messages than any conversation needs fails and ends its session.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 NAME_CHARACTERS: Final = 200
-"""Longest name. A longer one keeps its beginning and a digest, so that different names stay different."""
+"""Longest name; a longer one is cut and gets a digest, so that different names stay different."""
 WORDS_CHARACTERS: Final = 2_000
 """Longest message or reason."""
 TEXT_CHARACTERS: Final = 100_000
@@ -74,7 +73,7 @@ def bounded(event: _Event) -> _Event:
 
 
 def flood_of(messages: int, size: int) -> str | None:
-    """Return why these are more messages, or bytes, than one turn may have; None if they are not."""
+    """Return why these are too many messages or bytes for one turn, or None."""
     if messages <= MOST_MESSAGES and size <= MOST_BYTES:
         return None
     return (

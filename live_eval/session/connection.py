@@ -1,7 +1,7 @@
-"""The endpoint's side of a session: pass what arrives to the dialect, and do what the dialect says.
+"""The endpoint's side of a session: pass arrivals to the dialect, and carry out its actions.
 
-Only this module touches the transport, which may be replaced under way. It knows nothing of pace or of when
-a turn is over: it reports what happens to the timeline.
+Only this module uses the transport, which a dialect may replace. It knows nothing of pace or turns: it
+reports what happens to the timeline.
 """
 
 from __future__ import annotations
@@ -32,22 +32,19 @@ from live_eval.types import StampKind
 __all__ = ["TICK_NS", "Connection"]
 
 TICK_NS = 20_000_000
-"""How often timers are looked at while no frame is due."""
+"""How often timers are checked while no frame is due."""
 _FAREWELL_NS = 5_000_000_000
 
 
 @dataclass(slots=True)
 class Departure:
-    """A frame that waits for its moment.
+    """A frame that waits until it is due.
 
     Args:
-        transport: What it is for; None where the connection has ended.
-        pcm: The frame.
-        tick: Its moment.
-        messages: What it consists of, where audio travels in messages; None before the dialect was asked.
-        others: What else the dialect wants done.
-        writes: What hands it to the network; each returns False where the connection has ended.
-        left_ns: When it was handed to the network; None before, and where it was not.
+        transport: The transport that it is encoded for; None if the connection has ended.
+        messages: Its messages, if audio travels in messages; None before the dialect has encoded it.
+        writes: Functions that hand it to the network; each returns False if the connection has ended.
+        left_ns: When it was handed to the network, or None.
     """
 
     transport: Transport | None
@@ -62,15 +59,12 @@ class Departure:
 class Connection:
     """Joins a dialect and its connection.
 
-    The order of calls: `connect`, `open`; then the others as the session goes; `leave`; `close` in any case.
+    The order of calls: `connect`, `open`; then the others; `leave`; `close` in any case.
 
     Args:
-        dialect: The endpoint's protocol.
-        transport: Makes connections; one, unless the dialect asks to reconnect.
-        clock: The session's clock.
-        connect_s: Seconds to wait for a connection.
-        timeline: To which everything is reported that happens.
-        loaded: The first of these connections, if it was made before.
+        transport: Makes connections: one, unless the dialect asks to reconnect.
+        timeline: Told everything that happens.
+        loaded: The first connection, if it was made before.
     """
 
     def __init__(
@@ -86,9 +80,9 @@ class Connection:
         self._new_transport = transport
         self._loaded = loaded
         self._first: Transport | None = None
-        self._used: list[Transport] = []  # in the turn under way
-        self._reopening = False  # the dialect may keep frames until its new connection takes them
-        self._kept_ns: list[int] = []  # when these were due
+        self._used: list[Transport] = []  # in the turn in progress
+        self._reopening = False  # the dialect may keep frames until its new connection accepts them
+        self._kept_ns: list[int] = []  # when the kept frames were due
         self._transport: Transport  # from `connect` on
         self._messages_ahead: EncodesMessagesAhead | None = None
         self._frames_ahead: EncodesFramesAhead | None = None
@@ -98,23 +92,23 @@ class Connection:
         self._connect_s = connect_s
         self._timeline = timeline
         self._timers: dict[str, int] = {}
-        self._closing = False  # the connection's end is our doing
-        self._leaving = False  # what the endpoint says is no part of a turn
+        self._closing = False  # we end the connection
+        self._leaving = False  # further events are not part of a turn
         self._tasks: asyncio.TaskGroup  # these two from `open` on
         self._listening: asyncio.Task[None]
-        self._receiving = False  # listening waits for the next arrival
+        self._receiving = False  # the listening task waits for the next arrival
         self._moving: asyncio.Task[None] | None = None
-        self._redialling = False  # a new connection is being made; the dialect does not know it yet
+        self._redialling = False  # a new connection is being made, but not opened yet
         self._nap: asyncio.Task[None] | None = None
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """How long each step took of setting up the first connection, even if another has replaced it."""
+        """Duration of each step of setting up the first connection."""
         return self._first.setup_ns if self._first is not None else {}
 
     @property
     def stamping(self) -> Stamping:
-        """How the arrivals of the turn were stamped; by this process, where a transport does not say."""
+        """How the arrivals of the turn were stamped: by the kernel if all of its transports report so."""
         kinds = {getattr(each, "stamps", StampKind.USER) for each in self._used}
         return Stamping(
             StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER,
@@ -123,11 +117,11 @@ class Connection:
         )
 
     def turn_begins(self) -> None:
-        """Count from here on the connections that a turn uses."""
+        """Begin to collect the connections that a turn uses."""
         self._used = self._used[-1:]
 
     async def sent_stats(self) -> MediaStats | None:
-        """Return what is known of the packets that we sent; None where there is no track."""
+        """Return the counts of the packets that we sent; None without a track."""
         track = self._transport.track
         return await track.stats() if track is not None else None
 
@@ -143,7 +137,7 @@ class Connection:
         self._use(transport)
 
     def _use(self, transport: Transport) -> None:
-        """Send over a transport that is connected."""
+        """Send over a connected transport from now on."""
         self._transport, track = transport, transport.track
         self._messages_ahead = (
             transport if track is None and isinstance(transport, EncodesMessagesAhead) else None
@@ -151,17 +145,13 @@ class Connection:
         self._frames_ahead = track if isinstance(track, EncodesFramesAhead) else None
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Listen from now on, and ask for the session.
-
-        Args:
-            tasks: Where to listen. It ends with the listening, which `leave` ends.
-        """
+        """Listen in a task of `tasks` until `leave`, and ask for the session."""
         self._tasks = tasks
         self._listening = tasks.create_task(self._listen())
         await self._opened()
 
     def prepare(self, pcm: bytes, tick: Tick) -> Departure:
-        """Encode a frame of the user's audio, so that at its moment one write remains."""
+        """Encode a frame of the user's audio, so that only a write remains when it is due."""
         departure = Departure(None if self._listening.done() else self._transport, pcm, tick)
         if departure.transport is None:
             return departure
@@ -177,7 +167,7 @@ class Connection:
         return departure
 
     def hand_over(self, departure: Departure) -> int:
-        """Hand a frame to the network, now, and return the time."""
+        """Hand a frame to the network at once, and return the time."""
         left = bool(departure.writes)
         for write in departure.writes:
             left = write() is not False and left
@@ -187,11 +177,7 @@ class Connection:
         return now_ns
 
     async def settle(self, departure: Departure) -> bool:
-        """Do what remains to be done for a frame whose moment has come.
-
-        Returns:
-            Whether the connection was still there.
-        """
+        """Finish a frame that was due; return whether the connection was still open."""
         if departure.transport is None:
             return False
         try:
@@ -200,7 +186,7 @@ class Connection:
                 if messages is None:
                     messages = self._encode(departure)
                 for message in messages:
-                    if not await self._send(message):  # not logged: its times say all there is
+                    if not await self._send(message):  # not logged: frame times are stored separately
                         return False
                 if self._reopening and not messages:
                     self._kept_ns.append(departure.tick.deadline_ns)
@@ -217,7 +203,7 @@ class Connection:
         return True
 
     def _kept_frames_left(self) -> None:
-        """Note that the frames which the dialect had kept have left: late, and lag counts them."""
+        """Report the frames that the dialect had kept as sent now: late, so that they count towards lag."""
         now_ns = self._clock.now_ns()
         for due_ns in self._kept_ns:
             self._timeline.frame_sent(due_ns, now_ns)
@@ -242,7 +228,7 @@ class Connection:
         await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
 
     async def stop_reply(self) -> None:
-        """Let the dialect stop the reply over which the user begins to speak."""
+        """Let the dialect stop the reply that the user speaks over."""
         now_ns = self._clock.now_ns()
         for response_id, heard_ms in self._timeline.stop_reply(now_ns).items():
             await self._interrupt(response_id, heard_ms, now_ns)
@@ -253,14 +239,14 @@ class Connection:
             return
         now_ns = self._clock.now_ns()
         for name in [name for name, at_ns in self._timers.items() if at_ns <= now_ns]:
-            if self._timers.get(name, now_ns + 1) > now_ns:  # lapsed, or put off, since the one before fired
+            if self._timers.get(name, now_ns + 1) > now_ns:  # cancelled or moved by an earlier timer
                 continue
             del self._timers[name]
             self._timeline.called("timer", now_ns, name=name)
             await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
 
     async def wait(self, until_ns: int) -> None:
-        """Wait until `until_ns` at most, or until something happened; fire the timers that are due."""
+        """Wait until something happens, at most until `until_ns`; fire the timers that are due."""
         alarm_ns = min([until_ns, *self._timers.values()])
         self._nap = self._tasks.create_task(self._clock.sleep_until(alarm_ns))
         await asyncio.wait((self._nap,))
@@ -268,9 +254,9 @@ class Connection:
         await self.fire_timers()
 
     async def leave(self) -> None:
-        """Leave the session, and wait for the endpoint's farewell if the dialect sets a timer for it.
+        """End the session, and wait for the endpoint's farewell if the dialect sets a timer for it.
 
-        From here on nothing is part of a turn, and no new connection is awaited.
+        Later events are not part of a turn, and no new connection is awaited.
         """
         self._closing = self._leaving = True
         self._timers.clear()
@@ -338,7 +324,7 @@ class Connection:
                 return
 
     async def _stop_listening(self, why: str) -> None:
-        """End the connection because the endpoint sends without end."""
+        """End the connection because the endpoint sends too much."""
         end = TransportClosedError(None, why, self._clock.now_ns(), kind=FailureKind.ENDLESS)
         if not self._closing:
             self._closing = True
@@ -355,9 +341,9 @@ class Connection:
         self._timeline.connection_lost(end)
 
     async def _move(self) -> None:
-        """Replace the connection; messages still under way on the old one are not awaited.
+        """Replace the connection, without waiting for messages on the old one.
 
-        A task of its own: the user speaks on meanwhile, and the old connection may end by itself.
+        It runs as a separate task: the user continues to speak, and the old connection may end by itself.
         """
         transport = self._new_transport(self._clock)
         try:
@@ -368,7 +354,7 @@ class Connection:
             self._redialling = False
             self._wake()
             return
-        await self._settled.wait()  # a frame that was encoded for the old connection leaves over it
+        await self._settled.wait()  # a frame that was encoded for the old connection is sent over it
         old = self._transport
         self._use(transport)
         self._used.append(transport)
@@ -377,12 +363,12 @@ class Connection:
             self._listening.cancel()
             self._listening = self._tasks.create_task(self._listen())
         self._tasks.create_task(old.close())
-        await asyncio.sleep(0)  # its goodbye comes before the new connection's first message
+        await asyncio.sleep(0)  # its closing handshake precedes the new connection's first message
         self._redialling = False
         await self._opened()  # before any audio
 
     async def _send(self, message: Message) -> bool:
-        """Send, and return whether the connection was still open; `_listen` reports its end."""
+        """Send a message; return whether the connection was still open. `_listen` reports its end."""
         try:
             await self._transport.send(message)
         except TransportClosedError:
@@ -404,7 +390,7 @@ class Connection:
                         self._timers[name] = timer_ns
                 case Reconnect():
                     if not (self._leaving or self._redialling):
-                        if self._moving is not None:  # what it still says is for a connection that goes
+                        if self._moving is not None:  # it still uses a connection that is being replaced
                             self._moving.cancel()
                         self._redialling = self._reopening = True
                         self._moving = self._tasks.create_task(self._move())
@@ -415,8 +401,8 @@ class Connection:
                 case _ if self._leaving:
                     pass
                 case Interrupted(response_id):
-                    state = self._timeline.happened(output, at_ns)
-                    await self._interrupt(response_id, state.heard_ms(response_id, at_ns), at_ns)
+                    turn = self._timeline.happened(output, at_ns)
+                    await self._interrupt(response_id, turn.heard_ms(response_id, at_ns), at_ns)
                 case _:
                     self._timeline.happened(output, at_ns)
         self._wake()
@@ -426,6 +412,6 @@ class Connection:
         await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
     def _wake(self) -> None:
-        """Wake `wait`, as something has happened."""
+        """Wake `wait`."""
         if self._nap is not None:
             self._nap.cancel()

@@ -1,10 +1,10 @@
 """When a device captured a sample: its own clock mapped to the monotonic clock. Pure.
 
-A sound card counts samples by a crystal of its own, which runs some parts per million fast or slow, and its
-blocks reach us late by a varying time. How late is never negative, so the line under all (sample, arrival)
+A sound card counts samples with its own crystal, which runs some parts per million fast or slow, and its
+blocks arrive with a varying delay. The delay is never negative, so the line below all (sample, arrival)
 points is the clock: offset and drift of the lower convex hull, as for one-way network delays (Moon, Skelly,
-Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). A device that
-loses samples counts on as if nothing had been, so that all later blocks lie above the line: it starts afresh.
+Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). If a device
+loses samples without counting them, all later blocks lie above the line: the estimate restarts.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ from itertools import pairwise
 __all__ = ["DeviceClock"]
 
 _SECOND_NS = 1_000_000_000
-_WINDOW = 60
-"""Seconds that the line rests on: a crystal's rate changes with its temperature, over minutes."""
+_WINDOW = 60  # seconds: a crystal's rate changes with its temperature, over minutes
 _MOST_DRIFT = 1e-3
 _LOSS_NS = 5_000_000
-_LOSS_S = 2
-"""Blocks that are all later than the line by so much, for so long, follow samples that the device lost."""
+_LOSS_S = 2  # blocks that are all later than the line by `_LOSS_NS`, for so long, follow a loss of samples
 
 
 class DeviceClock:
-    """Estimates when each sample was captured, from when blocks arrived.
+    """Estimates when each sample was captured from the arrival of blocks.
 
-    The constant part of the way from the device to us cannot be known and counts as part of the capture.
-
-    Args:
-        rate_hz: The device's nominal rate.
+    The constant part of the delay cannot be known and counts as part of the capture.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -46,7 +41,7 @@ class DeviceClock:
         return -self._slope * 1e6
 
     def observe(self, samples: int, at_ns: int) -> None:
-        """Note that the device's first `samples` samples had arrived at `at_ns`."""
+        """Add an observation: the device's first `samples` samples had arrived at `at_ns`."""
         device_ns = samples * _SECOND_NS // self._rate_hz
         offset_ns = at_ns - device_ns
         second = device_ns // _SECOND_NS
@@ -74,13 +69,13 @@ class DeviceClock:
         return self._offset_ns + round((device_ns - self._at_ns) * self._slope)
 
     def _forget_before_loss(self) -> None:
-        """Start afresh with the last seconds if samples were lost before them."""
+        """Keep only the last seconds if samples were lost before them."""
         last = list(self._earliest)[-_LOSS_S:]
         if all(offset_ns - self._offset_at(device_ns) > _LOSS_NS for device_ns, offset_ns in last):
             self._earliest = deque(last, maxlen=_WINDOW)
 
     def _fit(self) -> None:
-        """Lay the line along the edge of the lower convex hull that spans the middle of the window."""
+        """Fit the line along the edge of the lower convex hull that spans the middle of the window."""
         hull: list[tuple[int, int]] = []
         for point in self._earliest:
             while len(hull) > 1 and _turns_down(hull[-2], hull[-1], point):

@@ -1,7 +1,6 @@
-"""The reply that comes back through the user's microphone, as from a loudspeaker without cancellation. Pure.
+"""The echo of replies in the user's microphone, as from an output device without echo cancellation. Pure.
 
-A sample that is heard at one moment is in the microphone a delay later. Chunks are decoded when they are due
-and not when they arrive, since a reply may come at once.
+Chunks are decoded when they are due, since all of a reply may arrive at once.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from live_eval.audio.codecs import Decoder
-from live_eval.errors import AudioError
 from live_eval.playout import PlayoutQueue
 from live_eval.session.responses import OpenResponse
 
 __all__ = ["Echo"]
 
 _AHEAD_NS = 40_000_000
-"""What is decoded ahead: a resampler holds back the end of what it was given."""
+"""How far to decode ahead: a resampler holds back the end of its input."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -30,9 +27,8 @@ class Echo:
 
     Args:
         level_db: Level of the echo relative to the reply, in decibels.
-        delay_ns: From when a sample is heard until it is in the microphone; 40 ms at least, since a frame is
+        delay_ns: From when a sample is heard until it is in the microphone; at least 40 ms, since a frame is
             made before its last sample is spoken.
-        rate_hz: Rate of the user's frames.
     """
 
     def __init__(self, level_db: float, delay_ns: int, rate_hz: int) -> None:
@@ -42,18 +38,13 @@ class Echo:
         self._replies: dict[int, _Playout] = {}  # by the identity of the response
 
     def listen(self, responses: Iterable[OpenResponse]) -> None:
-        """Take note of the responses that may be heard now."""
+        """Add the responses that may be heard now."""
         for response in responses:
             if id(response) not in self._replies and response.codec is not None:
                 self._replies[id(response)] = _Playout(response, self._rate_hz)
 
     def mix(self, pcm: bytes, start_ns: int) -> bytes:
-        """Return a frame with the echo of what was heard.
-
-        Args:
-            pcm: int16 little-endian mono.
-            start_ns: When its first sample is spoken.
-        """
+        """Return a frame with the echo."""
         heard_ns = start_ns - self._delay_ns
         samples = len(pcm) // 2
         mixed: NDArray[np.float32] | None = None
@@ -73,14 +64,13 @@ class _Playout:
     def __init__(self, response: OpenResponse, rate_hz: int) -> None:
         assert response.codec is not None
         self._response = response
-        self._codec = response.codec
-        self._decoder: Decoder | None = Decoder(response.codec)
+        self._reply_hz = response.codec.rate_hz
         self._rate_hz = rate_hz
         self._resampler: soxr.ResampleStream | None = None
         self._chunks = 0
         self._restarts = True
-        self._queue = PlayoutQueue()  # of what is decoded
-        self._at = 0  # the place of the next resampled one
+        self._queue = PlayoutQueue()  # of decoded samples
+        self._at = 0  # the place of the next resampled sample
         self._pieces: deque[tuple[int, NDArray[np.float32]]] = deque()
 
     def heard(self, from_ns: int, samples: int) -> NDArray[np.float32] | None:
@@ -88,9 +78,7 @@ class _Playout:
         self._decode(from_ns + samples * _SECOND_NS // self._rate_hz + _AHEAD_NS)
         begin = self._place(from_ns)
         stop = begin + samples
-        if self._at < min(
-            stop, self._place(self._queue.due_ns)
-        ):  # due, and no chunk follows that would drive it out
+        if self._at < min(stop, self._place(self._queue.due_ns)):  # due, and no further chunk to push it out
             self._flush()
         found: NDArray[np.float32] | None = None
         if self._response.interrupted_ns is not None:  # the rest is dropped
@@ -111,40 +99,37 @@ class _Playout:
     def _decode(self, until_ns: int) -> None:
         """Decode the chunks that begin to be heard before a moment."""
         response = self._response
-        while self._decoder is not None and self._chunks < len(response.chunks):
+        while self._chunks < len(response.chunks):
             at = self._chunks
             arrival_ns = response.arrivals[at]
             fresh = at in response.fresh
             if (arrival_ns if fresh else max(arrival_ns, self._queue.due_ns)) >= until_ns:
                 return
-            self._chunks += 1
-            chunk = response.chunks[at]
-            try:
-                pcm = self._decoder.decode(chunk) if isinstance(chunk, bytes) else chunk
-            except AudioError:  # the turn fails when it is decoded for the record
-                self._decoder = None
+            pcm = response.pcm(at)
+            if pcm is None:
                 return
-            sound = np.concatenate((np.zeros(response.concealed[at], np.float32), pcm.astype(np.float32)))
+            self._chunks += 1
+            sound = pcm.astype(np.float32)
             due_ns = self._queue.due_ns
             if fresh:
                 self._queue.drop(arrival_ns)
-            begin_ns = self._queue.push(arrival_ns, len(sound), self._codec.rate_hz)
+            begin_ns = self._queue.push(arrival_ns, len(sound), self._reply_hz)
             if self._restarts or begin_ns != due_ns:
                 self._restart(begin_ns)
             self._add(sound)
 
     def _restart(self, begin_ns: int) -> None:
-        """Begin at another moment: nothing is heard in between."""
+        """Continue after a gap."""
         self._flush()
-        if self._codec.rate_hz != self._rate_hz:
+        if self._reply_hz != self._rate_hz:
             self._resampler = soxr.ResampleStream(
-                self._codec.rate_hz, self._rate_hz, 1, dtype="float32", quality="LQ"
+                self._reply_hz, self._rate_hz, 1, dtype="float32", quality="LQ"
             )
         self._at = self._place(begin_ns)
         self._restarts = False
 
     def _flush(self) -> None:
-        """Take what the resampler holds back; another one follows."""
+        """Add the samples that the resampler holds back; the next chunk needs a new one."""
         if self._resampler is not None:
             self._keep(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
             self._resampler = None

@@ -44,7 +44,7 @@ _MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeReading:
-    """Readings of the probe over a span of time; none by default.
+    """Readings of the probe over a span of time.
 
     Args:
         at_ns: When each probe was due, int64, shape (probes,).
@@ -56,11 +56,7 @@ class ProbeReading:
 
 
 class LoopProbe:
-    """Wakes every 5 ms and records how late the event loop was, for the last 200 s.
-
-    Args:
-        clock: The clock to sleep on.
-    """
+    """Wakes every 5 ms and records how late the event loop was, for the last 200 s."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -89,13 +85,9 @@ class LoopProbe:
 class Collector:
     """Collects garbage as sessions end, while Python's own collector is off (see `undisturbed`).
 
-    A full collection holds the event loop up, by 4 ms with 10 sessions over WebRTC or 40 over WebSocket. So
-    it waits for a moment in which no session is timed, but not for ever: a session over WebRTC leaves a third
-    of a megabyte in cycles, and what is to be freed takes time too (9 ms for 16 sessions); one over WebSocket
-    leaves 60 kB.
-
-    Args:
-        transport: What the sessions use.
+    A full collection blocks the event loop, for 4 ms with 10 sessions over WebRTC or 40 over WebSocket, so it
+    waits until no session is timed. The number of uncollected sessions is limited: each leaves cycles of 60
+    kB, or 330 kB over WebRTC, and freeing them takes time too (9 ms for 16 sessions).
     """
 
     def __init__(self, transport: TransportKind) -> None:
@@ -105,10 +97,10 @@ class Collector:
 
     @contextlib.contextmanager
     def session(self, timed: Callable[[], bool]) -> Iterator[None]:
-        """Hold a session, and collect after it.
+        """Collect garbage after a session.
 
         Args:
-            timed: Returns whether a pause would now falsify what is measured of the session.
+            timed: Returns whether a pause would now falsify the session's latencies.
         """
         self._held.add(timed)
         try:
@@ -143,7 +135,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 
 
 def describe(error: BaseException) -> str:
-    """Return the innermost errors of a group in words."""
+    """Return a message that names the innermost errors of a group."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(describe, error.exceptions))
     return f"{type(error).__name__}: {error}"
@@ -155,24 +147,25 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def stagger_ns(worker: int, workers: int) -> int:
-    """Return how long after the first of several workers another is to begin.
+    """Return how long after the first worker another one begins.
 
-    They begin spread over about a second, off the grid of frames, so that their frames are not due together.
+    Workers begin spread over about a second, off the grid of frames, so that their frames are not due
+    together.
     """
     return 1_017_000_000 * worker // workers
 
 
 class Priority(StrEnum):
-    """How a thread competes with others for a processor."""
+    """The scheduling priority of a thread."""
 
     REAL_TIME = "real-time"
-    """It preempts all ordinary ones."""
+    """It preempts all ordinary threads."""
     RAISED = "raised"
     NORMAL = "normal"
 
 
 def raise_priority() -> Priority:
-    """Let the calling thread, and none of the processes it starts, go before others as far as it may.
+    """Raise the priority of the calling thread as far as permitted, but not of its child processes.
 
     Real time needs CAP_SYS_NICE or a limit on RLIMIT_RTPRIO (sched(7)).
     """
@@ -189,7 +182,7 @@ def raise_priority() -> Priority:
 
 
 class _Holders(threading.local):
-    """How many uses of `undisturbed` there are in this thread, and what was set before the first."""
+    """The uses of `undisturbed` in this thread, and the settings before the first."""
 
     number = 0
     interval_s = 0.0
@@ -201,14 +194,14 @@ _holders = _Holders()
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[Priority]:
-    """Keep Python's own pauses, and other programs, out of what is timed.
+    """Keep pauses of Python, and other programs, out of timed code.
 
-    The garbage collector is off (what lives long is frozen; see `Collector`), a thread that computes gives
-    the interpreter back within half a millisecond, and the calling thread's priority is raised. Where several
-    uses overlap in a thread, only the first collects, and only the end of the last one restores everything.
+    The garbage collector is off (long-lived objects are frozen; see `Collector`), a computing thread releases
+    the interpreter within half a millisecond, and the calling thread's priority is raised. Of overlapping
+    uses in a thread, only the first collects, and the end of the last one restores everything.
 
     Yields:
-        The priority that it got.
+        The thread's priority.
     """
     if _holders.number == 0:
         _holders.interval_s = sys.getswitchinterval()

@@ -1,4 +1,4 @@
-"""An endpoint that speaks first: notice its greeting, and let the user wait until it has ended. Pure."""
+"""An endpoint that speaks first: detect its greeting, and let the user wait until it has ended. Pure."""
 
 from __future__ import annotations
 
@@ -14,30 +14,25 @@ from live_eval.session.speaker import (
     Heard,
     Speaker,
 )
-from live_eval.session.turn import TurnState
+from live_eval.session.turn import Turn
 
 __all__ = ["AfterGreeting", "GreetingWatch"]
 
 
 class GreetingWatch:
-    """Reports what the endpoint says before the user's first utterance.
+    """Detects a greeting: a response before the user's first utterance.
 
-    A greeting lasts until its response has ended and its last sample has been heard. One that stalls or does
-    not end within the limits of a reply counts as ended.
+    It lasts until its response has ended and its last sample has been heard. A greeting that exceeds the
+    limits of a reply counts as ended.
     """
 
     def __init__(self) -> None:
         self._sounds = False
         self._progress_ns: int | None = None
 
-    def look(self, state: TurnState, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
-        """Yield what has changed since the last call.
-
-        Args:
-            state: The state of the session's first turn, in which the user has not spoken.
-            now_ns: The present moment.
-        """
-        speaking, progress_ns = state.goes_on(now_ns), state.progress_ns
+    def look(self, turn: Turn, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
+        """Yield what has changed since the last call."""
+        speaking, progress_ns = turn.continues(now_ns), turn.progress_ns
         if progress_ns is None:
             return
         if progress_ns != self._progress_ns:
@@ -45,17 +40,16 @@ class GreetingWatch:
             if not self._sounds:
                 self._sounds = True
                 yield GreetingBegan(progress_ns)
-        heard_until_ns = state.heard_until_ns or progress_ns
+        heard_until_ns = turn.heard_until_ns or progress_ns
         if self._sounds and not speaking and now_ns >= heard_until_ns:
             self._sounds = False
             yield GreetingEnded(heard_until_ns)
 
 
 class AfterGreeting:
-    """Speaks once the endpoint's greeting has been heard to its end, and a pause; a `Speaker`.
+    """A `Speaker` that waits until the endpoint's greeting has been heard to its end.
 
     Args:
-        speaker: The speaker that waits.
         silence: A frame of silence, int16 little-endian mono, as long as the speaker's frames.
         patience_ns: How long to wait for a greeting to begin.
         pause_ns: From the greeting's end, as heard, to the speaker's first frame.
@@ -72,7 +66,7 @@ class AfterGreeting:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Take note of the greeting; no utterance of the speaker is anchored to it."""
+        """Handle the greeting; the speaker does not hear it, so that no utterance is anchored to it."""
         match heard:
             case GreetingBegan():
                 self._greets, self._until_ns = True, None

@@ -1,4 +1,4 @@
-"""How long to wait for an endpoint, and what has taken too long. Pure."""
+"""How long to wait for an endpoint, and the failure when it takes too long. Pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from live_eval.session.bounds import TEXT_CHARACTERS
 from live_eval.session.responses import OpenResponse
 from live_eval.types import Failure
 
-__all__ = ["TurnLimits", "answer_by_ns", "overdue", "unanswered"]
+__all__ = ["SessionLimits", "answer_by_ns", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
-_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that lasts longer past the user did not stop for them
+_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that continues longer did not stop for the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLimits:
+class SessionLimits:
     """How long to wait at each stage, in seconds.
 
     Args:
         connect_s: For the connection.
         ready_s: For the endpoint's session, once connected.
         reply_s: For a response to begin, once the user's turn is over.
-        stall_s: For the next piece of a response that has begun.
-        max_reply_s: For a whole response; what comes later is not waited for.
+        stall_s: For the next audio or text of a response.
+        max_reply_s: For a complete response.
         linger_s: After a response has ended, for late audio or another response.
         transcript_s: After a response has ended, for the transcription of the input, which may be slower.
-        silence_s: Silence that ends a reply where energy decides.
-        listen_s: For what the endpoint makes of an utterance that expects no answer, or that it has talked
-            through.
+        silence_s: Silence that ends a reply on continuous media.
+        listen_s: For a reaction to an utterance that expects no answer, or that the endpoint talked through.
     """
 
     connect_s: float = 15.0
@@ -43,15 +42,8 @@ class TurnLimits:
     listen_s: float = 4.0
 
 
-def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track: bool) -> Failure | None:
-    """Return the failure of an open response that stalls or does not end; None where there is none.
-
-    Args:
-        response: The response.
-        limits: How long to wait.
-        at_ns: The present moment.
-        on_track: Whether replies come as packets of a media track.
-    """
+def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_track: bool) -> Failure | None:
+    """Return the failure of an open response that stalls or does not end, or None."""
     if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
         what, kind = "nothing came of it", FailureKind.STALLED
         if on_track and not response.chunks:
@@ -78,15 +70,11 @@ def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track:
     return None
 
 
-def answer_by_ns(limits: TurnLimits, since_ns: int, earlier_until_ns: int) -> int:
-    """Return until when to wait for a response.
+def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) -> int:
+    """Return until when to wait for a response that is due since `since_ns`.
 
-    An endpoint that talks through the user's words answers them soon after that reply, or not at all.
-
-    Args:
-        limits: How long to wait.
-        since_ns: Since when the response is due.
-        earlier_until_ns: Until when replies to earlier turns are heard; 0 without any.
+    An endpoint that talks through the user's words answers them soon after that reply, or not at all:
+    `earlier_until_ns` is when replies to earlier turns are heard to their end, or 0.
     """
     due_ns = since_ns + round(limits.reply_s * _SECOND_NS)
     if earlier_until_ns - since_ns <= _TALKS_THROUGH_NS:
@@ -94,15 +82,11 @@ def answer_by_ns(limits: TurnLimits, since_ns: int, earlier_until_ns: int) -> in
     return min(due_ns, earlier_until_ns + round(limits.listen_s * _SECOND_NS))
 
 
-def unanswered(limits: TurnLimits, did: str, user_done_ns: int, earlier_until_ns: int, at_ns: int) -> str:
-    """Return in words that no response came.
+def unanswered(limits: SessionLimits, did: str, user_done_ns: int, earlier_until_ns: int, at_ns: int) -> str:
+    """Return the message of a turn without a response.
 
     Args:
-        limits: How long was waited.
         did: What the endpoint did instead.
-        user_done_ns: When the user's turn ended.
-        earlier_until_ns: As in `answer_by_ns`.
-        at_ns: The present moment.
     """
     talked_ns = earlier_until_ns - user_done_ns
     if talked_ns <= _TALKS_THROUGH_NS:

@@ -1,13 +1,12 @@
-"""A speaker who is there in person: frames of a microphone, or of a browser's track, as they come. Pure.
+"""A live speaker: the audio of a microphone, or of a browser's track, as it arrives. Pure.
 
-The device counts samples by its own clock. Each frame of the session holds what the device captured a fixed
-`delay_ns` before; where the clocks drift apart, single samples are repeated or left out (at 200 ppm and
-24 kHz five a second), each where the signal is flattest. That needs no experimental resampler, costs next to
-nothing, and the position of every sample stays known exactly.
+Each frame of the session contains what the device captured a fixed `delay_ns` before. As the two clocks drift
+apart, single samples are repeated or omitted (five a second at 200 ppm and 24 kHz) where the signal is
+flattest. This is cheaper than a resampler, and the position of every sample stays known exactly.
 
-What comes too late for its frame makes an underrun: silence takes its place, and it is said afterwards. The
-delay grows by as much, up to a limit, so that being this late again does no harm; what exceeds the limit is
-given up in the next pause. What nobody asks for is dropped after two seconds: an overrun.
+Audio that arrives too late for its frame causes an underrun: silence takes its place, and the audio follows.
+The delay grows by as much, up to a limit, so that the next delay of this size does no harm; audio beyond the
+limit is dropped in the next pause. Audio that is not read is dropped after two seconds: an overrun.
 """
 
 from __future__ import annotations
@@ -33,16 +32,14 @@ _MOST_DELAY_NS = 300_000_000
 
 @dataclass(slots=True)
 class LiveStats:
-    """What became of a device's samples, at the endpoint's rate.
+    """Counts of a device's samples, at the endpoint's rate.
 
     Args:
-        captured: Samples that came.
-        sent: Samples of these that were spoken.
-        repeated: Samples said twice, to follow a slow device.
-        omitted: Samples left out, to follow a fast device.
-        underruns: Frames that were not there in time, wholly or in part.
-        overruns: Times that samples were dropped since nobody asked for them.
-        dropped: Samples dropped: in overruns, in pauses to regain the delay, and before the first frame.
+        repeated: Samples sent twice, to follow a slow device.
+        omitted: Samples omitted, to follow a fast device.
+        underruns: Frames whose audio arrived too late, in whole or in part.
+        overruns: How often samples were dropped because they were not read.
+        dropped: Samples dropped: in overruns, in pauses to reduce the delay, and before the first frame.
         drift_ppm: How much faster than nominal the device counts.
     """
 
@@ -57,16 +54,16 @@ class LiveStats:
 
 
 class Live:
-    """Says what a device captures; a `Speaker`.
+    """A `Speaker` that streams what a device captures.
 
     Args:
         device_hz: Nominal rate of the device.
         rate_hz: Rate that the endpoint takes.
         frame_ns: Length of the frames that it takes.
         delay_ns: From a sample's capture to when it is spoken in the session, at first: at least a frame, a
-            block of the device, the jitter of its blocks and the resampler's delay. It does not count as the
-            endpoint's latency: the session's times are those at which the endpoint could hear.
-        detector: Finds the utterances; one with the usual settings if omitted.
+            block of the device, the jitter of its blocks and the resampler's delay. It is not part of the
+            endpoint's latency.
+        detector: Finds the utterances; None for one with the default settings.
     """
 
     listens = False
@@ -86,27 +83,22 @@ class Live:
         self._delay_ns = delay_ns
         self._samples = rate_hz * frame_ns // _SECOND_NS
         self.stats = LiveStats()
-        """What became of the samples so far."""
+        """Counts of the samples so far."""
         self._clock = DeviceClock(device_hz)
         self._detector = detector or SpeechDetector(device_hz)
         self._resampler = (
             soxr.ResampleStream(device_hz, rate_hz, 1, dtype="int16") if device_hz != rate_hz else None
         )
         self._ring = np.zeros(_KEPT_S * rate_hz, np.int16)
-        self._head = self._tail = 0  # next sample to say, and just past the last that came
+        self._head = self._tail = 0  # the next sample to send, and just past the last that arrived
         self._captured = 0  # samples of the device
         self._started = self._stopped = False
         self._spans: list[Span] = []
-        self._speaking = False  # as the session knows it
+        self._speaking = False  # as reported to the session
         self._began_ns = 0
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
-        """Take a block of the device. Call it on the event loop, as soon as the block has come.
-
-        Args:
-            pcm: int16 mono, shape (samples,), at the device's rate, at most two seconds.
-            at_ns: When it came.
-        """
+        """Add a block of the device. Call it on the event loop, as soon as the block has arrived."""
         self._captured += len(pcm)
         self._clock.observe(self._captured, at_ns)
         self._spans.extend(map(self._at_our_rate, self._detector.push(pcm)))
@@ -119,22 +111,22 @@ class Live:
         self._tail += len(pcm)
         self.stats.captured, self.stats.drift_ppm = self._tail, self._clock.drift_ppm
         if self._tail - self._head > size:
-            self.stats.overruns += self._started  # before the session asks, nobody misses them
+            self.stats.overruns += self._started  # before the first frame, nothing is missed
             self.stats.dropped += self._tail - size - self._head
             self._head = self._tail - size
 
     def end_utterance(self) -> None:
-        """End the utterance under way, if there is one, with what has been captured."""
+        """End the utterance in progress, if any, with the audio captured so far."""
         span = self._detector.end()
         if span is not None:
             self._spans.append(self._at_our_rate(span))
 
     def stop(self) -> None:
-        """Let the user leave: the session ends with the next frame."""
+        """End the session with the next frame."""
         self._stopped = True
 
     def hear(self, heard: Heard) -> None:
-        """Do nothing: the person hears for themselves."""
+        """Do nothing: a person hears the reply."""
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
         """Return what the device captured `delay_ns` before the frame."""
@@ -151,7 +143,7 @@ class Live:
         if ahead < -bound and not self._speaks(self._head, self._head + self._samples - round(ahead)):
             self._skip(round(due))
             ahead = 0.0
-        if ahead > bound:  # the session is early, as at the very start: what it asks for does not exist yet
+        if ahead > bound:  # the session is early, as at its start: the audio does not exist yet
             pcm = bytes(2 * min(self._samples, round(ahead)))
             pcm += self._taken(self._samples - len(pcm) // 2, 0)
         else:
@@ -164,13 +156,13 @@ class Live:
         return Span(round(span.begin * scale), None if span.end is None else round(span.end * scale))
 
     def _skip(self, to: int) -> None:
-        """Drop what is older than sample `to`."""
+        """Drop samples before `to`."""
         to = max(self._head, min(to, self._tail))
         self.stats.dropped += to - self._head
         self._head = to
 
     def _taken(self, samples: int, slip: int) -> bytes:
-        """Return the next samples, of which `slip` more or fewer than are returned are used up."""
+        """Return the next samples, made from `slip` more or fewer."""
         there = self._tail - self._head
         used = min(samples + slip, there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")
@@ -194,13 +186,13 @@ class Live:
         return pcm.tobytes()
 
     def _speaks(self, begin: int, end: int) -> bool:
-        """Return whether speech was found between two samples, or may still be found there."""
+        """Return whether speech was found between two samples, or is in progress."""
         return self._speaking or any(
             span.begin < end and (span.end is None or span.end > begin) for span in self._spans
         )
 
     def _marks(self, at_ns: int) -> tuple[UtteranceBegan | None, UtteranceEnded | None]:
-        """Return the utterance that has begun or ended; the next sample is said at `at_ns`."""
+        """Return the utterance that has begun or ended; the next sample is spoken at `at_ns`."""
         if not self._spans:
             return None, None
         span = self._spans[0]

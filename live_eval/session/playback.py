@@ -1,6 +1,6 @@
-"""A speaker that plays recordings, each a pause after the reply to the one before was heard. Pure.
+"""A speaker that plays recordings, each a pause after the previous reply was heard. Pure.
 
-Where one of them begins at another moment, or expects no answer, `live_eval.session.script` plays them.
+Recordings that begin at another moment, or expect no answer, need `live_eval.session.script`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from live_eval.session.speaker import (
     Heard,
     ReplyContinues,
     ReplyEnded,
-    TurnOver,
+    UtteranceAnswered,
     UtteranceBegan,
     UtteranceEnded,
 )
@@ -27,15 +27,12 @@ PAUSE_NS = 600_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """A recording, ready to be played.
+    """A recording that is ready to be streamed.
 
     Args:
         frames: The recording as frames of the wire (int16 little-endian mono), at least one.
-        frame_ns: Length of a frame.
-        boundaries: Where the speaker's own sound lies in the recording.
-        background: What is heard while the user is silent after it: frames to be looped, none for silence.
-        speech: What it is to the endpoint.
-        anchor: When it begins; None for a pause after the reply to the one before.
+        background: Frames that loop while the user is silent after it; empty for silence.
+        anchor: When it begins; None for a pause after the previous reply.
     """
 
     frames: Sequence[bytes]
@@ -56,7 +53,6 @@ class Playback:
 
     Args:
         utterances: The recordings, at least one, all with frames of one length.
-        pause_ns: From the end of a reply, as heard, to the next recording.
     """
 
     listens = False
@@ -72,9 +68,9 @@ class Playback:
         self.frame_ns = utterances[0].frame_ns
 
     def hear(self, heard: Heard) -> None:
-        """Remember whether the turn is over and since when nothing is heard."""
+        """Handle the end of a turn and of a reply."""
         match heard:
-            case TurnOver():
+            case UtteranceAnswered():
                 self._over = True
             case ReplyEnded(at_ns):
                 self._quiet_from_ns = at_ns

@@ -1,8 +1,7 @@
 """Find replies in a continuous stream by their energy. Pure.
 
 For endpoints that do not separate responses (full-duplex models, bots over WebRTC). A reply begins with
-the first *audible* sound (`live_eval.timing`: above −50 dBFS for 30 ms) and ends once nothing audible came
-for a while; pauses within it are part of it.
+the first *audible* sound (`live_eval.timing`: above −50 dBFS for 30 ms) and ends after a longer silence.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Chunk:
     """A chunk of the stream.
 
     Args:
-        at_ns: When it arrived.
         pcm: int16 mono, shape (samples,).
         fresh: Whether playout restarts with it.
     """
@@ -43,7 +41,7 @@ class StreamStretch:
 
     Args:
         began_ns: Arrival of the chunk in which it became audible.
-        chunks: Its chunks, with those that sounded up to 100 ms before and 200 ms after the audible ones.
+        chunks: Its chunks, from 100 ms before to 200 ms after the audible ones.
         audible_ns: Arrival of its last audible chunk so far.
         ended_ns: When it ended; None while it lasts.
     """
@@ -58,7 +56,6 @@ class EnergySegmenter:
     """Divides a stream into stretches of sound.
 
     Args:
-        rate_hz: Rate of the stream.
         silence_ns: How long it must be silent for a stretch to end.
     """
 
@@ -70,9 +67,8 @@ class EnergySegmenter:
         self._before: deque[Chunk] = deque()
         self._quiet: list[Chunk] = []
         self.voice_end_ns: int | None = None
-        """When the user's speech ends. A sound that began while the user spoke ends after a short silence (a
-        breath) beyond that; otherwise a "mm-hm" and the answer that follows within `silence_ns` would be one
-        reply with a negative latency."""
+        """When the user's speech ends. A sound that began before it ends after a short silence (a breath);
+        otherwise a "mm-hm" and the answer within `silence_ns` would be one reply with a negative latency."""
         self.stretches: list[StreamStretch] = []
         """All stretches so far; the last one may still be open."""
 
@@ -89,7 +85,7 @@ class EnergySegmenter:
         stretch = self.open
         if stretch is None:
             self._before.append(chunk)
-            # A chunk sounds until the next one arrives: what became audible now may have begun in it.
+            # The chunk before the window lasts into it: the sound may have begun there.
             while len(self._before) > 1 and chunk.at_ns - self._before[1].at_ns > _KEPT_BEFORE_NS:
                 self._before.popleft()
             if audible:
@@ -103,10 +99,7 @@ class EnergySegmenter:
             self._quiet.append(chunk)
 
     def tick(self, at_ns: int) -> None:
-        """End the open stretch if nothing audible came for too long before `at_ns`.
-
-        The time of the end does not depend on when this is called.
-        """
+        """End the open stretch if the silence before `at_ns` is too long."""
         stretch = self.open
         if stretch is None or at_ns < (ends_ns := self._ends_ns(stretch)):
             return

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +14,37 @@ from live_eval.audio import Codec, resample_int16
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import AudioError
 from live_eval.playout import PlayoutQueue
-from live_eval.recording.preroll import Preroll
+from live_eval.recording.preroll import MARGIN_NS, Preroll
 from live_eval.recording.record import CapturedResponse
 from live_eval.session.bounds import TEXT_CHARACTERS
-from live_eval.timing import ResponseRecord, ResponseStatus
+from live_eval.timing import (
+    AUDIBLE_WINDOWS,
+    WINDOWS_PER_S,
+    ResponseRecord,
+    ResponseStatus,
+    audible_onset,
+    play,
+)
 from live_eval.types import Usage
 
-__all__ = ["MOST_RESPONSES", "OpenResponse", "Responses"]
+__all__ = ["MOST_RESPONSES", "OnsetSearch", "OpenResponse", "Responses"]
 
 _SECOND_NS = 1_000_000_000
 MOST_RESPONSES = 200
 """Most responses of a turn. Each becomes an audio file and a row; no conversation needs this many."""
+_HISTORY_CHUNKS = 5  # of a codec with memory: what follows is decoded as if all before had been
 
 
 @dataclass(slots=True)
 class OpenResponse:
-    """A response as it arrives.
+    """A response as it arrives. Marks are those of `ResponseRecord`.
 
     Args:
         response_id: The endpoint's name for it, or ours.
-        began_ns: Its first sign.
+        began_ns: When its first event or audio arrived.
+        playback_ns: When the track began to carry it.
+        progress_ns: When something last arrived for it.
+        characters: Length of its text, also of what is not kept.
     """
 
     response_id: str
@@ -54,11 +66,14 @@ class OpenResponse:
     concealed: list[int] = field(default_factory=list)
     fresh: list[int] = field(default_factory=list)
     preroll: Preroll | None = None
-    heard_samples: int = 0
     characters: int = 0
     pieces: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
-    decoders: dict[Codec, Decoder] = field(default_factory=dict)
+    converters: dict[Codec, Decoder] = field(default_factory=dict)
+    decoder: Decoder | None = None
+    decoded: list[NDArray[np.int16]] = field(default_factory=list)
+    undecodable: bool = False
+    total_samples: int = 0
     queue: PlayoutQueue = field(default_factory=PlayoutQueue)
     starts: list[int] = field(default_factory=list)
 
@@ -78,29 +93,79 @@ class OpenResponse:
     @property
     def audio_s(self) -> float:
         """Seconds of audio so far."""
-        samples = self.heard_samples - self.preroll_samples
+        samples = self.total_samples - self.preroll_samples
         return samples / self.codec.rate_hz if self.codec is not None else 0.0
 
     @property
     def preroll_samples(self) -> int:
-        """How many samples came before the event that announced it."""
+        """How many samples arrived before the event that announced it."""
         return sum(self.samples[: self.preroll.chunks]) if self.preroll is not None else 0
 
     @property
     def heard_until_ns(self) -> int | None:
         """When the last sample so far is heard; None if no audio has arrived."""
-        rate_hz = self.codec.rate_hz if self.codec is not None else 1
-        for at in range(len(self.starts), len(self.chunks)):  # what came since the last call
-            self.starts.append(self.queue.push(self.arrivals[at], self.samples[at], rate_hz))
+        rate_hz = self._place_chunks()
         cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # as `play`
         heard = len(self.starts) if cut_ns is None else bisect_left(self.starts, cut_ns)
         for at in reversed(range(heard)):
-            start_ns, samples = self.starts[at], self.samples[at]
-            if cut_ns is not None:
-                samples = min(samples, (cut_ns - start_ns) * rate_hz // _SECOND_NS)
+            samples = self.samples[at] if cut_ns is None else self._heard_samples(at, cut_ns, rate_hz)
             if samples:
-                return start_ns + (samples - 1) * _SECOND_NS // rate_hz
+                return self.starts[at] + (samples - 1) * _SECOND_NS // rate_hz
         return None
+
+    def heard_ms(self, at_ns: int) -> int:
+        """Return how many milliseconds have been heard by `at_ns`."""
+        rate_hz = self._place_chunks()
+        heard = sum(self._heard_samples(at, at_ns, rate_hz) for at in range(len(self.starts)))
+        return max(0, heard - self.preroll_samples) * 1000 // rate_hz
+
+    def _place_chunks(self) -> int:
+        """Place the chunks that arrived since the last call on the time axis; return their rate."""
+        rate_hz = self.codec.rate_hz if self.codec is not None else 1
+        for at in range(len(self.starts), len(self.chunks)):
+            self.starts.append(self.queue.push(self.arrivals[at], self.samples[at], rate_hz))
+        return rate_hz
+
+    def _heard_samples(self, at: int, until_ns: int, rate_hz: int) -> int:
+        """Return how many samples of a chunk are heard before `until_ns`."""
+        return min(self.samples[at], max(0, until_ns - self.starts[at]) * rate_hz // _SECOND_NS)
+
+    @property
+    def first_decoded(self) -> int:
+        """The first chunk that `pcm` decodes: older ones cannot belong to the reply, and cost too much."""
+        if self.preroll is None:
+            return 0
+        return bisect_left(self.arrivals, self.preroll.announced_ns - MARGIN_NS, hi=self.preroll.chunks)
+
+    def pcm(self, at: int) -> NDArray[np.int16] | None:
+        """Return a chunk after what was concealed before it, decoded once; None if it cannot be decoded.
+
+        The record is decoded again, outside the event loop: there a codec's memory continues from one
+        response to the next, whichever of them somebody listened to.
+
+        Args:
+            at: Its index; silence is returned for one before `first_decoded`.
+        """
+        first = self.first_decoded
+        if at < first:
+            return np.zeros(self.samples[at], np.int16)
+        if self.decoder is None:
+            assert self.codec is not None
+            self.decoder = Decoder(self.codec)
+            with contextlib.suppress(AudioError):
+                for chunk in self.chunks[max(0, first - _HISTORY_CHUNKS) : first]:
+                    if isinstance(chunk, bytes):
+                        self.decoder.decode(chunk)
+        while len(self.decoded) <= at - first and not self.undecodable:
+            chunk = self.chunks[first + len(self.decoded)]
+            concealed = np.zeros(self.concealed[first + len(self.decoded)], np.int16)
+            try:
+                pcm = self.decoder.decode(chunk) if isinstance(chunk, bytes) else chunk
+            except AudioError:  # the turn fails when it is decoded for the record
+                self.undecodable = True
+            else:
+                self.decoded.append(np.concatenate((concealed, pcm)) if len(concealed) else pcm)
+        return self.decoded[at - first] if at - first < len(self.decoded) else None
 
     def hear(
         self,
@@ -115,11 +180,9 @@ class OpenResponse:
         """Add a chunk of audio.
 
         Args:
-            at_ns: Its arrival.
             data: The chunk as on the wire, or its samples where they are decoded already.
             codec: How it is encoded. A response is kept in the encoding with which it begins; what comes in
                 another one is decoded, and resampled to the rate of the first.
-            samples: How many samples it holds.
             concealed: Samples that were lost before it.
             fresh: Whether playout restarts with it.
         """
@@ -133,14 +196,14 @@ class OpenResponse:
         self.chunks.append(data)
         self.samples.append(samples + concealed)
         self.concealed.append(concealed)
-        self.heard_samples += samples + concealed
+        self.total_samples += samples + concealed
 
     def _converted(self, data: bytes, codec: Codec, samples: int) -> tuple[bytes | NDArray[np.int16], int]:
         assert self.codec is not None
-        if codec not in self.decoders:
-            self.decoders[codec] = Decoder(codec)
+        if codec not in self.converters:
+            self.converters[codec] = Decoder(codec)
         try:
-            pcm = resample_int16(self.decoders[codec].decode(data), codec.rate_hz, self.codec.rate_hz)
+            pcm = resample_int16(self.converters[codec].decode(data), codec.rate_hz, self.codec.rate_hz)
         except AudioError:  # the turn fails when it is decoded for the record
             return data, samples
         return pcm, len(pcm)
@@ -182,6 +245,62 @@ class OpenResponse:
             preroll=self.preroll,
             codec=self.codec,
         )
+
+
+class OnsetSearch:
+    """The search for the first audible sample of one response."""
+
+    def __init__(self, response: OpenResponse, *, paced: bool = False) -> None:
+        self._paced = paced
+        self._response = response
+        self._chunks = 0
+        self._tail = np.empty(0, np.int16)
+        self._before_tail = 0
+        self._done = False
+
+    def look(self) -> int | None:
+        """Return when the first audible sample is heard, once, when it is found."""
+        response = self._response
+        if self._done or response.codec is None:
+            return None
+        if self._chunks < response.first_decoded:
+            self._chunks = response.first_decoded
+            self._before_tail = sum(response.samples[: self._chunks])
+        rate_hz = response.codec.rate_hz
+        while self._chunks < len(response.chunks):
+            pcm = response.pcm(self._chunks)
+            if pcm is None:
+                self._done = True
+                return None
+            self._chunks += 1
+            samples = np.concatenate((self._tail, pcm))
+            onset = audible_onset(samples, rate_hz)
+            if onset is not None:
+                self._done = True
+                return self._heard_ns(self._before_tail + onset)
+            kept = min(len(samples), AUDIBLE_WINDOWS * (rate_hz // WINDOWS_PER_S))
+            self._before_tail += len(samples) - kept
+            self._tail = samples[len(samples) - kept :]
+        return None
+
+    def _heard_ns(self, sample: int) -> int | None:
+        """Return when a sample is heard: playout begins where the record of the response will begin."""
+        marks, first, preroll = self._response.record(), 0, self._response.preroll
+        if preroll is not None:
+            chunk = int(np.searchsorted(np.cumsum(marks.chunk_samples), sample, side="right"))
+            begins_ns = min(int(marks.chunk_arrival_ns[chunk]), preroll.announced_ns)
+            first = bisect_left(self._response.arrivals, begins_ns - MARGIN_NS, hi=preroll.chunks)
+            marks = replace(
+                marks,
+                chunk_arrival_ns=marks.chunk_arrival_ns[first:],
+                chunk_samples=marks.chunk_samples[first:],
+                fresh_chunks=tuple(at - first for at in marks.fresh_chunks if at >= first),
+            )
+        own = sample - sum(self._response.samples[:first])
+        try:
+            return play(marks, stretches=[(own, own + 1)] if self._paced else ()).heard_ns(own)
+        except IndexError:  # interrupted before it was heard
+            return None
 
 
 class Responses:

@@ -1,13 +1,12 @@
-"""A speaker that plays recordings at moments of the conversation: over a reply, or right after it. Pure.
+"""A speaker that plays recordings at set moments of the conversation: over a reply, or right after it. Pure.
 
-The first sample of an utterance's own sound lies at its anchor's moment as heard, to the sample: a recording
-may begin within a frame. Where that moment comes too soon for the recording's lead-in silence, the lead-in is
-left out as far as needed; where it has passed before it is known, the utterance begins at once, and
-`UtteranceBegan` says when that was.
+The first sample of an utterance's own sound is spoken exactly at its anchor's moment, as heard: a recording
+may begin within a frame. If the moment is too early for the recording's lead-in silence, the lead-in is cut;
+if it has passed before it is known, the utterance begins at once, and `UtteranceBegan` has the actual time.
 
-*The reply* is that to the last utterance which expects an answer, or what the endpoint said by itself where
-there is none yet. A reply that is cancelled before the moment has come does not count, nor does one that
-became audible while that utterance was still spoken if another becomes audible in time.
+*The reply* is the reply to the last utterance that expects an answer, or a greeting before the first one.
+A reply that is cancelled before the moment does not count, nor does one that became audible during that
+utterance if another becomes audible in time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from live_eval.session.speaker import (
     ReplyAudible,
     ReplyContinues,
     ReplyEnded,
-    TurnOver,
+    UtteranceAnswered,
     UtteranceBegan,
     UtteranceEnded,
 )
@@ -36,15 +35,14 @@ _SECOND_NS = 1_000_000_000
 
 
 class ScriptPlayback:
-    """Plays recordings, each at its anchor; a `Speaker`. Each utterance begins a turn of its own.
+    """Plays recordings, each at its anchor; a `Speaker`. Each utterance begins its own turn.
 
-    It ends once the turn of the last utterance is over and was heard to its end; or before an utterance whose
-    anchor does not come.
+    It ends once the last turn is over and its reply was heard to its end, or when the next utterance's anchor
+    does not occur.
 
     Args:
         utterances: The recordings, at least one, all with frames of one length; the first has no anchor.
-        pause_ns: From the end of a reply, as heard, to a recording without an anchor.
-        patience_ns: How long to wait for an anchor, once the utterance before has ended.
+        patience_ns: How long to wait for an anchor after the end of the previous utterance.
     """
 
     listens = True
@@ -60,17 +58,17 @@ class ScriptPlayback:
         self._samples = len(self._silence.pcm) // 2  # of a frame
         self._playing = -1
         self._pcm = b""
-        self._at = 0  # bytes of it that were said
+        self._at = 0  # bytes of it that were streamed
         self._over = False
-        self._audible: dict[str, int] = {}  # responses that are or will be heard, and since when
+        self._audible: dict[str, int] = {}  # responses that are or will be heard, with the time
         self._quiet_from_ns: int | None = None
-        self._own_sound_ends_ns = 0  # of the utterance before
-        self._asked_ns = 0  # the same, of the last one that expects an answer
+        self._own_sound_ends_ns = 0  # of the latest utterance
+        self._asked_ns = 0  # the same, of the latest utterance that expects an answer
 
     def hear(self, heard: Heard) -> None:
-        """Remember what the anchors rest on."""
+        """Handle the reports that anchors depend on."""
         match heard:
-            case TurnOver():
+            case UtteranceAnswered():
                 self._over = True
             case ReplyEnded(at_ns):
                 self._quiet_from_ns = at_ns
@@ -104,7 +102,7 @@ class ScriptPlayback:
     # -- When the next utterance is due --------------------------------------------------------------------
 
     def _due_ns(self, following: Utterance) -> int | None:
-        """Return when the recording of the next utterance begins; None while that is not known."""
+        """Return when the recording of the next utterance begins; None while unknown."""
         onset_ns = following.boundaries.onset_ns
         match following.anchor:
             case Anchor(AnchorKind.REPLY_AUDIBLE, after_ns):
@@ -121,7 +119,7 @@ class ScriptPlayback:
 
     @property
     def _reply_audible_ns(self) -> int | None:
-        """When the user heard the reply begin; None while that is not known."""
+        """When the user heard the reply begin; None while unknown."""
         audible_ns = self._audible.values()
         to_the_end = [at_ns for at_ns in audible_ns if at_ns >= self._asked_ns]
         if to_the_end or (self._quiet_from_ns is not None and self._quiet_from_ns <= self._asked_ns):
@@ -130,12 +128,12 @@ class ScriptPlayback:
 
     @property
     def _reply_ended_ns(self) -> int | None:
-        """When the user heard the reply end; None while that is not known."""
+        """When the user heard the reply end; None while unknown."""
         ended_ns = self._quiet_from_ns
         return ended_ns if ended_ns is not None and ended_ns > self._asked_ns else None
 
     def _is_over(self, now_ns: int) -> bool:
-        """Return whether the script is at its end, or what the next utterance follows does not come."""
+        """Return whether the script has ended, or the next utterance's anchor does not occur."""
         if not self._over or self._quiet_from_ns is None or now_ns < self._quiet_from_ns:
             return False
         following, spoken = self._following, self._utterances[self._playing]
@@ -147,9 +145,9 @@ class ScriptPlayback:
     # -- What is said --------------------------------------------------------------------------------------
 
     def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
-        """Return the frame in which a recording begins, at `t0_ns` or with as little of its lead-in missing.
+        """Return the frame in which a recording begins: at `t0_ns`, or later without part of its lead-in.
 
-        What remains of the recording before, after its own sound, is left out.
+        The tail of the previous recording, after its own sound, is dropped.
         """
         at = -((start_ns - t0_ns) * self._samples // self.frame_ns)  # the first sample at `t0_ns` or after it
         lead_in = utterance.boundaries.onset_ns * self._samples // self.frame_ns
@@ -173,7 +171,7 @@ class ScriptPlayback:
         return self._said(start_ns, began, before)
 
     def _said(self, start_ns: int, began: UtteranceBegan | None = None, before: bytes = b"") -> Frame:
-        """Return the next frame of the recording, after what is said `before` it begins."""
+        """Return the next frame of the recording, preceded by the samples `before`."""
         size = len(self._silence.pcm)
         pcm = before + self._pcm[self._at : self._at + size - len(before)]
         self._at += size - len(before)

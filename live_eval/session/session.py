@@ -1,4 +1,4 @@
-"""One session with an endpoint: somebody speaks at the pace of speech, and what comes back is captured.
+"""One session with an endpoint: stream the user's audio at the pace of speech, and capture the reply.
 
 The session joins a speaker, a dialect and a transport, and decides nothing for them: the dialect knows the
 protocol, the speaker what the user says next, and the timeline when a turn is over.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from live_eval.cassettes.recorder import WireRecord
+from live_eval.cassettes import WireRecord
 from live_eval.clock import Clock, FrameSlots, Pacer
 from live_eval.dialect import Dialect, Message
 from live_eval.errors import FailureKind, TurnError
@@ -22,20 +22,21 @@ from live_eval.session.bounds import LOGGED_CHARACTERS, bounded_body
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
 from live_eval.session.greeting import AfterGreeting, GreetingWatch
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
+from live_eval.session.log import RawMessage
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
 from live_eval.session.script import ScriptPlayback
 from live_eval.session.speaker import Frame, Speaker
 from live_eval.session.surroundings import Surroundings
-from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
-from live_eval.session.turn import TurnState
+from live_eval.session.timeline import Timeline
+from live_eval.session.turn import Turn
 from live_eval.transport import LoadsAhead, Transport
 from live_eval.types import Failure, Modality, TurnMode
 
 __all__ = ["OnTurn", "Session", "logged"]
 
 OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
-"""Takes a turn that has ended, and a function that returns its log: call that off the event loop."""
+"""Called with a turn that has ended, and a function that returns its log: call that off the event loop."""
 
 _LEAD_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
@@ -46,17 +47,13 @@ _COSTS_ONE_TURN = {
     FailureKind.RESPONSE_INCOMPLETE,
     FailureKind.RESPONSE_CANCELLED,
 }
-_TURNS_KEPT = 2  # the one under way, and the one before, whose reply may still say something
+_TURNS_KEPT = 2  # the turn in progress, and the one before, whose reply may continue
 
 
 def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMessage, ...]:
-    """Return messages for the log, redacted; what an endpoint sends may be of any length.
+    """Return messages for the log, redacted, with long strings of the endpoint cut.
 
-    Parsing them is work: call it off the event loop.
-
-    Args:
-        messages: The messages of a turn.
-        dialect: That of their session, or another of the same settings.
+    Parsing takes time: call it off the event loop.
     """
 
     def body(message: Message, *, incoming: bool) -> Mapping[str, Any]:
@@ -74,20 +71,14 @@ def _any_moment(frame_ns: int) -> contextlib.nullcontext[Callable[[int], int]]:
 
 
 class Session:
-    """Holds a conversation over one connection.
+    """A conversation over one connection.
 
     Args:
-        dialect: The endpoint's protocol; used for this session alone.
-        transport: Makes connections; one, unless the dialect asks to reconnect.
-        clock: The session's clock.
-        turn_mode: Who decides that the user's turn is over.
-        modality: What was asked for.
-        transcribes: Whether the endpoint was asked to transcribe the input.
-        limits: How long to wait at each stage.
+        transport: Makes connections: one, unless the dialect asks to reconnect.
+        modality: The form of the reply that was asked for.
         probe: The process's probe of the event loop; None if lag is not measured.
-        slots: Those of the process, in which frames leave; None to begin at any moment.
+        slots: The process's slots for frames; None to begin at any moment.
         records_wire: Whether to keep everything that happens, for `wire`.
-        around: Puts a speaker into surroundings that reach the microphone too; None for none.
     """
 
     def __init__(
@@ -99,7 +90,7 @@ class Session:
         turn_mode: TurnMode,
         modality: Modality = Modality.AUDIO,
         transcribes: bool = False,
-        limits: TurnLimits | None = None,
+        limits: SessionLimits | None = None,
         probe: LoopProbe | None = None,
         slots: FrameSlots | None = None,
         records_wire: bool = False,
@@ -110,20 +101,20 @@ class Session:
         self._loaded: Transport | None = None
         self._clock = clock
         self._turn_mode = turn_mode
-        self._limits = limits or TurnLimits()
+        self._limits = limits or SessionLimits()
         self._probe = probe
         self._around = around
         self._surroundings: Surroundings | None = None
         self._slot = slots.slot if slots is not None else _any_moment
         self._wire = WireRecord(keeps=records_wire)
-        self._new_state = functools.partial(  # no method: it would tie the session to its timeline
-            TurnState,
+        self._new_turn = functools.partial(  # no method: it would tie the session to its timeline
+            Turn,
             self._limits,
             modality,
             transcribes=transcribes,
             continuous=dialect.continuous_media,
         )
-        self._timeline = Timeline(self._wire, self._new_state, listens=False)
+        self._timeline = Timeline(self._wire, self._new_turn, listens=False)
         self._connection: Connection  # from `run` on, like the pacer
         self._pacer: Pacer
         self._on_grid = False  # frames flow, so the next one follows the last
@@ -133,37 +124,23 @@ class Session:
         self._on_turn: OnTurn | None = None
         self._perseveres = False
 
-    async def hold(self, utterance: Utterance) -> TurnCapture:
-        """Connect, play a recording, listen until the turn is over, disconnect.
-
-        Args:
-            utterance: What the user says.
-
-        Returns:
-            What was captured. Whatever the endpoint, the network or a bug of the dialect does becomes a
-            `Failure` in it; its log is empty, see `log`.
-        """
-        (capture,) = await self.converse((utterance,))
-        return capture
-
     async def converse(
         self, utterances: Sequence[Utterance], *, pause_ns: int = PAUSE_NS, greeting_ns: int = 0
     ) -> list[TurnCapture]:
-        """Connect, play the recordings one after the other, disconnect.
+        """Connect, stream the recordings one after the other, disconnect.
 
-        The next recording begins at its anchor; without one, once the reply to the one before would have been
-        heard to its end, and a pause. A turn that fails ends the session. What comes late of an earlier
-        turn's response stays that turn's.
+        A recording begins at its anchor; without one, a pause after the previous reply was heard to its end.
+        A turn that fails ends the session. Late audio of an earlier turn's response stays with that turn.
 
         Args:
             utterances: What the user says, at least one recording.
             pause_ns: From the end of a reply, as heard, to the next recording.
-            greeting_ns: How long to wait for the endpoint's greeting to begin; one that begins is heard to
-                its end. 0 to speak at once.
+            greeting_ns: How long to wait for the endpoint's greeting to begin, which is then heard to its
+                end; 0 to speak at once.
 
         Returns:
-            What was captured of each turn. Only the first has the setup of the session. Turns that were not
-            reached failed as `DIALOGUE_ENDED`.
+            The capture of each turn; only the first has the setup of the session. Turns that were not reached
+            failed as `DIALOGUE_ENDED`.
         """
         limits, number = self._limits, len(utterances)
         waits_s = limits.ready_s + number * (2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s)
@@ -197,18 +174,16 @@ class Session:
         on_turn: OnTurn | None = None,
         perseveres: bool = False,
     ) -> list[TurnCapture]:
-        """Connect, let somebody speak until they are done or the session fails, then disconnect.
+        """Connect, let the speaker speak until they are done or the session fails, then disconnect.
 
         Args:
-            speaker: Who speaks.
-            bound_ns: How long the session may take; None for as long as it goes on, whatever the time.
-            on_turn: Takes each turn soon after it has ended, so that a long session takes no more memory
-                than a short one.
-            perseveres: Whether the user speaks on after a turn without a whole reply, as a person does: it
-                fails, and the session goes on.
+            bound_ns: The longest session; None for no limit as long as it makes progress.
+            on_turn: Called with each turn soon after it has ended, so that a long session needs no more
+                memory than a short one; None to return all turns.
+            perseveres: Whether a turn without a complete reply fails alone, and the session continues.
 
         Returns:
-            What was captured of each turn, in order, that `on_turn` did not take.
+            The captures of the turns, in order; none with `on_turn`.
         """
         clock = self._clock
         await self.load()
@@ -216,7 +191,7 @@ class Session:
         self._on_turn, self._perseveres = on_turn, perseveres
         if self._around is not None:
             speaker = self._surroundings = self._around(speaker)
-        timeline = self._timeline = Timeline(self._wire, self._new_state, listens=speaker.listens)
+        timeline = self._timeline = Timeline(self._wire, self._new_turn, listens=speaker.listens)
         loaded, self._loaded = self._loaded, None
         self._connection = Connection(
             self._dialect, self._new_transport, clock, self._limits.connect_s, timeline, loaded
@@ -251,9 +226,9 @@ class Session:
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
 
     async def load(self) -> None:
-        """Load what the first connection of a process needs; `run` does so too, before it takes the time.
+        """Load what the first connection of a process needs; `run` does so too, before its time counts.
 
-        What keeps it from loading is reported when the session connects.
+        An error is reported when the session connects.
         """
         with contextlib.suppress(Exception):
             if self._loaded is None:
@@ -263,54 +238,41 @@ class Session:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the turn under way has failed; None if it has not, or before the first turn."""
+        """Why the turn in progress has failed; None if it has not, or before the first turn."""
         timeline = self._timeline
         return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
-        """Hand over the turns that are still kept, as they are so far; `run` hands each over again."""
+        """Call `take` with the turns that are still kept, as they are so far; `run` does so again."""
         for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
-            reading = self._reading() if turn is self._timeline.current else turn.reading
-            copy = replace(turn, reading=reading, messages=list(turn.messages))
-            take(self._captured(number, copy), functools.partial(self._log, copy))
+            reading = self._reading() if turn is self._timeline.current else None
+            messages = tuple(turn.log.messages)
+            take(self._captured(number, turn, reading), functools.partial(logged, messages, self._dialect))
 
     def timed(self) -> bool:
-        """Return whether a pause of this process would now falsify what is measured.
+        """Return whether a pause of this process would now falsify the latencies.
 
-        It would not before the session is dialled, and while the user speaks.
+        It would not before the session is dialled, or while the user speaks.
         """
         turns = self._timeline.turns
         return bool(turns) and self._clock.now_ns() >= turns[-1].timed_from_ns
 
     def log(self, turn: int = 0) -> tuple[LoggedMessage, ...]:
-        """Return every message of a turn with its stamp, redacted.
-
-        Parsing them is work: call it off the event loop.
-
-        Args:
-            turn: Its index; a turn that was not reached has no messages.
-        """
+        """Return every message of turn `turn` with its stamp, redacted; call it off the event loop."""
         return logged(self.messages(turn), self._dialect)
 
     def messages(self, turn: int = 0) -> Sequence[RawMessage]:
-        """Return every message of a turn as it travelled, for `logged`; they may hold secrets.
-
-        Args:
-            turn: Its index; a turn that was not reached has no messages.
-        """
+        """Return every message of a turn as it was sent, for `logged`; they may contain secrets."""
         turns = self._timeline.turns[turn : turn + 1]
-        return turns[0].messages if turns else ()
+        return turns[0].log.messages if turns else ()
 
     @property
     def wire(self) -> WireRecord:
-        """Everything that happened; empty if it was not to be recorded."""
+        """Everything that happened; empty without `records_wire`."""
         return self._wire
 
-    def _log(self, turn: SessionTurn) -> tuple[LoggedMessage, ...]:
-        return logged(turn.messages, self._dialect)
-
     async def _guard(self, bound_ns: int | None) -> None:
-        """End a session that its own limits do not end: an endpoint that stops reading blocks our sending."""
+        """End a session that its limits do not end: an endpoint that stops reading blocks our sending."""
         clock, limits = self._clock, self._limits
         if bound_ns is not None:
             await clock.sleep_until(clock.now_ns() + bound_ns)
@@ -333,10 +295,7 @@ class Session:
     # -- The conversation --------------------------------------------------------------------------------
 
     async def _talk(self, speaker: Speaker, first_ns: Callable[[int], int]) -> None:
-        """Let the user speak and listen, until they are done or the turn has failed.
-
-        `first_ns` returns when frames may begin at or after a moment.
-        """
+        """Let the user speak and listen until they are done or the turn has failed."""
         await self._until_ready()
         timeline, clock = self._timeline, self._clock
         greeting: GreetingWatch | None = GreetingWatch()
@@ -348,7 +307,7 @@ class Session:
             if greeting is not None and timeline.spoken:
                 greeting = None
             if greeting is not None:
-                for heard in greeting.look(timeline.current.state, now_ns):
+                for heard in greeting.look(timeline.current, now_ns):
                     speaker.hear(heard)
             if self._surroundings is not None:
                 self._surroundings.overhear(timeline.sounding())
@@ -366,45 +325,45 @@ class Session:
 
     @property
     def _failed(self) -> bool:
-        """Whether the turn under way has failed in a way that ends the session."""
+        """Whether the turn in progress has failed in a way that ends the session."""
         failure = self._timeline.failure
         return failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN)
 
     async def _place(self, frame: Frame) -> None:
-        """Find the turn that a frame belongs to: its own, the next one, or one that interrupts a reply."""
+        """Begin the turn that a frame belongs to, if it is not the turn in progress."""
         timeline, began = self._timeline, frame.began
-        goes_on = began is not None and began.own_turn and timeline.spoken and not timeline.over
+        user_continues = began is not None and began.own_turn and timeline.spoken and not timeline.over
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
         if began is not None and interrupts:
             timeline.interrupted(began.onset_ns, backchannel=not began.expects_answer)
             self._stops_ns = began.onset_ns
         if timeline.over:
-            timeline.rest()
+            timeline.settle()
         if began is not None and began.own_turn:
             begins = timeline.spoken
         else:
-            begins = timeline.spoken and (  # what the endpoint says before the user's first words is no turn
+            begins = timeline.spoken and (  # a greeting is part of the first turn
                 interrupts or (timeline.over and (began is not None or timeline.lost is not None))
             )
         if begins:
-            await self._next_turn(goes_on=goes_on)
+            await self._next_turn(user_continues=user_continues)
         if began is not None and timeline.failure is None:
             self._on_grid = True
             self._began_ns = began.t0_ns
             timeline.utterance_began(began, self._pacer)
 
-    async def _next_turn(self, *, goes_on: bool) -> None:
-        """End the turn under way and begin another."""
+    async def _next_turn(self, *, user_continues: bool) -> None:
+        """End the turn in progress and begin another."""
         timeline = self._timeline
         sent = await self._connection.sent_stats()
         timeline.current.stamping = self._connection.stamping
         self._connection.turn_begins()
-        timeline.next_turn(self._clock.now_ns(), self._reading(), sent, goes_on=goes_on)
+        timeline.next_turn(self._clock.now_ns(), self._reading(), sent, user_continues=user_continues)
         if self._on_turn is not None:
             self._release(_TURNS_KEPT)
 
     async def _say(self, frame: Frame) -> None:
-        """Let a frame leave when it is due; or let time pass, where nobody speaks and no audio flows."""
+        """Send a frame when it is due; wait if it is silence that the endpoint does not take."""
         if not (self._flows or frame.speech):
             self._on_grid = False
             await self._clock.sleep_until(self._clock.now_ns() + TICK_NS)
@@ -420,14 +379,14 @@ class Session:
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
     async def _stop_reply(self, onset_ns: int) -> None:
-        """Stop what the user is heard to speak over, where the endpoint does not listen for them."""
+        """In a manual turn, stop the reply that the user speaks over: the endpoint does not detect it."""
         if self._clock.now_ns() >= onset_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.stop_reply()
 
     async def _send(self, frame: Frame) -> None:
-        """Encode a frame, wait for its moment, and let it leave."""
+        """Encode a frame, and send it when it is due."""
         pacer, connection = self._pacer, self._connection
         tick = pacer.next(speech=frame.speech)
         departure = connection.prepare(frame.pcm, tick)
@@ -443,11 +402,11 @@ class Session:
         return self._turn_mode is not TurnMode.MANUAL or self._dialect.needs_continuous_input
 
     async def _until_ready(self) -> None:
-        state = self._timeline.current.state
+        turn = self._timeline.current
         deadline_ns = self._clock.now_ns() + round(self._limits.ready_s * _SECOND_NS)
-        while state.ready_ns is None and state.failure is None and self._clock.now_ns() < deadline_ns:
+        while turn.ready_ns is None and turn.failure is None and self._clock.now_ns() < deadline_ns:
             await self._connection.wait(deadline_ns)
-        if state.ready_ns is None:
+        if turn.ready_ns is None:
             self._timeline.failed(
                 FailureKind.NO_SESSION,
                 f"the endpoint accepted the connection, but its session was not ready within "
@@ -456,8 +415,8 @@ class Session:
             )
 
     def _last_words(self) -> str:
-        """Return what the endpoint last said, for a message."""
-        came = [message for _, incoming, message in self._timeline.current.messages if incoming]
+        """Describe the endpoint's messages so far."""
+        came = [message for _, incoming, message in self._timeline.current.log.messages if incoming]
         if not came:
             return "no message came"
         last = bounded_body(self._dialect.redact(came[-1]).get("type"))
@@ -472,15 +431,17 @@ class Session:
         return self._probe.between(self._timeline.current.timed_from_ns, self._clock.now_ns())
 
     def _release(self, kept: int) -> None:
-        """Hand over the turns that have ended, but the last ones."""
+        """Call `on_turn` with all turns but the last `kept`."""
         assert self._on_turn is not None
         first = self._timeline.finished
         for number, turn in enumerate(self._timeline.release(kept), first):
-            self._on_turn(self._captured(number, turn), functools.partial(self._log, turn))
+            log = functools.partial(logged, turn.log.messages, self._dialect)
+            self._on_turn(self._captured(number, turn), log)
 
-    def _captured(self, number: int, turn: SessionTurn) -> TurnCapture:
+    def _captured(self, number: int, turn: Turn, reading: ProbeReading | None = None) -> TurnCapture:
         return turn.captured(
             manual=self._turn_mode is TurnMode.MANUAL,
             setup_ns=self._connection.setup_ns if number == 0 else {},
-            stamping=turn.stamping or self._connection.stamping,
+            stamping=self._connection.stamping,
+            reading=reading,
         )

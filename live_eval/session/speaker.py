@@ -1,8 +1,8 @@
-"""The contract of whoever speaks to an endpoint: recordings, a script, a microphone, a caller. Pure.
+"""The contract of speakers: recordings, a script, a microphone, a caller. Pure.
 
-The session owns the pace, the connection and the dialect. Before each frame is due it reports what the user
-hears and asks the speaker for the frame; the speaker answers with speech or silence, and marks where its
-utterances begin and end. A speaker does not know about turns: a turn is what happens between two utterances.
+Before each frame is due, the session reports what the user hears and asks the speaker for the frame. The
+speaker returns speech or silence, and marks where its utterances begin and end. It does not know about turns:
+a turn is what happens between two utterances.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "ReplyContinues",
     "ReplyEnded",
     "Speaker",
-    "TurnOver",
+    "UtteranceAnswered",
     "UtteranceBegan",
     "UtteranceEnded",
 ]
@@ -38,10 +38,10 @@ class UtteranceBegan:
     Args:
         t0_ns: When its sample 0 is spoken; it may lie within the frame, or before it.
         onset_ns: When the speaker's own sound begins.
-        boundaries: Where that sound lies, counted from `t0_ns`; None while the end is not known.
-        own_turn: Whether a turn of its own begins with it in any case. Otherwise it belongs to the turn under
-            way, unless that has its answer or the user speaks over a reply.
-        expects_answer: Whether it is to be answered; if not, no answer is no failure of its turn.
+        boundaries: Where that sound lies, counted from `t0_ns`; None while the end is unknown.
+        own_turn: Whether it always begins a new turn. Otherwise it continues the turn in progress, unless
+            that has its answer or the user speaks over a reply.
+        expects_answer: Whether its turn fails without an answer.
     """
 
     t0_ns: int
@@ -53,11 +53,7 @@ class UtteranceBegan:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceEnded:
-    """The user has ended an utterance; its turn may be answered.
-
-    Args:
-        boundaries: Where the speaker's own sound lay, counted from `UtteranceBegan.t0_ns`.
-    """
+    """The user has ended an utterance; its turn may be answered."""
 
     boundaries: SpeechBoundaries
 
@@ -67,10 +63,10 @@ class Frame:
     """What the user says during one frame.
 
     Args:
-        pcm: int16 little-endian mono, at the rate and of the length that the endpoint takes.
+        pcm: int16 little-endian mono, with the rate and length that the endpoint takes.
         speech: Whether it must not be lost: late speech catches up, late silence is dropped.
         began: The utterance that begins with this frame, or whose beginning was found in it.
-        ended: The end of the utterance, reported once this frame has left.
+        ended: The end of the utterance, reported once this frame was sent.
     """
 
     pcm: bytes = field(repr=False)
@@ -84,10 +80,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudible:
-    """The first audible sample of a response is heard at `at_ns`, which may lie ahead.
-
-    Reported only to a speaker that listens.
-    """
+    """The first audible sample of a response is heard at `at_ns`, maybe later. For a speaker that listens."""
 
     response_id: str
     at_ns: int
@@ -95,9 +88,9 @@ class ReplyAudible:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The user hears the last sample of the reply at `at_ns`, which may lie ahead; no more is under way.
+    """The user hears the last sample of the reply at `at_ns`, maybe later; no response is open.
 
-    Reported once the turn is over; to a speaker that listens, as soon as no response is open.
+    Reported once the turn is over, but at once to a speaker that listens.
     """
 
     at_ns: int
@@ -105,21 +98,21 @@ class ReplyEnded:
 
 @dataclass(frozen=True, slots=True)
 class ReplyContinues:
-    """Another response is under way after `ReplyEnded`, or after `TurnOver`."""
+    """Another response is in progress after `ReplyEnded` or `UtteranceAnswered`."""
 
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOver:
-    """The endpoint has answered the last utterance, and the turn's limits wait for nothing more of it."""
+class UtteranceAnswered:
+    """The endpoint has answered the last utterance, and no more of the answer is awaited."""
 
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class GreetingBegan:
-    """The endpoint begins a response before the user's first utterance; its first sign arrived at `at_ns`."""
+    """A response before the user's first utterance; its first event or audio arrived at `at_ns`."""
 
     at_ns: int
 
@@ -150,7 +143,7 @@ Heard: TypeAlias = (
     ReplyAudible
     | ReplyEnded
     | ReplyContinues
-    | TurnOver
+    | UtteranceAnswered
     | GreetingBegan
     | GreetingEnded
     | EndpointEvent
@@ -159,29 +152,27 @@ Heard: TypeAlias = (
 
 
 class Speaker(Protocol):
-    """Whoever speaks in a session. The session calls it from the event loop: neither method may block."""
+    """The user of a session. The session calls it from the event loop: neither method may block."""
 
     @property
     def frame_ns(self) -> int:
-        """Length of its frames; the client's specification says which length the endpoint takes."""
+        """Length of its frames, as the client's specification declares it."""
         ...
 
     @property
     def listens(self) -> bool:
-        """Whether it hears replies and events; the session then decodes replies for it."""
+        """Whether replies and events are reported to it; the session then decodes replies."""
         ...
 
     def hear(self, heard: Heard) -> None:
-        """Take note of what the user hears. Called before `frame`."""
+        """Handle a report of what the user hears. Called before `frame`."""
         ...
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
         """Return the next frame, or None to end the session.
 
         Args:
-            now_ns: The present moment.
-            start_ns: When the frame's first sample is spoken; the frame leaves when its last one is.
-                Frames of silence may be skipped where the session is late, or where the endpoint takes no
-                audio between utterances: `start_ns` says how far time has moved.
+            start_ns: When the frame's first sample is spoken; the frame is sent when its last one is. Frames
+                of silence may be skipped, so it may advance by more than a frame.
         """
         ...

@@ -1,4 +1,4 @@
-"""Where somebody begins and ends to speak, found while they speak: webrtcvad and a hangover. Pure."""
+"""Detect when a user begins and stops to speak, as the audio arrives: webrtcvad with a hangover. Pure."""
 
 from __future__ import annotations
 
@@ -38,16 +38,15 @@ class Span:
 
 
 class SpeechDetector:
-    """Finds stretches of speech in audio as it comes.
+    """Finds stretches of speech in audio as it arrives.
 
-    Speech begins with three voiced windows of 10 ms in a row, and has ended after `hangover_ms` without one.
-    webrtcvad itself holds on for up to 90 ms, so the end is the last window that is 10 dB louder than the
-    silence that followed.
+    Speech begins with three consecutive voiced windows of 10 ms, and has ended after `hangover_ms` without
+    one. webrtcvad extends speech by up to 90 ms, so the end is the last window that is 10 dB louder than the
+    silence after it.
 
     Args:
-        rate_hz: Rate of the audio.
         hangover_ms: Silence after which speech has ended.
-        aggressiveness: webrtcvad's mode, 0 to 3: how readily it takes a sound for noise.
+        aggressiveness: webrtcvad's mode, 0 to 3: how readily it classifies a sound as noise.
     """
 
     def __init__(self, rate_hz: int, *, hangover_ms: int = 400, aggressiveness: int = 3) -> None:
@@ -67,11 +66,7 @@ class SpeechDetector:
         self._begin: int | None = None
 
     def push(self, pcm: NDArray[np.int16]) -> list[Span]:
-        """Add audio and return the stretches that began in it or whose end was found.
-
-        Args:
-            pcm: int16 mono, shape (samples,).
-        """
+        """Add audio (int16 mono, shape (samples,)); return the stretches that began or ended in it."""
         if self._resampler is not None:
             pcm = self._resampler.resample_chunk(pcm)
         samples = np.concatenate((self._rest, pcm))
@@ -81,7 +76,7 @@ class SpeechDetector:
         return [span for span in found if span is not None]
 
     def end(self) -> Span | None:
-        """End the stretch of speech under way here and return it; None if there is none."""
+        """End the stretch of speech in progress and return it; None without one."""
         if self._begin is None:
             return None
         span = Span(self._sample(self._begin), self._sample(self._windows))

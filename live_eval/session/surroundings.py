@@ -1,4 +1,4 @@
-"""What reaches the microphone along with the user: background noise, and the echo of replies. Pure."""
+"""Background noise and the echo of replies in the user's microphone. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ __all__ = ["Surroundings"]
 
 
 class Surroundings:
-    """A speaker in a noisy place, or in front of a loudspeaker; a `Speaker`.
+    """A `Speaker` with background noise, or the echo of an output device.
 
-    The recordings hold their own noise. In between, that behind the recording before goes on, and before the
-    first one, that behind the first.
+    The recordings contain their own noise. Between two of them, the background of the previous one continues;
+    before the first one, its own background is heard.
 
     Args:
-        speaker: Who speaks.
         utterances: What they say, with its background, in order.
-        echo: The reply's echo; None for none.
     """
 
     def __init__(self, speaker: Speaker, utterances: Sequence[Utterance], echo: Echo | None = None) -> None:
@@ -37,16 +35,16 @@ class Surroundings:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Pass on what the user hears."""
+        """Pass a report on to the speaker."""
         self._speaker.hear(heard)
 
     def overhear(self, responses: Iterable[OpenResponse]) -> None:
-        """Take note of the responses that sound now."""
+        """Add the responses that may be heard now to the echo."""
         if self._echo is not None:
             self._echo.listen(responses)
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return the speaker's next frame, with the background where they are silent, and the echo."""
+        """Return the speaker's next frame, with background where they are silent, and the echo."""
         frame = self._speaker.frame(now_ns, start_ns)
         if frame is None:
             return None
@@ -72,6 +70,6 @@ class Surroundings:
 
 
 def _filled(pcm: bytes, behind: bytes) -> bytes:
-    """Return a frame in which a recording begins or ends, with the background where it does not sound."""
+    """Return a frame in which a recording begins or ends, with background in place of its silence."""
     samples = np.frombuffer(pcm, "<i2")
     return np.where(samples == 0, np.frombuffer(behind, "<i2"), samples).astype("<i2").tobytes()

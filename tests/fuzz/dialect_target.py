@@ -11,18 +11,16 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from live_eval.cassettes import Call, Cassette, Received, Step, read_cassette
+from live_eval.cassettes import Call, Cassette, Received, Step, WireRecord, read_cassette
 from live_eval.cassettes.player import ACTIONS, Player
-from live_eval.cassettes.recorder import WireRecord
 from live_eval.dialect import Event, Message, Output
 from live_eval.recording.record import finish
 from live_eval.session.event_loop import ProbeReading
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.session.timeline import Timeline
-from live_eval.session.turn import TurnState
+from live_eval.session.turn import Turn
 from live_eval.testing.fuzz import damaged_message
-from live_eval.transport import Stamping
-from live_eval.types import Case, Modality, StampKind, TurnMode, Variant
+from live_eval.types import Case, Modality, TurnMode, Variant
 from tests.support.bundled import DIALECTS, GOLDEN, SPECS, frame_samples
 
 __all__ = ["converse", "message_count", "mutate_conversation", "seeds_of"]
@@ -62,14 +60,14 @@ class _Conversation:
     def __init__(self, player: Player, mode: TurnMode) -> None:
         self._player = player
         self._manual = mode is TurnMode.MANUAL
-        state = functools.partial(
-            TurnState,
-            TurnLimits(),
+        new_turn = functools.partial(
+            Turn,
+            SessionLimits(),
             Modality.AUDIO,
             transcribes=True,
             continuous=player.dialect.continuous_media,
         )
-        self._timeline = Timeline(WireRecord(keeps=True), state, listens=True)
+        self._timeline = Timeline(WireRecord(keeps=True), new_turn, listens=True)
         self._timeline.on_track = player.dialect.dial().signalling is not None
         self._timeline.start(0, 1_750_000_000_000_000_000)
         self._note(player.opening)
@@ -87,9 +85,7 @@ class _Conversation:
         self._note(player.close(1000, "bye"))
         self._timeline.end_turn(player.now_ns, ProbeReading(), None)
         for turn in self._timeline.release(0):
-            stamping = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
-            captured = turn.captured(manual=self._manual, setup_ns={}, stamping=stamping)
-            finish(captured, _CASE, None, repeat=0, attempt=1)
+            finish(turn.captured(manual=self._manual), _CASE, None, repeat=0, attempt=1)
 
     def _step(self, kind: bytes, rest: bytes) -> None:
         player, now_ns = self._player, self._player.now_ns

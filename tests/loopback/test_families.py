@@ -22,13 +22,13 @@ from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
 from live_eval.session.event_loop import LoopProbe
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, Secret, SpeechBoundaries, TurnMode, Variant
 from tests.support.serving import reference
 
 MS = 1_000_000
-LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
+LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ async def hold(
     mode: TurnMode | None = None,
     query: Mapping[str, object] | None = None,
     key: str | None = None,
-    limits: TurnLimits = LIMITS,
+    limits: SessionLimits = LIMITS,
 ) -> TurnRecord:
     """Run a turn with the real client."""
     spec = family.spec
@@ -131,7 +131,7 @@ async def hold(
     session = Session(dialect(settings), transport, clock, turn_mode=mode, limits=limits, probe=probe)
     probing = asyncio.create_task(probe.run())
     try:
-        capture = await session.hold(turn or user_turn(family))
+        (capture,) = await session.converse([turn or user_turn(family)])
     finally:
         probing.cancel()
     case = Case(case_id="case", script_id="case", variant=Variant.NEUTRAL, audio_path=Path("constructed"))
@@ -293,7 +293,7 @@ async def test_close(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_a_silent_reply_is_no_response(family: Family, tmp_path: Path) -> None:
-    limits = TurnLimits(reply_s=0.5, silence_s=0.4)
+    limits = SessionLimits(reply_s=0.5, silence_s=0.4)
     async with endpoint(tmp_path, faults=parse_faults("silent")) as served:
         record = await hold(served, family, limits=limits)
     assert record.failure is not None

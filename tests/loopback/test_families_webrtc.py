@@ -13,7 +13,7 @@ from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import TurnMode
 from tests.loopback.test_families import (
@@ -33,7 +33,7 @@ BOTS = (
     Family(spec=client("pipecat-webrtc"), base="", lossy=True, continuous=True),
     Family(spec=client("fastrtc-webrtc"), base="", lossy=True, continuous=True),
 )
-LIMITS = TurnLimits(connect_s=4, ready_s=5, reply_s=1, stall_s=1, silence_s=0.4)
+LIMITS = SessionLimits(connect_s=4, ready_s=5, reply_s=1, stall_s=1, silence_s=0.4)
 
 each = pytest.mark.parametrize("family", [OPENAI, *BOTS], ids=lambda family: family.spec.name)
 idle = pytest.mark.parametrize("idle_rtp", ["silence", "none"])

@@ -23,7 +23,7 @@ from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Secret, SpeechBoundaries, TurnMode
 
@@ -35,7 +35,7 @@ TURN = Utterance(
     frame_ns=20 * MS,
     boundaries=SpeechBoundaries(onset_ns=0, voice_end_ns=len(SPOKEN) * 20 * MS),
 )
-LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3)
+LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3)
 REPLY = pybase64.b64encode_as_string(np.full(2_400, 3_000, "<i2").tobytes())
 NOTICE_AT = 20
 
@@ -145,7 +145,7 @@ async def hold(google: Google, mode: TurnMode = TurnMode.SERVER_VAD) -> TurnCapt
         session = Session(
             GeminiLive(settings), WebSocketTransport, SystemClock(), turn_mode=mode, limits=LIMITS
         )
-        capture = await session.hold(TURN)
+        (capture,) = await session.converse([TURN])
         logged = str(session.log())
     assert "hush-key" not in logged
     assert "handle-1" not in logged

@@ -24,14 +24,14 @@ from live_eval.dialect import EndpointSettings
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.types import Case, Secret, SpeechBoundaries, TurnMode, Variant
 from tests.support.sounds import main_tone_hz, tone
 
 MS = 1_000_000
 SPECS = {name: client(name) for name in ("unmute", "glm", "qwen-omni", "vllm-omni")}
 LOADED = {name: (load(spec.dialect), load(spec.transport)) for name, spec in SPECS.items()}
-LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3)
+LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3)
 Serve: TypeAlias = Callable[["Vendor"], Coroutine[Any, Any, None]]
 
 
@@ -78,7 +78,9 @@ async def one_turn(name: str, base_url: str, mode: TurnMode, model: str | None =
     session = Session(dialect(settings), transport, clock, turn_mode=mode, limits=LIMITS)
     frames = frames_of(tone(spec.input_rate_hz, 500), spec.input_rate_hz * spec.frame_ms // 1000)
     boundaries = SpeechBoundaries(onset_ns=0, voice_end_ns=500 * MS, method="annotation")
-    capture = await session.hold(Utterance(frames=frames, frame_ns=spec.frame_ms * MS, boundaries=boundaries))
+    (capture,) = await session.converse(
+        [Utterance(frames=frames, frame_ns=spec.frame_ms * MS, boundaries=boundaries)]
+    )
     case = Case(case_id="c", script_id="c", variant=Variant.NEUTRAL, audio_path=Path("c.wav"))
     return finish(capture, case, None, repeat=0, attempt=1)
 

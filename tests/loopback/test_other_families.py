@@ -23,7 +23,7 @@ from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, Secret, SpeechBoundaries, Variant
 from tests.support.serving import listening
@@ -33,7 +33,7 @@ MS = 1_000_000
 KEY = "secret-of-the-vendor"
 SPECS = {name: client(name) for name in ("hume", "openai-chat-audio", "moshi")}
 LOADED = {name: (load(spec.dialect), load(spec.transport)) for name, spec in SPECS.items()}
-LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
+LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -57,7 +57,7 @@ async def one_turn(
     *,
     frames: list[bytes] | None = None,
     extra: Mapping[str, Any] | None = None,
-    limits: TurnLimits = LIMITS,
+    limits: SessionLimits = LIMITS,
 ) -> TurnRecord:
     """Send half a second of a tone, or other frames, with the endpoint's own client."""
     spec, (dialect, transport) = SPECS[name], LOADED[name]
@@ -71,7 +71,9 @@ async def one_turn(
     boundaries = SpeechBoundaries(
         onset_ns=0, voice_end_ns=len(frames) * spec.frame_ms * MS, method="annotation"
     )
-    capture = await session.hold(Utterance(frames=frames, frame_ns=spec.frame_ms * MS, boundaries=boundaries))
+    (capture,) = await session.converse(
+        [Utterance(frames=frames, frame_ns=spec.frame_ms * MS, boundaries=boundaries)]
+    )
     case = Case(case_id="c", script_id="c", variant=Variant.NEUTRAL, audio_path=Path("c.wav"))
     return finish(capture, case, None, repeat=0, attempt=1)
 
@@ -380,7 +382,7 @@ async def test_a_second_moshi_session_waits() -> None:
     async with serving(moshi.serve) as address, asyncio.TaskGroup() as tasks:
         first = tasks.create_task(one_turn("moshi", address))
         await moshi.speaks.wait()
-        hasty = TurnLimits(connect_s=5, ready_s=0.3)
+        hasty = SessionLimits(connect_s=5, ready_s=0.3)
         second = await one_turn("moshi", address, limits=hasty)
         record = await first
         third = await one_turn("moshi", address)

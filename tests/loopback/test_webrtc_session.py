@@ -16,13 +16,13 @@ from live_eval.dialect import Dialect, EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.types import SpeechBoundaries, TurnMode
 from tests.support.rtc_peer import Peer, endpoint
 
 FRAME_NS = 20_000_000
 SECOND_NS = 1_000_000_000
-LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=2, silence_s=0.3, linger_s=0.1)
+LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=2, silence_s=0.3, linger_s=0.1)
 BOUNDARIES = SpeechBoundaries(onset_ns=200_000_000, voice_end_ns=600_000_000)
 
 
@@ -55,7 +55,7 @@ async def held(peer: Peer, make: Callable[[EndpointSettings], Dialect]) -> TurnC
             turn_mode=TurnMode.FULL_DUPLEX,
             limits=LIMITS,
         )
-        return await session.hold(turn())
+        return (await session.converse([turn()]))[0]
 
 
 async def test_a_turn_with_a_bot_that_echoes() -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.recording import TurnRecord
-from live_eval.timing import Latency, TurnTiming, TurnTrace
+from live_eval.timing import Latencies, Latency, TurnTrace
 from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
 
 __all__ = ["TurnFacts", "TurnKey", "latency", "read_facts"]
@@ -38,7 +38,7 @@ class TurnFacts:
     source: str
     captured: bool
     failed_by: FailureCause | None
-    timing: TurnTiming
+    timing: Latencies
     timing_version: int
     media: MediaStats | None
     setup_ns: Mapping[str, int]
@@ -77,7 +77,7 @@ class TurnFacts:
         return None if ns is None or not self.captured else ns / 1e6
 
 
-def latency(timing: TurnTiming, name: str) -> Latency:
+def latency(timing: Latencies, name: str) -> Latency:
     """Return one of `LATENCIES` by name."""
     found = getattr(timing, name)
     assert isinstance(found, Latency)

@@ -17,7 +17,7 @@ from live_eval.analysis.statistics import (
 )
 from live_eval.analysis.summary.facts import TurnFacts, latency
 from live_eval.judging import TURN_FAILED
-from live_eval.timing import TurnTiming
+from live_eval.timing import Latencies
 
 __all__ = ["LATENCIES", "LatencySummary", "Percentiles", "has_uncertain_start", "summarise_latency"]
 
@@ -107,7 +107,7 @@ class LatencySummary:
         }
 
 
-def has_uncertain_start(timing: TurnTiming, name: str) -> bool:
+def has_uncertain_start(timing: Latencies, name: str) -> bool:
     """Return whether a latency of a run or a campaign begins with an end of speech that is uncertain."""
     return timing.uncertain and name not in _NOT_FROM_VOICE_END
 

@@ -6,7 +6,7 @@ spoken over a reply, sound that follows a pause is the rest of that reply or ano
 * the same reply, if it resumes before the user has finished what interrupts it, or after a gap between words
   (250 ms);
 * another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than the
-  silence that ends every reply of the run (`TurnLimits.silence_s`);
+  silence that ends every reply of the run (`SessionLimits.silence_s`);
 * the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 

@@ -16,7 +16,7 @@ from live_eval.campaigns.duplex.segmentation import as_replies
 from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.errors import FailureKind
 from live_eval.recording import RunReader, TurnRecord, part_of
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.types import Failure
 
 __all__ = [
@@ -158,7 +158,7 @@ def _silence_ns(run: RunReader) -> int:
     """Return the silence after which the sessions of a run ended a reply."""
     found = part_of(part_of(run.manifest, "config"), "turns").get("reply_silence")
     if not isinstance(found, int | float) or not 0 < found <= _MOST_SILENCE_S:
-        found = TurnLimits().silence_s
+        found = SessionLimits().silence_s
     return round(1e9 * found)
 
 

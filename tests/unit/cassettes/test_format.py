@@ -14,8 +14,8 @@ from live_eval.cassettes import (
     Expected,
     Received,
     Sent,
+    SessionReport,
     Step,
-    TurnReport,
     expected,
     read_cassette,
     write_cassette,
@@ -35,7 +35,7 @@ STEPS: tuple[Step, ...] = (
     Call(40_000_000, "frame", {"pcm": b"\x01\x00\x02\x00"}),
     Call(40_500_000, "frame", {"pcm": bytes(640)}),
     Call(41_000_000, "interrupt", {"response_id": "r1", "heard_ms": 40}),
-    TurnReport(42_000_000, "user_speaks", {"onset_ns": 5, "voice_end_ns": 7}),
+    SessionReport(42_000_000, "user_speaks", {"onset_ns": 5, "voice_end_ns": 7}),
     RtpPacket(60_000_003, 7, 6_720, b"opus", Codec(CodecName.OPUS, 48_000), 99),
     Expected(61_000_000, "ResponseStarted", {"response_id": "r1"}),
     Closed(3_600_000_000_000_007, None, "lost"),
@@ -114,7 +114,7 @@ def test_a_secret_from_a_field_is_hidden_in_later_messages(tmp_path: Path) -> No
         Received(0, f'{{"sessionResumptionUpdate":{{"newHandle":"{handle}"}}}}'),
         Sent(1, f'{{"note":"again {handle}"}}'),
         Expected(2, "EndpointProblem", {"message": f"{handle} and {KEY.reveal()}"}),
-        TurnReport(3, "failed", {"kind": "closed", "message": f"{handle} and {KEY.reveal()}"}),
+        SessionReport(3, "failed", {"kind": "closed", "message": f"{handle} and {KEY.reveal()}"}),
         Closed(4, 1008, f"{handle} and {KEY.reveal()}"),
     )
     settings = {"extra": {"client_secret": {"value": "ek_do-not-tell"}, "note": KEY.reveal()}}

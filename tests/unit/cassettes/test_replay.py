@@ -38,7 +38,7 @@ from live_eval.errors import ConnectError, DataError, FailureKind, UsageError
 from live_eval.recording import RUN_FILE, WIRE_FOLDER, RunReader, RunWriter
 from live_eval.recording.record import finish
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.testing import FakeClock, MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.transport import Transport
@@ -48,7 +48,7 @@ MS = 1_000_000
 START_NS = 987_654_321_000
 BOUNDARIES = SpeechBoundaries(onset_ns=0, voice_end_ns=900 * MS)
 TURN = Utterance(frames=[bytes([1, 0]) * 320] * 50, frame_ns=20 * MS, boundaries=BOUNDARIES)
-LIMITS = TurnLimits(connect_s=5, ready_s=2, reply_s=3, stall_s=2, max_reply_s=20, linger_s=0.2)
+LIMITS = SessionLimits(connect_s=5, ready_s=2, reply_s=3, stall_s=2, max_reply_s=20, linger_s=0.2)
 CASE = Case(case_id="one", script_id="one", variant=Variant.TARGET, audio_path=Path("one.wav"))
 AUDIO = ReplyAudio("r", bytes([0, 40]) * 2_400, Codec(CodecName.PCM16, 24_000))
 GOLDEN = Path(__file__).parents[2] / "conformance" / "golden" / "openai" / "ordinary_turn.jsonl"
@@ -151,7 +151,7 @@ async def hold(endpoint: Endpoint, mode: TurnMode) -> tuple[Session, Any]:
     settings = EndpointSettings(base_url="memory://")
     session = Session(Words(settings), connect, clock, turn_mode=mode, limits=LIMITS, records_wire=True)
     try:
-        capture = await session.hold(TURN)
+        (capture,) = await session.converse([TURN])
     finally:
         for task in tasks:
             task.cancel()

@@ -32,7 +32,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind, TransportClosedError, UsageError
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.testing import FakeClock, MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus, measure
 from live_eval.types import Modality, Secret, SpeechBoundaries, TurnMode
@@ -214,7 +214,7 @@ TURN = Utterance(
     frame_ns=20 * MS,
     boundaries=SpeechBoundaries(onset_ns=0, voice_end_ns=SPOKEN_FRAMES * 20 * MS),
 )
-LIMITS = TurnLimits(ready_s=2, reply_s=4, stall_s=3, max_reply_s=20, linger_s=0.2, silence_s=1.0)
+LIMITS = SessionLimits(ready_s=2, reply_s=4, stall_s=3, max_reply_s=20, linger_s=0.2, silence_s=1.0)
 
 
 class FullDuplex:
@@ -271,7 +271,7 @@ async def hold(endpoint: FullDuplex) -> TurnCapture:
     session = Session(dialect, lambda _: transport, clock, turn_mode=TurnMode.FULL_DUPLEX, limits=LIMITS)
     answering = asyncio.create_task(endpoint(peer))
     try:
-        return await session.hold(TURN)
+        return (await session.converse([TURN]))[0]
     finally:
         answering.cancel()
 

@@ -18,7 +18,16 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.analysis.summary import summarise
-from live_eval.cassettes import Call, Cassette, Closed, Expected, Received, Sent, TurnReport, write_cassette
+from live_eval.cassettes import (
+    Call,
+    Cassette,
+    Closed,
+    Expected,
+    Received,
+    Sent,
+    SessionReport,
+    write_cassette,
+)
 from live_eval.cassettes.replay import replay_run
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, LiveEvalError
@@ -72,9 +81,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Received(1, '{"type":"session.created","session":{"id":"s"}}'),
         Sent(2, '{"type":"session.update"}'),
         Call(2, "frame", {"pcm": bytes(960)}),
-        TurnReport(3, "user_speaks", {"onset_ns": 5, "voice_end_ns": 7}),
+        SessionReport(3, "user_speaks", {"onset_ns": 5, "voice_end_ns": 7}),
         Expected(4, "ResponseStarted", {"response_id": "r"}),
-        TurnReport(5, "failed", {"kind": "closed", "message": "gone"}),
+        SessionReport(5, "failed", {"kind": "closed", "message": "gone"}),
         Closed(6, 1000, ""),
     )
     recorded = {

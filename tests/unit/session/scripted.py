@@ -7,7 +7,7 @@ from live_eval.session.speaker import (
     Heard,
     ReplyAudible,
     ReplyEnded,
-    TurnOver,
+    UtteranceAnswered,
     UtteranceBegan,
     UtteranceEnded,
 )
@@ -42,7 +42,7 @@ class Interrupting:
         match heard:
             case ReplyAudible(_, at_ns) if self._waiting and self._due_ns is None:
                 self._due_ns = at_ns + self._after_ns
-            case TurnOver():
+            case UtteranceAnswered():
                 self._over = True
             case ReplyEnded():
                 self._quiet = True

@@ -21,7 +21,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture, TurnRecord, finish
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.session.speaker import Frame, ReplyAudible
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
@@ -142,7 +142,7 @@ async def converse(
     after_ns: int = AFTER_NS,
     speaker: Interrupting | None = None,
     mode: TurnMode = TurnMode.SERVER_VAD,
-    limits: TurnLimits = LIMITS,
+    limits: SessionLimits = LIMITS,
 ) -> tuple[list[TurnCapture], Interrupting]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
@@ -228,7 +228,7 @@ async def test_an_endpoint_that_talks_through_the_user_is_not_waited_for_in_vain
             peer.send("loud" if number < 75 else "quiet")
             await clock.sleep_until(clock.now_ns() + 100 * MS)
 
-    limits = TurnLimits(ready_s=2, reply_s=60, listen_s=2, linger_s=0.2)
+    limits = SessionLimits(ready_s=2, reply_s=60, listen_s=2, linger_s=0.2)
     captures, _ = await converse(never_stops, StreamDialect(), limits=limits)
     first, second = captures
     assert first.failure is None

@@ -2,10 +2,10 @@
 
 import pytest
 
-from live_eval.session.limits import TurnLimits, answer_by_ns, unanswered
+from live_eval.session.limits import SessionLimits, answer_by_ns, unanswered
 
 S = 1_000_000_000
-LIMITS = TurnLimits(reply_s=30, listen_s=4)
+LIMITS = SessionLimits(reply_s=30, listen_s=4)
 
 
 @pytest.mark.parametrize(

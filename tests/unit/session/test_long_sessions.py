@@ -1,6 +1,7 @@
 """Long sessions: their memory does not grow with their length."""
 
 import asyncio
+import functools
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +9,7 @@ import pytest
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import RtpPacket, RtpTrack
-from live_eval.cassettes.recorder import WireRecord
+from live_eval.cassettes import WireRecord
 from live_eval.dialect import (
     Dial,
     Message,
@@ -22,9 +23,10 @@ from live_eval.dialect import (
 from live_eval.errors import TransportClosedError
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session import Playback, Session, Utterance
-from live_eval.session.limits import TurnLimits
-from live_eval.session.timeline import MOST_FRAMES, Timeline
-from live_eval.session.turn import TurnState
+from live_eval.session.limits import SessionLimits
+from live_eval.session.log import MOST_FRAMES
+from live_eval.session.timeline import Timeline
+from live_eval.session.turn import Turn
 from live_eval.testing.clock import FakeClock
 from live_eval.timing import ResponseStatus
 from live_eval.transport import Arrival
@@ -94,7 +96,7 @@ async def test_more_turns_take_no_more_memory(turns: int, monkeypatch: pytest.Mo
         lambda _: Sink(),
         clock,
         turn_mode=TurnMode.SERVER_VAD,
-        limits=TurnLimits(reply_s=5, linger_s=0.2),
+        limits=SessionLimits(reply_s=5, linger_s=0.2),
     )
     memory: list[int] = []
     failures = []
@@ -117,19 +119,19 @@ async def test_more_turns_take_no_more_memory(turns: int, monkeypatch: pytest.Mo
 
 
 async def test_the_frame_times_and_messages_of_one_long_turn_are_bounded() -> None:
-    state = TurnState(TurnLimits(), Modality.AUDIO)
-    timeline = Timeline(WireRecord(keeps=False), lambda track: state, listens=False)
+    new_turn = functools.partial(Turn, SessionLimits(), Modality.AUDIO)
+    timeline = Timeline(WireRecord(keeps=False), new_turn, listens=False)
     timeline.start(0, 0)
     for frame in range(180_000):
         timeline.frame_sent(frame, frame)
     turn = timeline.current
-    assert turn.frames == 180_000
-    assert len(turn.sent) == len(turn.deadlines) <= MOST_FRAMES
-    assert turn.sent[-1] == 179_999, "while nobody speaks, the latest are kept"
+    assert turn.frames.number == 180_000
+    assert len(turn.frames.sent_ns) == len(turn.frames.deadline_ns) <= MOST_FRAMES
+    assert turn.frames.sent_ns[-1] == 179_999, "while nobody speaks, the latest are kept"
     for _ in range(100):
         timeline.message_received("x" * 1_000_000, 0)
-    assert sum(len(message) for _, _, message in turn.messages) <= 65_000_000
-    assert len(turn.messages) + turn.unlogged == 100
+    assert sum(len(message) for _, _, message in turn.log.messages) <= 65_000_000
+    assert turn.log.received == 100
 
 
 def test_a_track_remembers_recent_packets_alone() -> None:

@@ -13,7 +13,7 @@ from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
 from live_eval.session.script import ScriptPlayback
-from live_eval.session.speaker import EndpointEvent, Frame, ReplyAudible, ReplyEnded, TurnOver
+from live_eval.session.speaker import EndpointEvent, Frame, ReplyAudible, ReplyEnded, UtteranceAnswered
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
@@ -385,7 +385,7 @@ def test_a_moment_that_is_known_too_late_is_now() -> None:
 def test_a_script_is_over_once_the_last_reply_was_heard() -> None:
     speaker = ScriptPlayback([utterance(1, speech=SpeechKind.NOISE)])
     frames(speaker, 0, 400)
-    speaker.hear(TurnOver(500 * MS))
+    speaker.hear(UtteranceAnswered(500 * MS))
     speaker.hear(ReplyEnded(700 * MS))
     found = frames(speaker, 500, 740)
     assert found.index(None) == 10

@@ -30,7 +30,7 @@ from live_eval.dialect import (
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.timing import ResponseStatus
@@ -43,7 +43,7 @@ TURN = Utterance(
     frame_ns=20 * MS,
     boundaries=SpeechBoundaries(onset_ns=100 * MS, voice_end_ns=900 * MS),
 )
-LIMITS = TurnLimits(ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
+LIMITS = SessionLimits(ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
 
 
 class ToyDialect:
@@ -140,7 +140,7 @@ async def hold(
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(endpoint(peer, clock, heard))
     with others:
-        capture = await session.hold(TURN)
+        (capture,) = await session.converse([TURN])
     playing.cancel()
     listening.cancel()
     await asyncio.gather(playing, listening, return_exceptions=True)
@@ -227,7 +227,7 @@ async def test_what_the_first_connection_of_a_process_loads_is_not_part_of_conne
     heard: Heard = []
     session = Session(ToyDialect(), lambda _: loading, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard))]
-    capture = await session.hold(TURN)
+    (capture,) = await session.converse([TURN])
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -248,7 +248,7 @@ async def test_a_pause_of_the_process_does_no_harm_while_the_user_speaks() -> No
             timed[at_ms] = session.timed()
 
     tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard), watch())]
-    await session.hold(TURN)  # the user speaks from 50 to 1,050 ms, to the end of their speech at 950
+    await session.converse([TURN])  # the user speaks from 50 to 1,050 ms, to the end of their speech at 950
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -263,7 +263,7 @@ async def test_a_session_that_is_over_leaves_nothing_to_the_collector_of_garbage
     heard: Heard = []
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard))]
-    await session.hold(TURN)
+    await session.converse([TURN])
     gone = weakref.ref(session)
     del session
     assert gone() is None
@@ -424,7 +424,7 @@ async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:
     transport.send, transport.close = clogged, closing  # type: ignore[method-assign]
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     peer.send("ready")
-    capture = await session.hold(TURN)
+    (capture,) = await session.converse([TURN])
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.STALLED
     assert "the endpoint took no more" in capture.failure.message
@@ -560,7 +560,7 @@ async def test_a_farewell_that_the_endpoint_does_not_take_costs_the_turn_nothing
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(answers(peer, clock, heard))
-    capture = await session.hold(TURN)
+    (capture,) = await session.converse([TURN])
     await asyncio.gather(playing, listening)
     assert capture.failure is None
     assert clock.now_ns() <= capture.trace.frame_sent_ns[-1] + 5_040 * MS
@@ -581,7 +581,7 @@ async def test_a_session_that_is_cancelled_closes_its_connection_and_leaves_no_t
     peer.send("ready")
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     before = asyncio.all_tasks()
-    holding = asyncio.create_task(session.hold(TURN))
+    holding = asyncio.create_task(session.converse([TURN]))
     await clock.sleep_until(at_ms * MS)
     holding.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -608,7 +608,7 @@ async def test_a_bug_before_the_session_is_open_fails_the_turn(
         monkeypatch.setattr(transport, "connect", raises)
     make = raises if broken == "transport" else lambda _: transport
     session = Session(dialect, make, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
-    capture = await session.hold(TURN)
+    (capture,) = await session.converse([TURN])
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.INTERNAL
     assert capture.failure.message == "RuntimeError: a bug"

@@ -25,7 +25,7 @@ from live_eval.dialect import (
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.testing import FakeClock, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.timing import ResponseStatus, measure
 from live_eval.transport import Transport
@@ -36,7 +36,7 @@ FRAME = bytes(640)
 TURN = Utterance(
     frames=[FRAME] * 50, frame_ns=20 * MS, boundaries=SpeechBoundaries(onset_ns=0, voice_end_ns=900 * MS)
 )
-LIMITS = TurnLimits(connect_s=5, ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
+LIMITS = SessionLimits(connect_s=5, ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
 AUDIO = ReplyAudio("r", bytes(4_800), Codec(CodecName.PCM16, 24_000))
 AUDIO2 = replace(AUDIO, response_id="r2")
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import MediaStats, RtpPacket
-from live_eval.cassettes.recorder import WireRecord
+from live_eval.cassettes import WireRecord
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message, Output, PlaybackStarted, PlaybackStopped, SdpBody, Signalling
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session import Session
 from live_eval.session.event_loop import ProbeReading
 from live_eval.session.timeline import Timeline
-from live_eval.session.turn import TurnState
+from live_eval.session.turn import Turn
 from live_eval.testing.clock import FakeClock
 from live_eval.transport import Arrival
 from live_eval.types import Modality, TurnMode
@@ -111,7 +111,7 @@ async def test_frames_go_to_the_track_and_packets_become_the_reply() -> None:
     session = Session(
         TrackDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS
     )
-    capture = await session.hold(TURN)
+    (capture,) = await session.converse([TURN])
     assert capture.failure is None
     assert transport.messages == ["hello", "bye"]
     assert transport.track.frames[:50] == [FRAME] * 50
@@ -138,7 +138,7 @@ async def test_what_the_transport_knows_of_the_end_is_the_failure() -> None:
         turn_mode=TurnMode.SERVER_VAD,
         limits=LIMITS,
     )
-    capture = await session.hold(TURN)
+    (capture,) = await session.converse([TURN])
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.CHANNEL_CLOSED
     assert capture.failure.message == "the data channel closed"
@@ -146,8 +146,8 @@ async def test_what_the_transport_knows_of_the_end_is_the_failure() -> None:
 
 
 def test_packets_lost_between_two_turns_count_in_the_one_that_begins() -> None:
-    new_state = functools.partial(TurnState, LIMITS, Modality.AUDIO)
-    timeline = Timeline(WireRecord(keeps=False), new_state, listens=False)
+    new_turn = functools.partial(Turn, LIMITS, Modality.AUDIO)
+    timeline = Timeline(WireRecord(keeps=False), new_turn, listens=False)
     timeline.on_track = True
     timeline.start(0, 0)
     for number in (0, 1, 2):
@@ -155,5 +155,5 @@ def test_packets_lost_between_two_turns_count_in_the_one_that_begins() -> None:
     timeline.next_turn(60 * MS, ProbeReading(), None)
     for number in (5, 6):
         timeline.packet_received(RtpPacket(number * 20 * MS, number, number * 960, bytes([1 << 3, 1]), OPUS))
-    lost = [turn.state.media.lost for turn in timeline.turns if turn.state.media is not None]
+    lost = [turn.media.lost for turn in timeline.turns if turn.media is not None]
     assert lost == [0, 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from live_eval.session.playback import Playback, Utterance
-from live_eval.session.speaker import Frame, ReplyEnded, TurnOver
+from live_eval.session.speaker import Frame, ReplyEnded, UtteranceAnswered
 from live_eval.session.surroundings import Surroundings
 from live_eval.types import SpeechBoundaries
 
@@ -38,7 +38,7 @@ def test_noise_goes_on_between_recordings_and_is_that_of_the_one_before() -> Non
     utterances = [utterance(100, (1, 2)), utterance(200, (7,))]
     speaker = Surroundings(Playback(utterances, 0), utterances)
     assert said(speaker, 3 + 3) == [100, 100, 100, 2, 1, 2]  # 1 goes on where it ends
-    for heard in (TurnOver(0), ReplyEnded(0)):
+    for heard in (UtteranceAnswered(0), ReplyEnded(0)):
         speaker.hear(heard)
     assert said(speaker, 3 + 2) == [200, 200, 200, 7, 7]
 

@@ -1,4 +1,4 @@
-"""Replies on a track and in a stream, as `TurnState` sees them."""
+"""Replies on a track and in a stream, as `Turn` sees them."""
 
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind
 from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import TurnRecord, finish
-from live_eval.session.limits import TurnLimits
-from live_eval.session.turn import TurnState
+from live_eval.session.limits import SessionLimits
+from live_eval.session.turn import Turn
+from live_eval.session.verdict import is_over
 from live_eval.timing import (
     ResponseRecord,
     ResponseStatus,
@@ -35,7 +36,7 @@ from live_eval.timing import (
 from live_eval.types import Case, Modality, Variant
 
 MS, S = 1_000_000, 1_000_000_000
-LIMITS = TurnLimits(reply_s=5, stall_s=2, max_reply_s=60, linger_s=0.3, silence_s=1.0)
+LIMITS = SessionLimits(reply_s=5, stall_s=2, max_reply_s=60, linger_s=0.3, silence_s=1.0)
 OPUS = Codec(CodecName.OPUS, OPUS_RATE_HZ)
 PCM = Codec(CodecName.PCM16, 24_000)
 WIDE = Codec(CodecName.PCM16, OPUS_RATE_HZ)
@@ -44,15 +45,13 @@ LOUD = 3_000
 FRAME = 960
 
 
-def on_track(modality: Modality = Modality.AUDIO) -> TurnState:
-    turn = TurnState(LIMITS, modality, track=True)
+def on_track(modality: Modality = Modality.AUDIO) -> Turn:
+    turn = Turn(LIMITS, modality, track=True)
     turn.on_event(SessionReady("s"), 0)
     return turn
 
 
-def packets(
-    turn: TurnState, from_ms: int, to_ms: int, *, first: int = 0, slot: int = 0, level: int = 0
-) -> None:
+def packets(turn: Turn, from_ms: int, to_ms: int, *, first: int = 0, slot: int = 0, level: int = 0) -> None:
     """Packets 20 ms apart; `first` is the sequence number of the first one, `level` what they hold."""
     for number, at_ms in enumerate(range(from_ms, to_ms, 20)):
         timestamp = (slot + number) * FRAME
@@ -60,19 +59,19 @@ def packets(
         turn.on_packet(RtpPacket(at_ms * MS, first + number, timestamp, payload, WIDE))
 
 
-def kept(turn: TurnState, onset_ns: int | None = None) -> ResponseRecord:
+def kept(turn: Turn, onset_ns: int | None = None) -> ResponseRecord:
     """The marks of the first response, as they are kept."""
     return finished(turn, onset_ns).trace.responses[0]
 
 
-def finished(turn: TurnState, onset_ns: int | None = None) -> TurnRecord:
+def finished(turn: Turn, onset_ns: int | None = None) -> TurnRecord:
     """The record of the turn."""
-    trace = TurnTrace(dial_ns=0, onset_ns=onset_ns)
+    turn.user.onset_ns = onset_ns
     case = Case(case_id="c", script_id="c", variant=Variant.TARGET, audio_path=Path())
-    return finish(turn.captured(trace, 0, manual=False), case, None, repeat=0, attempt=1)
+    return finish(turn.captured(), case, None, repeat=0, attempt=1)
 
 
-def arrivals_ms(turn: TurnState) -> list[int]:
+def arrivals_ms(turn: Turn) -> list[int]:
     return [at_ns // MS for at_ns in kept(turn).chunk_arrival_ns.tolist()]
 
 
@@ -87,10 +86,10 @@ def test_packets_between_the_events_are_the_reply_and_the_turn_ends_with_its_sou
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     packets(turn, 1_000, 1_500)
     turn.on_event(done(), 1_100 * MS)
-    assert not turn.over(1_900 * MS)  # told to be done, still playing
+    assert not is_over(turn, 1_900 * MS)  # told to be done, still playing
     turn.on_event(PlaybackStopped("r1"), 1_500 * MS)
     packets(turn, 1_500, 1_600, first=25, slot=25)
-    assert turn.over(1_900 * MS)
+    assert is_over(turn, 1_900 * MS)
     assert turn.failure is None
     assert arrivals_ms(turn) == list(range(1_000, 1_600, 20))
     assert turn.responses[0].record.first_audio_ns == 1_000 * MS
@@ -153,7 +152,7 @@ def test_a_reply_that_was_over_before_its_event_came_is_whole() -> None:
     packets(turn, 1_000, 1_400, level=LOUD)
     for event in (PlaybackStarted("r1"), PlaybackStopped("r1"), done()):
         turn.on_event(event, 2_000 * MS)
-    assert turn.over(2_400 * MS)
+    assert is_over(turn, 2_400 * MS)
     assert turn.failure is None
     assert arrivals_ms(turn) == list(range(1_000, 1_400, 20))
     assert kept(turn).first_audio_ns == 1_000 * MS
@@ -186,12 +185,12 @@ def test_the_last_packets_of_a_reply_may_come_after_its_end(until_ms: int, carri
     """For 200 ms, and until the track is idle for 100."""
     turn = on_track()
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
-    assert turn.carries(9_000 * MS)
+    assert turn.source.carries(9_000 * MS)
     packets(turn, 1_000, until_ms)
     turn.on_event(PlaybackStopped("r1"), 1_400 * MS)
-    assert [turn.carries(at_ms * MS) for at_ms in carried] == [True, True]
+    assert [turn.source.carries(at_ms * MS) for at_ms in carried] == [True, True]
     late_ms = min(1_601, until_ms - 20 + 101)
-    assert not turn.carries(late_ms * MS)
+    assert not turn.source.carries(late_ms * MS)
 
 
 def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() -> None:
@@ -200,8 +199,8 @@ def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() ->
     turn.on_event(ResponseStarted("r1"), 900 * MS)
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     turn.on_event(done(), 1_100 * MS)
-    assert not turn.over(3_000 * MS)
-    assert turn.over(3_200 * MS)
+    assert not is_over(turn, 3_000 * MS)
+    assert is_over(turn, 3_200 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RTP
 
@@ -214,8 +213,8 @@ def test_a_reply_that_stalls_is_not_kept_alive_by_the_silence_of_its_track() -> 
     for number in range(25):
         packets(turn, 1_000 + 20 * number, 1_020 + 20 * number, first=number, slot=number, level=number + 1)
     packets(turn, 1_500, 3_600, first=25, slot=25)
-    assert not turn.over(3_500 * MS)
-    assert turn.over(3_600 * MS)
+    assert not is_over(turn, 3_500 * MS)
+    assert is_over(turn, 3_600 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.STALLED
 
@@ -227,7 +226,7 @@ def test_sound_that_begins_and_ends_without_a_packet_is_named() -> None:
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     turn.on_event(done(), 1_100 * MS)
     turn.on_event(PlaybackStopped("r1"), 1_200 * MS)
-    assert turn.over(1_600 * MS)
+    assert is_over(turn, 1_600 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RTP
 
@@ -239,7 +238,7 @@ def test_an_event_long_after_the_last_packet_announces_a_reply_without_audio() -
     turn.on_event(PlaybackStarted("r1"), 2_300 * MS)
     for event in (PlaybackStopped("r1"), done()):
         turn.on_event(event, 2_400 * MS)
-    assert turn.over(3_000 * MS)
+    assert is_over(turn, 3_000 * MS)
     record = finished(turn)
     assert record.trace.responses[0].chunk_samples.tolist() == []
     assert record.failure is not None
@@ -252,8 +251,8 @@ def test_a_response_that_never_sounds_is_an_empty_reply() -> None:
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
     turn.on_event(done(), 1_000 * MS)
-    assert not turn.over(2_900 * MS)
-    assert turn.over(3_100 * MS)
+    assert not is_over(turn, 2_900 * MS)
+    assert is_over(turn, 3_100 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.EMPTY_REPLY
 
@@ -272,7 +271,7 @@ def test_a_written_reply_needs_no_track() -> None:
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
     turn.on_event(done(), 1_000 * MS)
-    assert turn.over(1_400 * MS)
+    assert is_over(turn, 1_400 * MS)
 
 
 def test_an_interruption_cuts_what_is_heard() -> None:
@@ -295,7 +294,7 @@ def test_packets_that_come_after_an_interruption_are_heard() -> None:
 
 
 def test_a_response_that_changes_its_rate_is_kept_whole() -> None:
-    turn = TurnState(LIMITS, Modality.AUDIO)
+    turn = Turn(LIMITS, Modality.AUDIO)
     turn.on_event(SessionReady("s"), 0)
     for number, codec in enumerate((PCM, PCM, WIDE, NARROW, PCM)):
         sound = np.full(codec.rate_hz // 10, LOUD, "<i2").tobytes()
@@ -328,19 +327,19 @@ def test_losses_are_concealed_in_the_chunk_that_follows_and_idle_gaps_are_no_sta
 # -- A stream ------------------------------------------------------------------------------------------
 
 
-def in_stream(*, track: bool = False) -> TurnState:
-    turn = TurnState(LIMITS, Modality.AUDIO, track=track, continuous=True, transcribes=True)
+def in_stream(*, track: bool = False) -> Turn:
+    turn = Turn(LIMITS, Modality.AUDIO, track=track, continuous=True, transcribes=True)
     turn.on_event(SessionReady("s"), 0)
     turn.user_speaks(1_000 * MS, 2_000 * MS)
     turn.user_done(2_000 * MS)
     return turn
 
 
-def stream(turn: TurnState, from_ms: int, to_ms: int, *, loud: bool) -> None:
+def stream(turn: Turn, from_ms: int, to_ms: int, *, loud: bool) -> None:
     for at_ms in range(from_ms, to_ms, 20):
         level = 3_000 if loud else 0
         turn.on_event(StreamAudio(np.full(480, level, "<i2").tobytes(), PCM), at_ms * MS)
-        if at_ms >= 2_000 and turn.over(at_ms * MS):
+        if at_ms >= 2_000 and is_over(turn, at_ms * MS):
             return
 
 
@@ -356,20 +355,20 @@ def test_a_stream_without_a_reply_says_what_it_held(said: str, words: str) -> No
     if said:
         stream(turn, 0, 2_400, loud=False)
         turn.on_event(StreamText(said), 2_400 * MS)
-    assert turn.over(7_000 * MS)
+    assert is_over(turn, 7_000 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RESPONSE
     assert turn.failure.message.endswith(words)
 
 
 def test_a_greeting_before_an_unanswered_turn_is_named() -> None:
-    turn = TurnState(LIMITS, Modality.AUDIO, continuous=True)
+    turn = Turn(LIMITS, Modality.AUDIO, continuous=True)
     turn.on_event(SessionReady("s"), 0)
     stream(turn, 0, 2_000, loud=True)
     turn.user_speaks(3_000 * MS, 4_000 * MS)
     turn.user_done(4_000 * MS)
     stream(turn, 2_000, 9_000, loud=False)
-    assert turn.over(9_100 * MS)
+    assert is_over(turn, 9_100 * MS)
     assert turn.failure is not None
     assert turn.failure.message.endswith(
         "sent 9.0 s of audio, with a greeting of 2.0 s and no reply, and no text"
@@ -471,7 +470,7 @@ def test_opus_on_a_track_may_be_a_stream_too() -> None:
         for payload in encoder.encode(frame):
             at_ms = 1_500 + 20 * number
             turn.on_packet(RtpPacket(at_ms * MS, number, number * FRAME, payload, OPUS))
-            if turn.over(at_ms * MS):
+            if is_over(turn, at_ms * MS):
                 break
     (response,) = turn.responses
     assert turn.failure is None
@@ -483,14 +482,14 @@ def test_opus_on_a_track_may_be_a_stream_too() -> None:
 
 def test_a_bot_that_sends_no_packet_at_all_is_named() -> None:
     turn = in_stream(track=True)
-    assert not turn.over(6_900 * MS)
-    assert turn.over(7_100 * MS)
+    assert not is_over(turn, 6_900 * MS)
+    assert is_over(turn, 7_100 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RTP
 
 
 def test_sound_that_cannot_be_decoded_fails_the_turn_at_its_end_and_keeps_the_reply() -> None:
-    turn = TurnState(LIMITS, Modality.AUDIO, continuous=True)
+    turn = Turn(LIMITS, Modality.AUDIO, continuous=True)
     turn.user_speaks(0, 0)
     turn.user_done(0)
     turn.on_event(StreamAudio(b"odd", PCM), 0)
@@ -502,7 +501,7 @@ def test_sound_that_cannot_be_decoded_fails_the_turn_at_its_end_and_keeps_the_re
 
 
 def test_pages_that_overtake_each_other_are_heard_and_fail_the_turn() -> None:
-    turn, encoder = TurnState(LIMITS, Modality.AUDIO, continuous=True), OggOpusEncoder(24_000)
+    turn, encoder = Turn(LIMITS, Modality.AUDIO, continuous=True), OggOpusEncoder(24_000)
     codec = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
     turn.user_speaks(0, 500 * MS)
     turn.user_done(500 * MS)
@@ -513,7 +512,7 @@ def test_pages_that_overtake_each_other_are_heard_and_fail_the_turn() -> None:
         pages[at], pages[at + 1] = pages[at + 1], pages[at]
     for number, page in enumerate(pages):
         turn.on_event(StreamAudio(page, codec), (600 + 80 * number) * MS)
-    assert turn.over(5 * S)
+    assert is_over(turn, 5 * S)
     assert len(turn.responses) == 1
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.MALFORMED_AUDIO

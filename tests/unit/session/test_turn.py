@@ -24,24 +24,25 @@ from live_eval.dialect import (
 )
 from live_eval.errors import FailureKind
 from live_eval.session.bounds import TEXT_CHARACTERS
-from live_eval.session.limits import TurnLimits
+from live_eval.session.limits import SessionLimits
 from live_eval.session.responses import MOST_RESPONSES
-from live_eval.session.turn import TurnState
+from live_eval.session.turn import Transcripts, Turn
+from live_eval.session.verdict import end, is_over
 from live_eval.timing import ResponseStatus
 from live_eval.types import Modality
 
 S = 1_000_000_000
-LIMITS = TurnLimits(reply_s=10, stall_s=5, max_reply_s=60, linger_s=0.3)
+LIMITS = SessionLimits(reply_s=10, stall_s=5, max_reply_s=60, linger_s=0.3)
 PCM = Codec(CodecName.PCM16, 24_000)
 
 
-def state(modality: Modality = Modality.AUDIO, limits: TurnLimits = LIMITS) -> TurnState:
-    turn = TurnState(limits, modality)
+def state(modality: Modality = Modality.AUDIO, limits: SessionLimits = LIMITS) -> Turn:
+    turn = Turn(limits, modality)
     turn.on_event(SessionReady("s-1", "m-1"), 0)
     return turn
 
 
-def feed(turn: TurnState, *events: tuple[float, Event]) -> None:
+def feed(turn: Turn, *events: tuple[float, Event]) -> None:
     for at_s, event in events:
         turn.on_event(event, round(at_s * S))
 
@@ -62,8 +63,8 @@ def test_an_ordinary_turn_is_over_after_the_linger() -> None:
     turn.user_done(2 * S)
     feed(turn, (2.3, ResponseStarted("r1")), (2.4, audio()), (2.5, ReplyText("r1", "Hel")))
     feed(turn, (2.5, ReplyText("r1", "lo.")), (2.6, audio()), (2.7, done()))
-    assert not turn.over(round(2.9 * S))
-    assert turn.over(round(3.01 * S))
+    assert not is_over(turn, round(2.9 * S))
+    assert is_over(turn, round(3.01 * S))
     assert turn.failure is None
     (response,) = turn.responses
     assert response.record.text == "Hello."
@@ -77,7 +78,7 @@ def test_an_ordinary_turn_is_over_after_the_linger() -> None:
 def test_a_turn_is_not_over_while_the_user_speaks() -> None:
     turn = state()
     feed(turn, (0.2, ResponseStarted("r1")), (0.3, audio()), (0.4, done()))
-    assert not turn.over(9 * S)
+    assert not is_over(turn, 9 * S)
 
 
 def test_a_whole_text_replaces_its_pieces() -> None:
@@ -90,10 +91,10 @@ def test_a_whole_text_replaces_its_pieces() -> None:
 def test_the_input_transcript_is_assembled_by_item() -> None:
     turn = state()
     feed(turn, (1, InputTranscript("I ca", False, "a")), (1, InputTranscript("n't", False, "a")))
-    assert turn.heard_text is None, "a piece is not what was heard"
+    assert turn.transcripts.text is None, "a piece is not what was heard"
     feed(turn, (2, InputTranscript("I can't.", True, "a")), (2, InputTranscript("late", False, "a")))
     feed(turn, (3, InputTranscript(" Really. ", True, "b")))
-    assert turn.heard_text == "I can't. Really."
+    assert turn.transcripts.text == "I can't. Really."
 
 
 def test_a_response_cut_off_because_the_user_went_on_is_followed_by_another() -> None:
@@ -102,9 +103,9 @@ def test_a_response_cut_off_because_the_user_went_on_is_followed_by_another() ->
     feed(turn, (2.5, SpeechStarted()), (2.5, Interrupted("r1")))
     feed(turn, (2.6, done("r1", ResponseStatus.CANCELLED, "turn_detected")))
     turn.user_done(4 * S)
-    assert not turn.over(5 * S)
+    assert not is_over(turn, 5 * S)
     feed(turn, (5, SpeechStopped()), (5.1, ResponseStarted("r2")), (5.2, audio("r2")), (5.3, done("r2")))
-    assert turn.over(6 * S)
+    assert is_over(turn, 6 * S)
     assert turn.failure is None
     assert [response.record.response_id for response in turn.responses] == ["r1", "r2"]
     assert turn.responses[0].record.interrupted_ns == round(2.5 * S)
@@ -116,7 +117,8 @@ def test_a_user_who_speaks_over_the_answer_does_not_bring_back_what_was_cut_off_
     feed(turn, (1, audio("r1")), (1.5, done("r1", ResponseStatus.CANCELLED)))
     turn.user_done(3 * S)
     feed(turn, (3.6, audio("r2")), (5, Interrupted("r2")), (5, done("r2", ResponseStatus.FAILED)))
-    turn.end(round(5.1 * S), barge_in_ns=round(4.9 * S))
+    turn.user.barge_in_ns = round(4.9 * S)
+    end(turn, round(5.1 * S))
     assert turn.failure is not None
     assert "r2" in turn.failure.message
 
@@ -126,8 +128,8 @@ def test_a_reply_that_came_before_the_user_went_on_is_kept_where_none_follows() 
     feed(turn, (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()), (2.3, done()))
     feed(turn, (3, SpeechStarted()))
     turn.user_done(4 * S)
-    assert not turn.over(13 * S)
-    assert turn.over(14 * S)
+    assert not is_over(turn, 13 * S)
+    assert is_over(turn, 14 * S)
     assert turn.failure is None
 
 
@@ -139,10 +141,10 @@ def test_after_a_greeting_the_answer_is_waited_for(told: bool) -> None:
     if told:
         feed(turn, (1.1, SpeechStarted()), (2.3, SpeechStopped()))
     turn.user_done(2 * S)
-    assert not turn.over(4 * S)
+    assert not is_over(turn, 4 * S)
     feed(turn, (5, ResponseStarted("r1")), (5.1, audio()), (5.2, done()))
-    assert not turn.over(round(5.4 * S))
-    assert turn.over(6 * S)
+    assert not is_over(turn, round(5.4 * S))
+    assert is_over(turn, 6 * S)
     assert turn.failure is None
 
 
@@ -151,8 +153,8 @@ def test_a_greeting_alone_is_no_answer() -> None:
     feed(turn, (0.1, ResponseStarted("hi")), (0.2, audio("hi")), (0.4, done("hi")))
     turn.user_speaks(1 * S, 2 * S)
     turn.user_done(2 * S)
-    assert not turn.over(11 * S)
-    assert turn.over(12 * S)
+    assert not is_over(turn, 11 * S)
+    assert is_over(turn, 12 * S)
     assert kind_of(turn) is FailureKind.NO_RESPONSE
 
 
@@ -161,7 +163,7 @@ def test_an_endpoint_that_leaves_after_its_greeting_has_not_answered() -> None:
     feed(turn, (0.1, ResponseStarted("hi")), (0.2, audio("hi")), (0.4, done("hi")))
     turn.user_speaks(1 * S, 2 * S)
     turn.user_done(2 * S)
-    turn.closed("gone", 3 * S)
+    turn.close("gone", 3 * S)
     assert kind_of(turn) is FailureKind.CLOSED
 
 
@@ -171,13 +173,13 @@ def test_a_greeting_that_the_user_speaks_over_is_followed_by_the_answer() -> Non
     turn.user_speaks(1 * S, 2 * S)
     feed(turn, (1.4, done("hi")))
     turn.user_done(2 * S)
-    assert not turn.over(4 * S)
+    assert not is_over(turn, 4 * S)
     feed(turn, (5, ResponseStarted("r1")), (5.1, audio()), (5.2, done()))
-    assert turn.over(6 * S)
+    assert is_over(turn, 6 * S)
     assert turn.failure is None
 
 
-def kind_of(turn: TurnState) -> FailureKind:
+def kind_of(turn: Turn) -> FailureKind:
     assert turn.failure is not None
     return turn.failure.kind
 
@@ -188,8 +190,8 @@ def test_a_silent_endpoint(heard: bool) -> None:
     if heard:
         feed(turn, (1, SpeechStarted()))
     turn.user_done(2 * S)
-    assert not turn.over(11 * S)
-    assert turn.over(12 * S)
+    assert not is_over(turn, 11 * S)
+    assert is_over(turn, 12 * S)
     assert kind_of(turn) is FailureKind.NO_RESPONSE
     assert turn.failure is not None
     assert ("heard speech" in turn.failure.message) is heard
@@ -199,8 +201,8 @@ def test_a_response_that_stalls() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (3, ResponseStarted("r1")), (4, audio(ms=250)))
-    assert not turn.over(9 * S)
-    assert turn.over(9 * S + 1)
+    assert not is_over(turn, 9 * S)
+    assert is_over(turn, 9 * S + 1)
     assert kind_of(turn) is FailureKind.STALLED
     assert turn.failure is not None
     assert "0.25 s of audio" in turn.failure.message
@@ -211,12 +213,12 @@ def test_a_reply_that_stops_is_stalled_however_short_a_reply_may_be() -> None:
     stopped = state(limits=limits)
     stopped.user_done(2 * S)
     feed(stopped, (3, audio(ms=250)))
-    assert stopped.over(7 * S + 1)
+    assert is_over(stopped, 7 * S + 1)
     assert kind_of(stopped) is FailureKind.STALLED
     flowing = state(limits=limits)
     flowing.user_done(2 * S)
     feed(flowing, *((second, audio(ms=10)) for second in range(3, 8)))
-    assert flowing.over(7 * S + 1)
+    assert is_over(flowing, 7 * S + 1)
     assert kind_of(flowing) is FailureKind.ENDLESS
 
 
@@ -224,7 +226,7 @@ def test_an_endless_response_by_its_audio_or_its_duration() -> None:
     by_audio = state()
     by_audio.user_done(2 * S)
     feed(by_audio, (3, audio(ms=61_000)))
-    assert by_audio.over(3 * S)
+    assert is_over(by_audio, 3 * S)
     assert kind_of(by_audio) is FailureKind.ENDLESS
     assert by_audio.failure is not None
     assert "has more than 60 s of audio" in by_audio.failure.message
@@ -232,7 +234,7 @@ def test_an_endless_response_by_its_audio_or_its_duration() -> None:
     by_time.user_done(2 * S)
     for second in range(3, 70):
         feed(by_time, (second, audio(ms=10)))
-        if by_time.over(second * S):
+        if is_over(by_time, second * S):
             break
     assert second == 64
     assert kind_of(by_time) is FailureKind.ENDLESS
@@ -251,7 +253,7 @@ def test_a_response_that_did_not_complete(status: ResponseStatus, kind: FailureK
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (3, audio()), (4, done("r1", status, "max_output_tokens")))
-    assert turn.over(5 * S)
+    assert is_over(turn, 5 * S)
     assert kind_of(turn) is kind
     assert turn.failure is not None
     assert "max_output_tokens" in turn.failure.message
@@ -261,8 +263,8 @@ def test_only_cancelled_responses() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (3, audio()), (4, done("r1", ResponseStatus.CANCELLED, "turn_detected")))
-    assert not turn.over(13 * S)
-    assert turn.over(14 * S)
+    assert not is_over(turn, 13 * S)
+    assert is_over(turn, 14 * S)
     assert kind_of(turn) is FailureKind.RESPONSE_CANCELLED
 
 
@@ -272,7 +274,7 @@ def test_a_reply_without_what_was_asked_for(modality: Modality) -> None:
     turn.user_done(2 * S)
     other = ReplyText("r1", "words") if modality is Modality.AUDIO else audio()
     feed(turn, (3, other), (4, done()))
-    assert turn.over(5 * S)
+    assert is_over(turn, 5 * S)
     assert kind_of(turn) is FailureKind.EMPTY_REPLY
 
 
@@ -280,7 +282,7 @@ def test_a_fatal_problem_ends_the_turn_at_once_and_the_first_failure_stays() -> 
     turn = state()
     feed(turn, (1, EndpointProblem(FailureKind.SESSION_EXPIRED, "60 minutes", True, retry_after_s=3.0)))
     feed(turn, (2, EndpointProblem(FailureKind.CLOSED, "closed", True)))
-    assert turn.over(1 * S)
+    assert is_over(turn, 1 * S)
     assert kind_of(turn) is FailureKind.SESSION_EXPIRED
     assert turn.retry_after_s == 3.0
 
@@ -291,7 +293,7 @@ def test_oddities_are_warnings_and_unknown_types_are_reported_once() -> None:
     feed(turn, (2, UnknownEvent("new.thing")), (2, UnknownEvent("new.thing")), (2, UnknownEvent("other")))
     feed(turn, (3, audio()), (3, done()))
     feed(turn, (3.1, audio()), (3.1, EndpointProblem(FailureKind.AUDIO_AFTER_DONE, "late audio", False)))
-    assert turn.over(5 * S)
+    assert is_over(turn, 5 * S)
     assert turn.failure is None
     kinds = [warning.kind for warning in turn.warnings]
     assert kinds == [FailureKind.UNKNOWN_EVENT, FailureKind.UNKNOWN_EVENT, FailureKind.AUDIO_AFTER_DONE]
@@ -303,8 +305,8 @@ def test_a_malformed_message_fails_the_turn_at_its_end_and_keeps_the_reply() -> 
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
     feed(turn, (3, audio()), (3, done()))
-    assert not turn.over(3 * S)
-    assert turn.over(4 * S)
+    assert not is_over(turn, 3 * S)
+    assert is_over(turn, 4 * S)
     assert kind_of(turn) is FailureKind.MALFORMED_MESSAGE
     assert len(turn.responses[0].chunks) == 1
 
@@ -315,7 +317,7 @@ def test_what_could_not_be_read_is_why_nothing_came(events: tuple[tuple[float, E
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
     feed(turn, *events)
-    assert turn.over(14 * S)
+    assert is_over(turn, 14 * S)
     assert kind_of(turn) is FailureKind.MALFORMED_MESSAGE
     assert turn.failure is not None
     assert turn.failure.message.startswith("expected JSON, came '{'; later, ")
@@ -326,7 +328,7 @@ def test_an_error_that_ended_nothing_is_named_where_nothing_came() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.NOT_FATAL_ERROR, "the model is overloaded", False)))
-    assert turn.over(14 * S)
+    assert is_over(turn, 14 * S)
     assert kind_of(turn) is FailureKind.NO_RESPONSE
     assert turn.failure is not None
     assert turn.failure.message.endswith(
@@ -339,7 +341,7 @@ def test_an_endless_reply_is_endless_whatever_could_not_be_read() -> None:
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
     feed(turn, (3, audio(ms=61_000)))
-    assert turn.over(3 * S)
+    assert is_over(turn, 3 * S)
     assert kind_of(turn) is FailureKind.ENDLESS
 
 
@@ -354,8 +356,8 @@ def test_a_connection_that_ends_after_the_answer_is_no_failure() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (3, audio()), (3.1, done()))
-    turn.closed("closed: code 1000", round(3.2 * S))
-    assert turn.over(round(3.2 * S))
+    turn.close("closed: code 1000", round(3.2 * S))
+    assert is_over(turn, round(3.2 * S))
     assert turn.failure is None
 
 
@@ -365,8 +367,8 @@ def test_a_connection_that_ends_before_the_answer_is_one(spoken: bool) -> None:
     if spoken:
         turn.user_done(2 * S)
         feed(turn, (3, audio()))
-    turn.closed("closed: code 1011", 4 * S)
-    assert turn.over(4 * S)
+    turn.close("closed: code 1011", 4 * S)
+    assert is_over(turn, 4 * S)
     assert kind_of(turn) is FailureKind.CLOSED
 
 
@@ -381,11 +383,11 @@ def test_how_much_was_heard_follows_playout() -> None:
 def test_hearing_nothing_is_not_the_same_as_not_saying() -> None:
     turn = state()
     feed(turn, (1, InputTranscript("", True, "a")))
-    assert turn.heard_text == ""
+    assert turn.transcripts.text == ""
 
 
-def transcribing() -> TurnState:
-    turn = TurnState(LIMITS, Modality.AUDIO, transcribes=True)
+def transcribing() -> Turn:
+    turn = Turn(LIMITS, Modality.AUDIO, transcribes=True)
     feed(turn, (0, SessionReady()), (2, Committed("a")))
     turn.user_done(2 * S)
     feed(turn, (3, audio()), (3, done()))
@@ -394,17 +396,17 @@ def transcribing() -> TurnState:
 
 def test_a_transcript_that_was_asked_for_is_waited_for() -> None:
     turn = transcribing()
-    assert not turn.over(4 * S)
+    assert not is_over(turn, 4 * S)
     feed(turn, (5, InputTranscript("hello", True, "a")))
-    assert turn.over(5 * S)
-    assert (turn.heard_text, turn.failure, turn.warnings) == ("hello", None, [])
+    assert is_over(turn, 5 * S)
+    assert (turn.transcripts.text, turn.failure, turn.warnings) == ("hello", None, [])
 
 
 def test_a_transcript_that_does_not_come_costs_a_warning_and_no_turn() -> None:
     turn = transcribing()
     feed(turn, (4, InputTranscript("hel", False, "a")))
-    assert turn.over(6 * S)
-    assert (turn.heard_text, turn.failure) == (None, None)
+    assert is_over(turn, 6 * S)
+    assert (turn.transcripts.text, turn.failure) == (None, None)
     assert [warning.kind for warning in turn.warnings] == [FailureKind.TRANSCRIPT_LATE]
 
 
@@ -412,7 +414,7 @@ def test_a_chunk_without_a_sample_is_neither_first_byte_nor_reply() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2.5, ReplyAudio("r1", b"", PCM)), (3, done()))
-    assert turn.over(4 * S)
+    assert is_over(turn, 4 * S)
     assert kind_of(turn) is FailureKind.EMPTY_REPLY
 
 
@@ -421,15 +423,15 @@ def test_a_reply_that_was_cut_off_and_not_followed_is_no_answer() -> None:
     feed(turn, (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()), (2.3, done()))
     feed(turn, (3, SpeechStarted()), (3, Interrupted("r1")))
     turn.user_done(4 * S)
-    assert turn.over(14 * S)
+    assert is_over(turn, 14 * S)
     assert kind_of(turn) is FailureKind.RESPONSE_CANCELLED
 
 
 def test_a_transcription_that_failed_is_not_waited_for() -> None:
     turn = transcribing()
     feed(turn, (3.1, InputTranscript("", False, "a", failed=True)))
-    assert turn.over(round(3.4 * S))
-    assert (turn.heard_text, turn.warnings) == (None, [])
+    assert is_over(turn, round(3.4 * S))
+    assert (turn.transcripts.text, turn.warnings) == (None, [])
 
 
 def test_a_turn_of_endless_responses_keeps_some_and_fails_by_name() -> None:
@@ -437,7 +439,7 @@ def test_a_turn_of_endless_responses_keeps_some_and_fails_by_name() -> None:
     for number in range(20_000):
         feed(turn, (1, ResponseStarted(f"r{number}")), (1, audio(f"r{number}", 1)))
     assert len(turn.responses) == MOST_RESPONSES
-    assert turn.over(2 * S)
+    assert is_over(turn, 2 * S)
     assert kind_of(turn) is FailureKind.TOO_MANY_RESPONSES
     assert turn.failure is not None
     assert f"more than {MOST_RESPONSES} responses" in turn.failure.message
@@ -447,13 +449,19 @@ def test_a_reply_of_endless_text_keeps_some_and_fails_by_name() -> None:
     turn = state()
     feed(turn, (1, ResponseStarted("r")))
     for _ in range(1_000):
-        feed(turn, (1, ReplyText("r", "word " * 1_000)), (1, InputTranscript("word " * 1_000, False, "i")))
+        feed(turn, (1, ReplyText("r", "word " * 1_000)))
     turn.user_done(1 * S)
-    assert turn.over(2 * S)
+    assert is_over(turn, 2 * S)
     assert kind_of(turn) is FailureKind.ENDLESS
     (response,) = turn.responses
     assert len(response.record.text or "") == TEXT_CHARACTERS
-    assert sum(map(len, turn._heard.values())) == TEXT_CHARACTERS
+
+
+def test_a_transcript_in_endless_pieces_is_cut() -> None:
+    transcripts = Transcripts(awaited=False, pieces_count=True)
+    for _ in range(1_000):
+        transcripts.add(InputTranscript("words" * 1_000, False, "i"))
+    assert len(transcripts.text or "") == TEXT_CHARACTERS
 
 
 def test_of_each_kind_of_oddity_the_first_are_kept() -> None:
@@ -466,7 +474,7 @@ def test_of_each_kind_of_oddity_the_first_are_kept() -> None:
 
 
 def test_long_names_are_cut_wherever_they_are_asked_for() -> None:
-    turn, name = TurnState(LIMITS, Modality.AUDIO), "r" * 1_000_000
+    turn, name = Turn(LIMITS, Modality.AUDIO), "r" * 1_000_000
     feed(turn, (0, SessionReady(name, name)), (1, ResponseStarted(name)), (2, audio(name, 100)))
     assert turn.session_id is not None
     assert len(turn.session_id) == 200

@@ -1,0 +1,329 @@
+"""Where the audio of responses comes from: messages, a media track, or a continuous stream. Pure.
+
+In `Messages` each chunk names its response. On a `Track`, events announce which packets belong to a reply. In
+a `Stream`, which a track may carry, the energy of the audio shows the replies.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Codec, CodecName, resample_int16
+from live_eval.audio.codecs import Decoder, PartlyDecodedError, samples_in
+from live_eval.audio.rtp import Placed, RtpPacket, RtpTrack
+from live_eval.dialect import Event, PlaybackStarted, PlaybackStopped, StreamAudio, StreamText
+from live_eval.recording.preroll import MARGIN_NS, Preroll
+from live_eval.session.log import UserMarks
+from live_eval.session.reply_detection import Chunk, EnergySegmenter, StreamStretch
+from live_eval.session.responses import OpenResponse, Responses
+from live_eval.timing import ResponseStatus
+
+__all__ = ["Messages", "Stream", "Track"]
+
+# Events and packets race: the last packets of a reply may arrive after the event that ends it.
+_POSTROLL_NS = 200_000_000
+_IDLE_NS = 100_000_000
+# Of an unbroken stream: an event that was lost three times arrives within 7 s (RFC 9260, 6.3.1).
+_KEPT_NS = 10_000_000_000
+_KEPT_PACKETS = 1_000
+# A response that its event has ended becomes audible within this time, or not at all.
+_SOUNDS_WITHIN_NS = 2_000_000_000
+
+
+class Messages:
+    """Audio in messages that name their response; the base of the other sources.
+
+    Args:
+        packets: Places the packets of a media track; None without a track.
+    """
+
+    continuous = False
+    """Whether the energy of the audio shows the replies."""
+
+    def __init__(self, responses: Responses, user: UserMarks, packets: RtpTrack | None = None) -> None:
+        self._responses = responses
+        self._user = user
+        self.packets = packets
+        self.playing: OpenResponse | None = None
+        """The response that a track carries now."""
+
+    def event(self, event: Event, at_ns: int) -> None:
+        """Take an event about playback on a track, or of a stream.
+
+        Raises:
+            AudioError: As `packet`.
+        """
+
+    def packet(self, packet: RtpPacket) -> None:
+        """Take a packet of the track.
+
+        Raises:
+            AudioError: A stream's audio cannot be decoded, or only in part; the rest was taken.
+        """
+        assert self.packets is not None
+        placed = self.packets.push(packet, samples_in(packet.payload, packet.codec))
+        if placed is not None:
+            self._take(packet, placed)
+
+    def _take(self, packet: RtpPacket, placed: Placed) -> None:
+        """Take a packet that is to be played."""
+
+    def carries(self, at_ns: int) -> bool:
+        """Return whether a packet at `at_ns` belongs to a response that is playing or has just stopped."""
+        return self.playing is not None
+
+    def is_open(self, response: OpenResponse, at_ns: int) -> bool:
+        """Return whether a response may continue."""
+        return response.done_ns is None
+
+    def tick(self, at_ns: int) -> None:
+        """Let time pass: silence may end a reply of a stream."""
+
+    def user_speaks_until(self, voice_end_ns: int | None) -> None:
+        """Set when the user's speech ends, here or over the reply to this turn; None while unknown."""
+
+    def ended(self) -> None:
+        """Assign the text that no reply followed, as the turn is over."""
+
+    def unanswered(self, *, heard_speech: bool) -> str:
+        """Return what the endpoint did instead of answering, for a message."""
+        return "heard speech" if heard_speech else "reported no speech"
+
+
+class _Heard(NamedTuple):
+    """A packet, and whether the track was idle before it."""
+
+    packet: RtpPacket
+    placed: Placed
+    after_idle: bool
+
+
+class Track(Messages):
+    """A track whose replies are announced by events.
+
+    Args:
+        awaits_sound: Whether a completed response must still become audible.
+    """
+
+    def __init__(
+        self, responses: Responses, user: UserMarks, packets: RtpTrack, *, awaits_sound: bool
+    ) -> None:
+        super().__init__(responses, user, packets)
+        self._awaits_sound = awaits_sound
+        self._recent: deque[_Heard] = deque(maxlen=_KEPT_PACKETS)
+        self._ended: OpenResponse | None = None
+        self._ended_ns = 0
+        self._last_ns: int | None = None
+        self._last_payload = b""
+
+    def event(self, event: Event, at_ns: int) -> None:
+        """As `Messages.event`."""
+        if isinstance(event, PlaybackStarted):
+            self._started(event.response_id, at_ns)
+        elif isinstance(event, PlaybackStopped):
+            response = self._responses.touch(event.response_id, at_ns)
+            response.playback_ns = response.playback_ns or at_ns
+            if response is self.playing:
+                self.playing, self._ended, self._ended_ns = None, response, at_ns
+
+    def _started(self, response_id: str, at_ns: int) -> None:
+        """Let the track carry a response from now on.
+
+        Its first packets may have arrived before its event; which they are is known once they are decoded.
+        """
+        response = self._responses.touch(response_id, at_ns)
+        response.playback_ns = at_ns
+        self.playing, self._ended = response, None
+        recent = [heard for heard in self._recent if heard.packet.codec == self._recent[-1].packet.codec]
+        if response.chunks:  # it continues
+            recent = [heard for heard in recent if at_ns - heard.packet.at_ns <= MARGIN_NS]
+        elif recent:
+            response.preroll = Preroll(len(recent), at_ns, recent[0].after_idle)
+        for heard in recent:
+            _hear(response, heard)
+        self._recent.clear()
+
+    def carries(self, at_ns: int) -> bool:
+        """As `Messages.carries`."""
+        if self._ended is None or self._last_ns is None:
+            return self.playing is not None
+        return at_ns - self._ended_ns <= _POSTROLL_NS and at_ns - self._last_ns <= _IDLE_NS
+
+    def is_open(self, response: OpenResponse, at_ns: int) -> bool:
+        """As `Messages.is_open`; audio continues after the event that ends a response."""
+        if response.done_ns is None or response is self.playing:
+            return True
+        to_sound = response.status is ResponseStatus.COMPLETED and response.playback_ns is None
+        return self._awaits_sound and to_sound and at_ns - response.done_ns < _SOUNDS_WITHIN_NS
+
+    def _take(self, packet: RtpPacket, placed: Placed) -> None:
+        idle = self._last_ns is None or packet.at_ns - self._last_ns > _IDLE_NS
+        self._last_ns = packet.at_ns
+        # An endpoint fills its track with digital silence: it does not count as progress of a reply.
+        repeats, self._last_payload = packet.payload == self._last_payload, packet.payload
+        heard = _Heard(packet, placed, placed.fresh and idle)
+        if self.playing is not None:
+            if self.playing.first_audio_ns is None:
+                self.playing.first_audio_ns = packet.at_ns
+            if not repeats:
+                self.playing.progress_ns = packet.at_ns
+            _hear(self.playing, heard)
+        elif (
+            self._ended is not None and packet.at_ns - self._ended_ns <= _POSTROLL_NS and not heard.after_idle
+        ):
+            _hear(self._ended, heard)
+        else:
+            self._ended = None
+            if heard.after_idle:
+                self._recent.clear()
+            self._recent.append(heard)
+            while packet.at_ns - self._recent[0].packet.at_ns > _KEPT_NS:
+                self._recent.popleft()
+
+
+def _hear(response: OpenResponse, heard: _Heard) -> None:
+    packet, placed, _ = heard
+    response.hear(
+        packet.at_ns,
+        packet.payload,
+        packet.codec,
+        samples_in(packet.payload, packet.codec),
+        concealed=placed.concealed_samples,
+        fresh=placed.fresh,
+    )
+
+
+class Stream(Messages):
+    """A continuous stream.
+
+    Sound that had ended before the user began to speak is a completed response: a greeting. A response that
+    began before the user's speech, or ended before its end, was cut off.
+
+    Args:
+        silence_ns: Silence that ends a reply.
+    """
+
+    continuous = True
+
+    def __init__(
+        self, responses: Responses, user: UserMarks, packets: RtpTrack | None, silence_ns: int
+    ) -> None:
+        super().__init__(responses, user, packets)
+        self._silence_ns = silence_ns
+        self._decoders: dict[Codec, Decoder] = {}
+        self._segmenter: EnergySegmenter | None = None
+        self._pcm = Codec(CodecName.PCM16, 0)
+        self._samples = 0
+        self._settled = 0
+        self._unsaid: list[tuple[int, str]] = []
+
+    def event(self, event: Event, at_ns: int) -> None:
+        """As `Messages.event`; text belongs to the reply in progress, or to the next one."""
+        if isinstance(event, StreamAudio):
+            self._audio(event.data, event.codec, at_ns)
+        elif isinstance(event, StreamText):
+            self.tick(at_ns)
+            self._unsaid.append((at_ns, event.text))
+            self._say()
+
+    def unanswered(self, *, heard_speech: bool) -> str:
+        """As `Messages.unanswered`."""
+        sent_s = self._samples / self._pcm.rate_hz if self._samples else 0
+        audio = f"{sent_s:.1f} s of audio, in which no reply is audible" if sent_s else "no audio"
+        stretches = self._segmenter.stretches if self._segmenter is not None else []
+        if stretches:
+            heard_s = sum(each.audible_ns - each.began_ns for each in stretches) / 1e9
+            audio = f"{sent_s:.1f} s of audio, with a greeting of {heard_s:.1f} s and no reply"
+        return f"sent {audio}, and {'some' if self._unsaid else 'no'} text"
+
+    def user_speaks_until(self, voice_end_ns: int | None) -> None:
+        """As `Messages.user_speaks_until`; sound after an interruption is another reply."""
+        if self._segmenter is not None:
+            self._segmenter.voice_end_ns = voice_end_ns
+
+    def tick(self, at_ns: int) -> None:
+        """As `Messages.tick`."""
+        if self._segmenter is not None:
+            self._segmenter.tick(at_ns)
+            self._settle()
+
+    def ended(self) -> None:
+        """As `Messages.ended`: the text belongs to the last reply."""
+        self._say(over=True)
+
+    def _take(self, packet: RtpPacket, placed: Placed) -> None:
+        self._audio(packet.payload, packet.codec, packet.at_ns, placed)
+
+    def _audio(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
+        """Take a chunk; a stream keeps the rate with which it begins."""
+        if codec not in self._decoders:
+            self._decoders[codec] = Decoder(codec)
+        if self._segmenter is None:
+            self._segmenter = EnergySegmenter(codec.rate_hz, self._silence_ns)
+            self._segmenter.voice_end_ns = self._user.voice_end_ns
+            self._pcm = Codec(CodecName.PCM16, codec.rate_hz)
+        try:
+            pcm = self._decoders[codec].decode(data)
+        except PartlyDecodedError as error:
+            self._push(error.pcm, codec.rate_hz, at_ns, placed)
+            raise
+        self._push(pcm, codec.rate_hz, at_ns, placed)
+
+    def _push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int, placed: Placed | None) -> None:
+        assert self._segmenter is not None
+        if placed is not None and placed.concealed_samples:
+            pcm = np.concatenate((np.zeros(placed.concealed_samples, np.int16), pcm))
+        pcm = resample_int16(pcm, rate_hz, self._pcm.rate_hz)
+        if len(pcm):
+            self._samples += len(pcm)
+            self._segmenter.push(Chunk(at_ns, pcm, fresh=placed is not None and placed.fresh))
+            self._settle()
+
+    def _settle(self) -> None:
+        """Turn the stretches of sound into responses."""
+        assert self._segmenter is not None
+        onset_ns = self._user.onset_ns
+        for number, stretch in enumerate(self._segmenter.stretches[self._settled :], self._settled + 1):
+            response = self._grow(number, stretch)
+            if stretch.ended_ns is None:
+                break
+            self._settled = number
+            if onset_ns is None or stretch.audible_ns < onset_ns:  # a greeting
+                response.done_ns = min(stretch.ended_ns, onset_ns or stretch.ended_ns)
+                response.status = ResponseStatus.COMPLETED
+                continue
+            response.done_ns = stretch.ended_ns
+            response.reason = self._cut_off(stretch)
+            cut = bool(response.reason)
+            response.status = ResponseStatus.CANCELLED if cut else ResponseStatus.COMPLETED
+        self._say()
+
+    def _grow(self, number: int, stretch: StreamStretch) -> OpenResponse:
+        response = self._responses.touch(f"reply_{number}", stretch.audible_ns)
+        if response.created_ns is None:
+            response.created_ns = response.began_ns = stretch.began_ns
+        for chunk in stretch.chunks[len(response.chunks) :]:
+            response.hear(chunk.at_ns, chunk.pcm, self._pcm, len(chunk.pcm), fresh=chunk.fresh)
+        return response
+
+    def _cut_off(self, stretch: StreamStretch) -> str:
+        """Return why a stretch does not answer the user; empty if it does."""
+        onset_ns, voice_end_ns = self._user.onset_ns, self._user.voice_end_ns
+        if onset_ns is not None and stretch.began_ns < onset_ns:
+            return "it began before the user spoke"
+        if voice_end_ns is not None and stretch.audible_ns < voice_end_ns:
+            return "it ended before the user's speech did"
+        return ""
+
+    def _say(self, *, over: bool = False) -> None:
+        response = self._responses.last
+        if response is None or not (over or response.done_ns is None):
+            return
+        for at_ns, text in self._unsaid:
+            response.first_text_ns = response.first_text_ns or at_ns
+            response.say(text)
+        self._unsaid.clear()
