@@ -1,4 +1,4 @@
-"""The only module that reads time or sleeps: clocks, and the pacer that speaks at the pace of speech."""
+"""The only module that reads time or sleeps: clocks, and the pacer of frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class Clock(Protocol):
-    """A source of time. Everything that is timed reads the same clock."""
+    """A source of time. All timed code reads the same clock."""
 
     def now_ns(self) -> int:
         """Return monotonic nanoseconds; comparable between processes of one machine."""
@@ -33,32 +33,28 @@ class Clock(Protocol):
         ...
 
     async def sleep_until(self, at_ns: int) -> None:
-        """Return at or just after `at_ns`; at once, but not before yielding to others, if it is past."""
+        """Sleep until `at_ns`; if it is past, only yield to other tasks."""
         ...
 
     def run_at(self, at_ns: int, action: Callable[[], _T]) -> Awaitable[_T]:
-        """Call `action` at `at_ns`, before any task goes on that waits for the same moment.
-
-        Returns:
-            What it returned. What it raises is raised here.
-        """
+        """Call `action` at `at_ns`, before tasks that sleep until then; return or raise its result."""
         ...
 
     def catch_up(self) -> None:
-        """Call the actions that are due. Whoever has much to do calls it in between."""
+        """Call the actions that are due. Call it between the steps of a longer job."""
         ...
 
 
 class SystemClock:
     """The machine's monotonic clock.
 
-    All of an event loop's sleepers share one timer of the kernel, since the loop's own timers are a
-    millisecond off: asyncio rounds them up to the next one, uvloop to the nearest.
+    All sleepers of an event loop share one timer of the kernel, since the loop's own timers are up to a
+    millisecond off: asyncio rounds up, uvloop to the nearest.
     """
 
     __slots__ = ()
 
-    # No functions of ours: they are called a dozen times for each frame.
+    # Without a wrapper: they are called a dozen times for each frame.
     now_ns = staticmethod(time.monotonic_ns)
     wall_ns = staticmethod(time.time_ns)
 
@@ -83,7 +79,7 @@ def _nothing() -> None:
 
 
 class _Timetable:
-    """What an event loop has to do and when, and the timer that wakes it for the next entry."""
+    """The timed actions of an event loop, and the timer that wakes it for the next one."""
 
     def __init__(self) -> None:
         self._timer: _Timer = (_KernelTimer if sys.platform == "linux" else _LoopTimer)(self.run_due)
@@ -92,7 +88,7 @@ class _Timetable:
         self._most = _MOST_ENTRIES
 
     def add(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
-        """Return what `action` will return once it is called at `at_ns`."""
+        """Return a future of the result of `action`, which is called at `at_ns`."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         entry = (at_ns, next(self._order), action, future)
         if len(self._entries) >= self._most:  # sleepers that were cancelled are still among them
@@ -105,14 +101,14 @@ class _Timetable:
         return future
 
     def run_due(self) -> None:
-        """Call what is due, in the order of its times."""
+        """Call the actions that are due, in the order of their times."""
         entries = self._entries
         if not entries or entries[0][0] > time.monotonic_ns():
             return
         try:
             while entries and entries[0][0] <= time.monotonic_ns():
                 _, _, action, future = heapq.heappop(entries)
-                if future.done():  # nobody waits for it any more
+                if future.done():  # cancelled
                     continue
                 try:
                     future.set_result(action())
@@ -127,7 +123,7 @@ class _Timetable:
 
 class _Timer(Protocol):
     def set(self, at_ns: int | None) -> None:
-        """Wake the loop at `at_ns` and not before, in place of what was set; None for never."""
+        """Wake the loop at `at_ns`, not earlier; replaces the previous time. None for never."""
         ...
 
 
@@ -149,13 +145,13 @@ class _KernelTimer:
         asyncio.get_running_loop().add_reader(self._descriptor, wake)
 
     def set(self, at_ns: int | None) -> None:
-        # Zero disarms. Setting the timer also withdraws that it has fired, so it is never read.
+        # Zero disarms. Setting the timer also clears its expiry, so it is never read.
         self._spec.at_s, self._spec.at_ns = divmod(at_ns or 0, 1_000_000_000)
         self._settime(self._descriptor, _ABSOLUTE, self._reference, None)
 
 
 class _LoopTimer:
-    """The event loop's own timer, where the kernel has none."""
+    """The event loop's own timer, for systems without timerfd."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -182,7 +178,7 @@ _TIMETABLE = "_live_eval_timetable"
 
 
 def _timetable() -> _Timetable:
-    """Return the running loop's timetable, which the loop itself keeps: they refer to each other."""
+    """Return the timetable of the running loop, which is stored in the loop's own namespace."""
     kept = asyncio.get_running_loop().__dict__
     timetable: _Timetable | None = kept.get(_TIMETABLE)
     if timetable is None:
@@ -192,7 +188,7 @@ def _timetable() -> _Timetable:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The moment at which one frame is to leave.
+    """When a frame is due.
 
     Args:
         deadline_ns: When the frame's last sample is spoken.
@@ -204,13 +200,10 @@ class Tick:
 
 
 class FrameSlots:
-    """Spreads the frames of the sessions of a process over the length of a frame, on purpose.
+    """Spreads the frames of a process's sessions over the length of a frame.
 
-    A slot is two milliseconds. The frames of sessions that share one are due together: waking for each would
-    take a third of the processor time of a session, and they leave within some microseconds of each other.
-
-    Args:
-        clock: The clock.
+    A slot is two milliseconds long. The frames of sessions in one slot are due together: waking for each
+    would cost a third of a session's processor time, and they are sent within microseconds of each other.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -219,16 +212,13 @@ class FrameSlots:
 
     @contextlib.contextmanager
     def slot(self, frame_ns: int) -> Iterator[Callable[[int], int]]:
-        """Take the slot that the fewest sessions have.
-
-        Args:
-            frame_ns: Length of the session's frames.
+        """Occupy the slot with the fewest sessions.
 
         Yields:
-            What returns the first moment of the slot at or after another moment.
+            A function that returns the first moment of the slot at or after another moment.
         """
         taken = self._taken.setdefault(frame_ns, [0] * max(1, frame_ns // _SLOT_NS))
-        # Multiples of the golden ratio: those that follow each other lie far apart.
+        # Multiples of the golden ratio: consecutive slots lie far apart.
         slot = min(range(len(taken)), key=lambda slot: (taken[slot], slot * 0.618_034 % 1))
         phase_ns = self._origin_ns + slot * frame_ns // len(taken)
         taken[slot] += 1
@@ -239,19 +229,14 @@ class FrameSlots:
 
 
 class Pacer:
-    """Gives frames their absolute deadlines on the monotonic clock.
+    """Computes absolute deadlines of frames on the monotonic clock.
 
-    Frame k of a stream that starts at `t0_ns` holds the samples spoken from ``t0 + k·frame`` to
-    ``t0 + (k+1)·frame`` and leaves at the latter: when its last sample is spoken, as from a microphone.
+    Frame k of a stream that starts at `t0_ns` contains the samples spoken from ``t0 + k·frame`` to
+    ``t0 + (k+1)·frame`` and is sent at the latter: when its last sample is spoken, as from a microphone.
 
-    A late frame of speech leaves at once and the following ones catch up, so that no sample of speech is
-    moved or lost. Late silence never catches up: the silence that was due is skipped, as a microphone
-    that was not read would, and the deadlines stay on the grid. Both are counted.
-
-    Args:
-        clock: The clock.
-        t0_ns: When sample 0 is spoken.
-        frame_ns: Length of a frame.
+    A late frame of speech is sent at once and the following ones catch up, so that no sample of speech is
+    moved or lost. Late silence never catches up: overdue silence is skipped, as by a microphone that was not
+    read, and the deadlines stay on the grid. Both are counted.
     """
 
     def __init__(self, clock: Clock, t0_ns: int, frame_ns: int) -> None:
@@ -268,16 +253,11 @@ class Pacer:
         return self._t0_ns + self._next * self._frame_ns
 
     def restart(self, t0_ns: int) -> None:
-        """Begin a new grid: the next frame's first sample is spoken at `t0_ns`. The counters go on."""
+        """Begin a new grid: the next frame's first sample is spoken at `t0_ns`. The counters continue."""
         self._t0_ns, self._next = t0_ns, 0
 
     def next(self, *, speech: bool) -> Tick:
-        """Return when the next frame is to leave.
-
-        Args:
-            speech: Whether the frame is part of the recording; silence that is more than one frame late
-                is skipped.
-        """
+        """Return when the next frame is due."""
         skipped = 0
         if not speech:
             overdue_ns = self._clock.now_ns() - self._deadline_ns(self._next)
@@ -289,7 +269,7 @@ class Pacer:
         return tick
 
     def left(self, tick: Tick, at_ns: int, *, speech: bool) -> int:
-        """Count a frame that left at `at_ns`, and return how late that was."""
+        """Count a frame that was sent at `at_ns`, and return how late it was."""
         late_ns = max(0, at_ns - tick.deadline_ns)
         if speech and late_ns > self._frame_ns:
             self.late_speech_frames += 1

@@ -1,16 +1,16 @@
 """The contract of endpoint dialects: pure protocol code. Messages in, actions and events out.
 
-A dialect imports no socket, no event loop and no clock. The session reports everything that happens, with
-the time at which it happened, and carries out what the dialect returns, in order:
+A dialect imports no socket, no event loop and no clock. The session reports everything that happens, with its
+time, and carries out the outputs of the dialect in order:
 
 * `Send` sends a message, `SetTimer` leads to a call of `Dialect.timer`, `Close` ends the connection;
-* `Reconnect` replaces the connection by a new one, to where `Dialect.dial` then says;
-* every other output is an event for the session's timeline. Audio in events is *undecoded* bytes with
-  their codec: decoding takes time, and happens after the turn.
+* `Reconnect` replaces the connection by a new one, as `Dialect.dial` then defines;
+* every other output is an event of the turn. Audio in events is *undecoded* bytes with their codec: decoding
+  takes time, and happens after the turn.
 
-If media travel on a separate track (`Dial.signalling`), the user's frames and the reply's packets bypass
-the dialect. `PlaybackStarted` and `PlaybackStopped` then say which packets belong to a reply; if the endpoint
-does not mark its replies (`Dialect.continuous_media`), the session finds them by their energy.
+If media travel on a separate track (`Dial.signalling`), the user's frames and the reply's packets bypass the
+dialect. `PlaybackStarted` and `PlaybackStopped` then mark the packets of a reply; if the endpoint does not
+mark its replies (`Dialect.continuous_media`), the session finds them by their energy.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Message: TypeAlias = str | bytes
 
 
 class TransportKind(StrEnum):
-    """What carries a client's messages and audio."""
+    """The kind of connection for messages and audio."""
 
     WEBSOCKET = "websocket"
     WEBRTC = "webrtc"
@@ -94,15 +94,16 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """What a client plugin declares without being loaded. An entry point names one of these.
+    """The specification of a client plugin, which can be read without loading the client. An entry point
+    names it.
 
     Args:
-        name: What the user writes after ``--endpoint``.
-        title: The service's name for people.
+        name: Its name for ``--endpoint``.
+        title: The service's name in reports.
         dialect: The implementation, ``"module:Class"``: a class that takes `EndpointSettings`.
         transport: The implementation, ``"module:Class"``: a class that takes a `Clock`.
         transport_kind: The kind of that transport.
-        base_url: Where the service is; None if the user must pass it, or if `launch` starts the service.
+        base_url: The service's URL; None if the user must pass it, or if `launch` starts the service.
         model: Default model, or None.
         voice: Default voice, or None.
         transcription_model: Default model for transcribing the input, or None.
@@ -113,16 +114,16 @@ class ClientSpec:
         turn_modes: The turn modes that the service offers; the first is the default.
         takes_instructions: Whether a session takes a system prompt.
         session_limit_s: The service ends a session after this long, or None.
-        sessions: How many sessions the service takes at a time, unless it was set up for more; None if
-            unknown. A run keeps to it by default.
-        greets: Whether the service speaks first: True if it does, False if it does not at `base_url` or as
-            `launch` starts it. None if unknown: the first sessions of a run listen for it.
+        sessions: How many sessions the service accepts at a time by default, which limits a run; None if
+            unknown.
+        greets: Whether the service speaks first, at `base_url` or as `launch` starts it. None if unknown: the
+            first sessions of a run wait for a greeting.
         limits: Other limits that users should know.
         docs_url: The vendor's documentation.
         verified: When this client was tried against the vendor's own service, or None if never.
-        launch: How to start the service for a run without a base URL, as ``"module:function"``: a function
-            of the data set's folder and the folder for logs, both paths, that returns an asynchronous
-            context manager of the base URL. None if it cannot be started.
+        launch: ``"module:function"`` that starts the service for a run without a base URL: called with the
+            data set's folder and the folder for logs, it returns an asynchronous context manager of the base
+            URL. None if it cannot be started.
         emulation: How the reference endpoint emulates the service; None if it does not.
     """
 
@@ -157,11 +158,7 @@ class EndpointSettings:
 
     Args:
         base_url: For example ``"wss://api.openai.com/v1"``; http and https count as ws and wss.
-        model: The model, or None for the endpoint's default.
-        voice: The voice, or None for the endpoint's default.
         instructions: The system prompt; empty for none.
-        modality: What to answer in.
-        turn_mode: Who decides when the user's turn is over.
         turn_detection: The vendor's settings for its detector, merged over the default; the key ``type``
             chooses the detector (``server_vad``, ``semantic_vad``).
         transcription_model: The model that transcribes the input, or None.
@@ -169,7 +166,6 @@ class EndpointSettings:
         max_output_tokens: The longest reply, or None for no limit.
         extra: Merged into the session's settings, spelled as the vendor spells them.
         ice_servers: STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
-        key: The API key, or None.
     """
 
     base_url: str
@@ -188,7 +184,7 @@ class EndpointSettings:
 
 
 class SdpBody(StrEnum):
-    """How the body of an HTTP request or answer holds a session description."""
+    """The form of a session description in the body of an HTTP request or answer."""
 
     SDP = "sdp"
     """Plain, ``application/sdp``."""
@@ -203,8 +199,6 @@ class Signalling:
     """How to set up a WebRTC connection: POST the offer to `Dial.url` with `Dial.headers`.
 
     Args:
-        offer: The form of the offer.
-        answer: The form of the answer: SDP or JSON.
         fields: Further members of the JSON object, or parts of the form (objects as JSON).
         channel: Label of the data channel to open for messages; None for no channel.
         patch_candidates: Whether to PATCH our candidates to the same URL, with the answer's ``pc_id``.
@@ -221,13 +215,10 @@ class Signalling:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Where and how to connect. The headers may hold a key, so they are never logged.
+    """Where and how to connect. The headers may contain a key, so they are never logged.
 
     Args:
-        url: The URL.
-        headers: HTTP headers of the handshake.
-        subprotocols: WebSocket subprotocols to offer.
-        keepalive: Whether to send pings; some services answer them so late that they only do harm.
+        keepalive: Whether to send pings; some services answer them too late.
         signalling: How to set up a WebRTC connection; None for other transports.
     """
 
@@ -266,10 +257,10 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Dial again as `Dialect.dial` now says, drop this connection, and call `Dialect.opened`.
+    """Call `Dialect.dial` and connect again, drop this connection, and call `Dialect.opened`.
 
-    For services that end connections but let sessions continue. Frames keep coming in the meantime; the
-    dialect keeps them until it can send them. A second request while connecting changes nothing.
+    For services that end connections but let sessions continue. Meanwhile the dialect keeps the user's frames
+    until it can send them. A second request while connecting has no effect.
     """
 
 
@@ -286,7 +277,7 @@ class SessionReady:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
-    """The endpoint heard the user start to speak, by its own account `audio_ms` into its input buffer."""
+    """The endpoint detected that the user began to speak, as it reports `audio_ms` into its input buffer."""
 
     audio_ms: int | None = None
     item_id: str | None = None
@@ -294,7 +285,7 @@ class SpeechStarted:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStopped:
-    """The endpoint heard the user stop, by its own account `audio_ms` into its input buffer."""
+    """The endpoint detected that the user stopped, as it reports `audio_ms` into its input buffer."""
 
     audio_ms: int | None = None
     item_id: str | None = None
@@ -309,13 +300,11 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class InputTranscript:
-    """What the vendor's transcriber heard; often it is not the model that answers.
+    """The transcript of the user's audio; often it is not from the model that answers.
 
     Args:
         text: A piece to append or, if `final`, the whole text of the item.
-        final: Whether the text is complete.
-        item_id: The user's item that it belongs to.
-        failed: Whether the item could not be transcribed, so that no more text will come.
+        failed: Whether the item could not be transcribed: no more text follows.
     """
 
     text: str
@@ -333,7 +322,7 @@ class ResponseStarted:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudio:
-    """A chunk of reply audio, still as on the wire."""
+    """A chunk of reply audio, as on the wire."""
 
     response_id: str
     data: bytes = field(repr=False)
@@ -350,21 +339,21 @@ class ReplyAudioDone:
 
 @dataclass(frozen=True, slots=True)
 class PlaybackStarted:
-    """From here on, the media track carries this response."""
+    """The media track carries this response from now on."""
 
     response_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybackStopped:
-    """From here on, the media track no longer carries this response."""
+    """The media track no longer carries this response."""
 
     response_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAudio:
-    """A chunk of continuous audio, silence included, still as on the wire; its energy shows the replies."""
+    """A chunk of continuous audio, silence included, as on the wire; its energy shows the replies."""
 
     data: bytes = field(repr=False)
     codec: Codec
@@ -372,19 +361,17 @@ class StreamAudio:
 
 @dataclass(frozen=True, slots=True)
 class StreamText:
-    """A piece of the endpoint's words, if it does not mark its responses."""
+    """A piece of the endpoint's text, if it does not mark its responses."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyText:
-    """Text of the reply: what its voice says, or the answer itself if it is text.
+    """Text of the reply: the transcript of its audio, or the reply itself in text mode.
 
     Args:
-        response_id: The response.
         text: A piece to append or, if `final`, the whole text of the part, which replaces the pieces.
-        final: Whether the text is complete.
     """
 
     response_id: str
@@ -397,10 +384,7 @@ class ResponseDone:
     """A response ended.
 
     Args:
-        response_id: The response.
-        status: How it ended.
         reason: Why it did not complete ("turn_detected", "max_output_tokens", an error's text).
-        usage: The tokens it used, if the endpoint says.
     """
 
     response_id: str
@@ -411,7 +395,7 @@ class ResponseDone:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The endpoint stopped the response because the user spoke; drop audio that was not yet played."""
+    """The endpoint stopped the response because the user spoke: audio that was not yet played is dropped."""
 
     response_id: str
 
@@ -428,21 +412,20 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The endpoint reported how much of its limits is left."""
+    """The endpoint reported the remainder of its rate limits."""
 
     limits: tuple[RateLimit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointProblem:
-    """Something went wrong.
+    """An error of the endpoint, or of its messages.
 
     Args:
-        kind: The kind of failure.
         message: What was expected and what came.
         fatal: Whether it ends the session.
         code: The endpoint's code for it.
-        retry_after_s: How many seconds the endpoint asks us to wait before the next attempt.
+        retry_after_s: Seconds that the endpoint asks us to wait before the next attempt.
     """
 
     kind: FailureKind
@@ -454,7 +437,7 @@ class EndpointProblem:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """A message of a type that the dialect does not know; logged and counted, otherwise ignored."""
+    """A message of a type that the dialect does not know; it causes a warning."""
 
     type: str
 
@@ -485,22 +468,22 @@ Output: TypeAlias = Send | SetTimer | Close | Reconnect | Event
 class Dialect(Protocol):
     """The protocol state of one session, constructed with `EndpointSettings`.
 
-    A session may have several turns: each response and each item of the user's has its own name.
+    A session may have several turns: each response and each item of the user has its own name.
 
     The order of calls: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
-    `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` when we are done; `closed`
-    if the connection ends before that. After the end no method is called, not even `finish`. No method raises
-    because of what an endpoint sends: a broken message becomes an `EndpointProblem`.
+    `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` at the end; `closed` if
+    the connection ends before that. After `closed` no method is called, not even `finish`. No method raises
+    because of an endpoint's message: a malformed one becomes an `EndpointProblem`.
     """
 
     @property
     def needs_continuous_input(self) -> bool:
-        """Whether input must flow (as silence) even while nobody speaks, in every turn mode."""
+        """Whether input must flow, as silence, while nobody speaks, in every turn mode."""
         ...
 
     @property
     def continuous_media(self) -> bool:
-        """Whether the endpoint's audio flows without marking responses, so that energy decides."""
+        """Whether the endpoint's audio flows without marked responses, so that its energy shows them."""
         ...
 
     def dial(self) -> Dial:
@@ -508,7 +491,7 @@ class Dialect(Protocol):
         ...
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Begin: the transport is connected."""
+        """Begin the session: the transport is connected."""
         ...
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
@@ -516,9 +499,7 @@ class Dialect(Protocol):
         ...
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame of the user's audio; not called if audio travels on a track.
-
-        What is to be sent is encoded ahead, and leaves when it is due.
+        """Encode a frame of the user's audio, ahead of time; not called if audio travels on a track.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
@@ -527,11 +508,11 @@ class Dialect(Protocol):
         ...
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        """Commit the user's turn, which is over, and ask for a response (manual turns only)."""
+        """Commit the user's turn and ask for a response (manual turns only)."""
         ...
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Stop the reply for the user, who heard `heard_ms` of it."""
+        """Stop the reply, of which the user has heard `heard_ms`."""
         ...
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
@@ -539,21 +520,21 @@ class Dialect(Protocol):
         ...
 
     def finish(self, at_ns: int) -> Sequence[Output]:
-        """End the session as the vendor wants it, with a `Close` at the end.
+        """End the session as the vendor requires, and return `Close`.
 
-        Return `Close` at once, or later: when the endpoint's farewell arrives or a timer fires. The session
-        waits a few seconds for it.
+        `Close` may follow later, when the endpoint's farewell arrives or a timer fires: the session waits a
+        few seconds for it.
         """
         ...
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report that the endpoint ended the connection; the transport knows no more than code and reason."""
+        """Handle the end of the connection by the endpoint."""
         ...
 
     def redact(self, message: Message) -> dict[str, Any]:
         """Return a message of either direction as a JSON object for the log, with the size of its audio.
 
-        The result must hold no secret, and depend on nothing but the message and the settings: a dialect
-        other than the session's may be asked. A message that cannot be parsed goes under ``"raw"``.
+        The result must contain no secret, and depend on the message and the settings alone: another dialect
+        than the session's may be asked. A message that cannot be parsed goes under ``"raw"``.
         """
         ...

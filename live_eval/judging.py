@@ -4,8 +4,8 @@ A local judge is a pure function of a batch (`LocalJudge.score`). An LLM judge i
 (`LlmJudge.request`, `LlmJudge.parse`); one driver calls the model, retries and counts. A pairwise judge is
 the same for two replies to one case.
 
-A judgement is `Scored`, `Unscored` (the turn does not have what the judge needs) or `Failed` (the judge
-should have scored the turn and could not). The last two carry a reason. A score is never NaN, and never 0 for
+A judgement is `Scored`, `Unscored` (the turn lacks something that the judge needs) or `Failed` (the judge
+should have scored the turn and could not). The last two have a reason. A score is never NaN, and never 0 for
 "did not run".
 """
 
@@ -49,11 +49,11 @@ __all__ = [
 ]
 
 TURN_FAILED = "the turn failed"
-"""The reason that goes with every turn that itself failed."""
+"""The reason of every failed turn."""
 
 
 class JudgeKind(StrEnum):
-    """Which contract a judge follows."""
+    """The contract of a judge."""
 
     LOCAL = "local"
     LLM = "llm"
@@ -62,7 +62,7 @@ class JudgeKind(StrEnum):
 
 
 class Need(StrEnum):
-    """A part of a turn that a judge looks at."""
+    """A part of a turn that a judge uses."""
 
     REPLY_AUDIO = "reply_audio"
     REPLY_TEXT = "reply_text"
@@ -75,10 +75,7 @@ class Need(StrEnum):
 
 
 class JudgeRole(StrEnum):
-    """What summaries find a judge by: they know roles, never names.
-
-    A judge with a role gives the outputs and the detail that are described here.
-    """
+    """The role by which summaries find a judge, with the outputs and the detail that it requires."""
 
     MULTIPLE_CHOICE = "multiple choice"
     """Outputs `accuracy`, `parsed` and `refused` in %; detail ``chosen``: the letter, or None."""
@@ -105,13 +102,11 @@ class LeaderboardColumn:
     """A column of the leaderboard that a score fills.
 
     Args:
-        table: The table.
-        title: The heading; the published figures under the same heading stand in the same column.
-        place: Where the column stands in its table, from low to high.
-        task: The task whose turns the column is about.
+        title: The heading; published values with the same heading appear in the same column.
+        place: The position of the column in its table, from low to high.
         picks_prompt: Whether each model is shown in this table with the prompt that is best by this score.
         heat_map: Whether the leaderboard also shows the score by attribute or type of question.
-        note: What to know to read the column, or empty.
+        note: An explanation of the column, or empty.
     """
 
     table: LeaderboardTable
@@ -125,11 +120,10 @@ class LeaderboardColumn:
 
 @dataclass(frozen=True, slots=True)
 class RatingScale:
-    """What people are asked who rate a reply by hand, in the words that the model is asked in.
+    """The question to human raters, with the wording of the judge's prompt.
 
     Args:
-        question: The question.
-        anchors: What each whole number means, from 1.
+        anchors: The meaning of each whole number, from 1.
         note: How to use the scale in a particular case, or empty.
     """
 
@@ -140,12 +134,11 @@ class RatingScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """One number that a judge gives.
+    """One output of a judge, a number.
 
     Args:
         name: Its name; empty for the only (or main) output of a judge, which takes the judge's name.
         title: A description for reports.
-        unit: Its unit ("MOS", "%", "").
         low: Smallest possible value, or None; a judgement below it is a failure.
         high: Largest possible value, or None; a judgement above it is a failure.
         scale: Ends of the nominal scale, if values outside it are possible (a network whose output is not
@@ -153,9 +146,9 @@ class OutputSpec:
         higher_is_better: The direction, or None if neither direction is better.
         optional: Whether a scored turn may omit it (a whispered reply has no pitch).
         columns: The columns of the leaderboard that it fills.
-        fits_cue_from: From which value on the reply takes the speaker's cue into account; None for a number
-            that does not say so.
-        by_people: How people rate the same thing on the same scale; None for a number that they cannot give.
+        fits_cue_from: The lowest value at which the reply fits the speaker's cue; None if the number does not
+            measure that.
+        by_people: How people rate the same quality on the same scale; None if they cannot.
     """
 
     name: str
@@ -185,9 +178,6 @@ class OptionSpec:
     The value is part of the version under which scores are stored; for a file, its content is.
 
     Args:
-        name: Its name.
-        help: A description for users.
-        default: The value if the user gives none.
         choices: All values it may have; empty if any is allowed.
         weights: Weights that it selects by name. Any other value of such an option is a path to the user's
             own weights.
@@ -221,24 +211,24 @@ class JudgeSpec:
         outputs: The numbers it gives.
         needs: The parts of a turn that it cannot do without.
         role: What summaries use it for, or None.
-        default_place: Its place among the judges that run when the user names none (of a pairwise judge:
-            among those of the arena, which asks the first); None for a judge that runs only by name.
+        default_place: Its position among the default judges (pairwise: of the arena, which uses the
+            first); None for a judge that runs only by name.
         tasks: The tasks whose turns it judges; it does not count turns of other tasks.
-        uses: Further parts of a turn that it looks at if they exist.
+        uses: Further parts of a turn that it uses if they exist.
         options: Its options.
         on_device: Whether it computes with torch, on the device that ``--device`` names.
         packages: Importable packages that it needs besides the base install.
         extra: The extra of live-eval that installs them, or None.
-        machine_check: ``"module:function"`` for a judge that needs more of the machine than packages, weights
-            and keys (a model inside a package, a corpus). Called with the options as keywords, it returns a
-            description of what is missing and how to get it, or None. It must be fast.
+        machine_check: ``"module:function"`` for a judge with requirements beyond packages, weights and keys
+            (a model inside a package, a corpus). Called with the options as keywords, it returns a
+            description of the missing part and how to get it, or None. It must be fast.
         key_variable: Environment variable with the API key that it needs, or None.
         base_url: For LLM judges, the OpenAI-compatible URL it was written for; None for OpenAI's.
         model: For LLM judges, the model it was written for.
         licence: Licence of its weights, or empty.
         source: Paper or page of the metric.
-        effort: Rough seconds of one core for a reply of 8 s, by which a scoring orders judges; 0 for a judge
-            that is not worth a process of its own.
+        effort: Rough seconds of one core for a reply of 8 s, by which scoring orders judges; 0 for a judge
+            that needs no separate process.
     """
 
     name: str
@@ -270,10 +260,6 @@ class JudgedTurn:
     """A recorded turn, as judges see it.
 
     Args:
-        turn_id: The turn's identifier in its run.
-        case: The case that was played.
-        reply: The audio of the reply alone, or None.
-        reply_text: The endpoint's transcript of its reply, or None.
         heard_text: The endpoint's transcript of the user, or None.
         reference: The audio of the reference reply, or None.
         speaker: The audio that was played as the user, or None.
@@ -324,7 +310,7 @@ class JudgedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The judge's numbers by output name, and their details (JSON values only)."""
+    """The judge's numbers by output name, and details (JSON values only)."""
 
     values: Mapping[str, float]
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -332,7 +318,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """The turn does not have what the judge needs."""
+    """The turn lacks something that the judge needs."""
 
     reason: str
 
@@ -353,10 +339,7 @@ class ChatRequest:
     """A request to an OpenAI-compatible chat endpoint.
 
     Args:
-        messages: The messages in the API's format, audio parts included.
         model: The model that the judge was written for; the user may choose another.
-        json_object: Whether to ask for a JSON object.
-        temperature: Sampling temperature.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -373,9 +356,6 @@ class LocalJudge(Protocol):
 
     def score(self, batch: Sequence[JudgedTurn]) -> Sequence[Judgement]:
         """Judge each turn of the batch, in order.
-
-        Args:
-            batch: Turns that have everything in the specification's `needs`.
 
         Returns:
             One judgement for each. Return a `Failed` for a turn that cannot be judged; do not raise.
@@ -415,11 +395,7 @@ class SelectiveJudge(Protocol):
     """An LLM or pairwise judge that can reject a turn without asking the model. Pure."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return why the model is not asked about a turn, or None if it is.
-
-        Args:
-            turn: A turn that has everything in the specification's `needs`.
-        """
+        """Return why the model is not asked about a turn, or None if it is."""
         ...
 
 
@@ -433,10 +409,10 @@ def score_name(judge: str, output: str) -> str:
 
 
 def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
-    """Describe which of `needs` the turn does not have; return None if it has all.
+    """Describe which of `needs` the turn lacks; return None if it has all.
 
-    Empty text and audio without samples count as missing. An empty heard text does not: the transcriber
-    heard nothing, which is a result.
+    Empty text and audio without samples are missing. An empty heard text is not: the transcriber heard
+    nothing.
     """
     present: dict[Need, object] = {
         Need.REPLY_AUDIO: turn.reply is not None and len(turn.reply.samples) > 0,
@@ -457,23 +433,16 @@ def judged_together(
     problem_of: Callable[[JudgedTurn], Unscored | Failed | None],
     judge: Callable[[Sequence[JudgedTurn]], Sequence[Judgement]],
 ) -> list[Judgement]:
-    """Return the problem of each turn that has one, and the judgement of each other turn, in order.
-
-    Args:
-        batch: The turns.
-        problem_of: Returns why a turn cannot be judged, or None if it can.
-        judge: Judges all turns without a problem.
-    """
+    """Return the problem of each turn that has one, and the judgement of each other turn, in order."""
     problems = [problem_of(turn) for turn in batch]
     judged = iter(judge([turn for turn, problem in zip(batch, problems, strict=True) if problem is None]))
     return [next(judged) if problem is None else problem for problem in problems]
 
 
 def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
-    """Return the judgement, or a `Failed` if it breaks the specification.
+    """Return the judgement, or a `Failed` if it violates the specification.
 
-    A score must have every output of the specification that is not optional and no other, each finite and
-    within its bounds.
+    A score must have every output that is not optional and no others, each finite and within its bounds.
     """
     if isinstance(judgement, (Unscored, Failed)):
         return judgement

@@ -33,26 +33,25 @@ class ResponseRecord:
     """One response of the endpoint, as it is written and read. Times are on the session's monotonic clock.
 
     Args:
-        response_id: The endpoint's name for it, or ours where it gives none.
-        created_ns: The endpoint said that the response began.
+        response_id: The endpoint's name for it, or ours.
+        created_ns: The endpoint reported that the response began.
         first_text_ns: First text of the reply (transcript or text) arrived.
-        done_ns: The endpoint said that the response ended.
-        interrupted_ns: The endpoint signalled that it was interrupted: what was not yet played is dropped.
+        done_ns: The endpoint reported that the response ended.
+        interrupted_ns: The endpoint reported an interruption: audio that was not yet played is dropped.
         status: How it ended.
         chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
-        chunk_samples: Samples in each chunk, int64, shape (chunks,); what was concealed before a packet is
-            part of its chunk.
-        rate_hz: Rate of the reply's audio; None where none came.
-        first_audio_ns: The first audio that belongs to the reply, where that is not the first chunk: on a
-            media track, chunks are kept from a little before the endpoint says that the reply begins.
-        fresh_chunks: Indices of chunks with which playout starts afresh, after an idle gap of the sender.
-        text: What it says, as the endpoint transcribes or writes it, or None.
-        reason: Why it did not complete; empty where it did.
-        usage: What it cost, if the endpoint says.
-        audio_file: Its audio in the run's folder; None before it is written, and where there is none.
+        chunk_samples: Samples in each chunk, int64, shape (chunks,), with those concealed before a packet.
+        rate_hz: Rate of the reply's audio; None without audio.
+        first_audio_ns: Arrival of the first audio of the reply, if it is not the first chunk: on a media
+            track, chunks are kept from a little before the event that announces the reply.
+        fresh_chunks: Indices of chunks with which playout restarts, after an idle gap of the sender.
+        text: The text or transcript of the endpoint, or None.
+        reason: Why it did not complete; empty if it did.
+        usage: Its tokens, if the endpoint reports them.
+        audio_file: Its audio in the run's folder; None before it is written, and without audio.
         heard_ns: Start and end of each audible stretch as heard, split at every pause of `PAUSE_NS` or more;
-            None in runs recorded before they were kept.
-        discarded_ns: Duration of the audible audio that arrived and was not heard; None likewise.
+            None in older runs.
+        discarded_ns: Duration of the audible audio that arrived and was not heard; None in older runs.
     """
 
     response_id: str
@@ -82,7 +81,7 @@ class ResponseRecord:
 
 
 class PlayoutQueue:
-    """Chunks that are played as they arrive, each after the one before, without a buffer."""
+    """Chunks that are played one after the other as they arrive, without a buffer."""
 
     def __init__(self) -> None:
         self._start_ns = -1 << 62  # of the samples that are heard without a break
@@ -91,7 +90,7 @@ class PlayoutQueue:
 
     @property
     def due_ns(self) -> int:
-        """When the sample after the last one is due."""
+        """When the next sample is due."""
         return self._start_ns + self._samples * _SECOND_NS // self._rate_hz
 
     def push(self, arrival_ns: int, samples: int, rate_hz: int) -> int:
@@ -104,7 +103,7 @@ class PlayoutQueue:
         return start_ns
 
     def drop(self, at_ns: int) -> None:
-        """Drop what would be heard from `at_ns` on."""
+        """Drop samples that are due from `at_ns` on."""
         if self.due_ns > at_ns:
             self._start_ns, self._samples = at_ns, 0
 
@@ -113,9 +112,9 @@ class Run(NamedTuple):
     """Samples of a response that are heard without a break.
 
     Args:
-        start_ns: When the first of them is heard.
-        first: Its index among the samples that arrived.
-        samples: How many they are.
+        start_ns: When the first one is heard.
+        first: Its index in the response.
+        samples: Their number.
     """
 
     start_ns: int
@@ -129,10 +128,9 @@ class Playout:
 
     Args:
         start_ns: When each chunk's first sample is heard, int64, shape (chunks,).
-        arrived: How many samples each chunk holds, int64, shape (chunks,).
-        samples: How many samples of each chunk are heard (fewer than arrived after an interruption, or where
-            late silence was dropped), int64, shape (chunks,).
-        rate_hz: Rate of the samples.
+        arrived: Samples in each chunk, int64, shape (chunks,).
+        samples: Samples of each chunk that are heard (fewer than arrived after an interruption, or if late
+            silence was dropped), int64, shape (chunks,).
         stall_ns: Length of each underrun between chunks, int64, shape (underruns,).
     """
 
@@ -144,12 +142,12 @@ class Playout:
 
     @property
     def heard_samples(self) -> int:
-        """How many samples are heard in all."""
+        """Number of samples that are heard."""
         return int(self.samples.sum())
 
     @property
     def end_sample(self) -> int:
-        """Index just past the last sample that is heard, among those that arrived; 0 if none is."""
+        """Index just past the last sample of the response that is heard; 0 if none is."""
         heard = np.flatnonzero(self.samples)
         if not len(heard):
             return 0
@@ -157,10 +155,10 @@ class Playout:
         return int(self.arrived[:last].sum() + self.samples[last])
 
     def heard_ns(self, sample: int) -> int:
-        """Return when sample `sample` of the response, of those that arrived, is heard.
+        """Return when a sample of the response is heard.
 
         Raises:
-            IndexError: That sample is never heard.
+            IndexError: It is never heard.
         """
         ends = np.cumsum(self.arrived)
         chunk = int(np.searchsorted(ends, sample, side="right"))
@@ -170,7 +168,7 @@ class Playout:
         return int(self.start_ns[chunk]) + offset * _SECOND_NS // self.rate_hz
 
     def runs(self) -> Iterator[Run]:
-        """Yield the samples that are heard, in stretches without a break."""
+        """Yield stretches of samples that are heard without a break."""
         run: Run | None = None
         first = 0
         for start_ns, arrived, samples in zip(
@@ -200,17 +198,17 @@ def play(
     """Simulate playout of a response.
 
     Args:
-        marks: The response; `rate_hz` must be known where there are chunks.
+        marks: The response; with chunks, `rate_hz` must be known.
         jitter_buffer_ns: How long playout waits after the first arrival and after each underrun.
         stretches: On media at the pace of speech, the audible stretches of the response (see
-            `audible_stretches`). Playout restarts with each: silence before it that arrived late and still
-            waits to be played is dropped.
+            `audible_stretches`). Playout restarts with each: earlier silence that arrived late and has not
+            been played is dropped.
 
     Returns:
         When each chunk is heard. Samples due after an interruption are dropped.
     """
     rate_hz = marks.rate_hz or 1
-    # On a track nothing waits to be played: what comes after the event that interrupts it is heard.
+    # On a track the endpoint plays: audio that arrives after an interruption is heard.
     interrupted_ns = marks.interrupted_ns if marks.first_audio_ns is None else None
     starts = np.empty(len(marks.chunk_samples), np.int64)
     stalls: list[int] = []
@@ -240,7 +238,7 @@ def play(
 
 
 def _silent_before(chunk_samples: NDArray[np.int64], stretches: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Return how many silent samples lie before each chunk with which a stretch of sound begins."""
+    """Return the number of silent samples before each chunk in which a stretch of sound begins."""
     ends = np.cumsum(chunk_samples)
     silent: dict[int, int] = {}
     before = 0

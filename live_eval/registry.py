@@ -48,9 +48,6 @@ class Plugin:
     """An installed plugin.
 
     Args:
-        group: `CLIENTS` or `JUDGES`.
-        name: The name that users type.
-        distribution: The distribution that installed it.
         spec: Its specification; None if the plugin is broken.
         problem: Why it is broken; None if it is not.
     """
@@ -124,11 +121,7 @@ def judges_with(role: JudgeRole) -> tuple[str, ...]:
 
 
 def default_judges(*, pairwise: bool = False) -> tuple[str, ...]:
-    """Return the names of the judges that run when the user names none, in their order.
-
-    Args:
-        pairwise: Whether to return those of pairs of replies instead of those of single replies.
-    """
+    """Return the names of the default judges of single replies, or of pairs of replies, in their order."""
     places = {
         spec.name: spec.default_place
         for spec in installed_judges()
@@ -164,13 +157,12 @@ def load(reference: str) -> Any:
 def missing_requirements(
     spec: ClientSpec | JudgeSpec, choices: Mapping[str, str] | None = None
 ) -> str | None:
-    """Describe what a plugin needs and this machine does not have (a package, a key, weights, data).
+    """Describe which requirements of a plugin this machine does not meet (a package, a key, weights, data).
 
-    Weights and files are looked for but not read: the judge checks them when it loads.
+    Weights and files are not read: the judge checks them when it loads.
 
     Args:
-        spec: The plugin.
-        choices: The user's values for a judge's options, by name; missing ones are the defaults.
+        choices: The user's values for a judge's options, by name; the defaults apply to the others.
 
     Returns:
         The description, or None if nothing is missing.
@@ -204,7 +196,7 @@ def _run_machine_check(check: str, values: Mapping[str, str]) -> str | None:
 
 
 def _missing_for_option(option: OptionSpec, value: str) -> str | None:
-    """Return the weights or the file that an option's value needs and this machine does not have."""
+    """Return the missing weights or file of an option's value, or None."""
     known = {weights.name: weights for weights in option.weights}
     if value in known:
         try:
@@ -212,7 +204,7 @@ def _missing_for_option(option: OptionSpec, value: str) -> str | None:
                 return f"weights {value} (live-eval weights fetch {value})"
         except JudgeError as error:
             return f"weights {value} ({error})"
-    # A default that names no weights is one that a package contains.
+    # A default that names no weights is part of a package.
     elif known and value != option.default and not Path(value).exists():
         return f"weights at {value} ({option.name}: {', '.join(known)}, or a path)"
     elif option.is_file and value and not Path(value).is_file():

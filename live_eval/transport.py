@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message and when it arrived, stamped before anything looked at it."""
+    """A message and its arrival, stamped before parsing."""
 
     message: Message
     at_ns: int
@@ -42,15 +42,11 @@ class EncodesMessagesAhead(Protocol):
     """A transport that can encode a message before it is due."""
 
     def prepare(self, message: Message) -> Callable[[], bool]:
-        """Encode a message.
-
-        Returns:
-            What hands it to the network, at once, and returns whether the connection was still open.
-        """
+        """Encode a message; return a function that sends it at once and returns whether that was possible."""
         ...
 
     def drained(self) -> Awaitable[object]:
-        """Wait while the network takes no more."""
+        """Wait until the network accepts more data."""
         ...
 
 
@@ -59,16 +55,16 @@ class EncodesFramesAhead(Protocol):
     """A track that can encode a frame before it is due."""
 
     def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
-        """Encode a frame, as `AudioTrack.send` does; return what hands it to the network, at once."""
+        """Encode a frame, as `AudioTrack.send` does; return a function that sends it at once."""
         ...
 
 
 @runtime_checkable
 class LoadsAhead(Protocol):
-    """A transport whose first connection in a process needs something that takes time to load."""
+    """A transport whose first connection in a process loads something slow."""
 
     async def load(self, dial: Dial) -> None:
-        """Load it, so that `connect` does not: what it takes is no time of the endpoint's."""
+        """Load it before `connect`, so that it does not count as the endpoint's time."""
         ...
 
 
@@ -76,7 +72,7 @@ class AudioTrack(Protocol):
     """A media track for the user's audio, fed at the pace of speech."""
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
-        """Encode a frame and hand it to the network, now. Never blocks; silent once the connection ended.
+        """Encode and send a frame now. Never blocks; does nothing once the connection has ended.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
@@ -130,7 +126,7 @@ class Transport(Protocol):
         """Wait for the next message, or the next packet of the endpoint's track.
 
         Raises:
-            TransportClosedError: The connection has ended and everything that came has been returned.
+            TransportClosedError: The connection has ended and every arrival has been returned.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How many connections each address may open in a time. Pure: the caller says when they were opened."""
+"""A limit on the rate of new connections of each address. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _IPV6_NETWORK_BYTES = 8  # one customer has a /64 at least
 
 
 class ConnectionRate:
-    """A limit on the new connections of each address; those of this machine are not limited.
+    """A limit on the new connections of each address.
 
-    Loopback is exempt since all clients of this machine share one address: a limit would let one of them
-    keep out the others.
+    Loopback is exempt, since all clients of this machine share one address: one of them could block the
+    others.
 
     Args:
-        per_s: New connections in a second, in the long run.
-        burst: How many may come at once.
+        per_s: New connections per second, on average.
+        burst: Most connections at once.
     """
 
     def __init__(self, *, per_s: float, burst: int) -> None:
@@ -28,12 +28,7 @@ class ConnectionRate:
         self._next_ns: OrderedDict[bytes, int] = OrderedDict()  # the least recently seen address first
 
     def admits(self, address: str, at_ns: int) -> bool:
-        """Return whether an address may open a connection now, and count it if so.
-
-        Args:
-            address: The client's IP address.
-            at_ns: When it connects; not before the one before it.
-        """
+        """Return whether an IP address may connect at `at_ns`, which never decreases; if so, count it."""
         client = ip_address(address)
         if isinstance(client, IPv6Address) and client.ipv4_mapped is not None:
             client = client.ipv4_mapped

@@ -1,4 +1,4 @@
-"""A server's HTTP connections: serving them, and those that hang up early, stay idle or are too many."""
+"""Serve HTTP, and limit connections that hang up early, stay idle or are too many."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_HEADER_S = 20.0
 """A connection without a complete request for this long is closed."""
 
 CLOSE_TIMEOUT_S = 2.0
-"""How long connections may take to close at the end."""
+"""How long connections may take to close when the server stops."""
 
 _LOOK_NS = 1_000_000_000
 _MOST_UNCOLLECTED = 200_000  # objects, of some hundred bytes each
@@ -36,7 +36,6 @@ class Connections:
     """The connections of one server.
 
     Args:
-        clock: The clock.
         most_header_s: Longest time to receive the headers of a request, or between two requests.
     """
 
@@ -44,7 +43,7 @@ class Connections:
         self._clock = clock
         self._most_header_ns = round(most_header_s * 1e9)
         self._answered: set[RequestHandler] = set()
-        self._idle_since_ns: dict[RequestHandler, int] = {}  # those that wait longest first
+        self._idle_since_ns: dict[RequestHandler, int] = {}  # the longest idle first
 
     @web.middleware
     async def middleware(
@@ -64,15 +63,12 @@ class Connections:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
     def make_room(self, open_now: Sequence[RequestHandler]) -> bool:
-        """Close the connection that has kept the server waiting for a request for longest.
-
-        Args:
-            open_now: The server's connections, the oldest first.
+        """Close the connection of `open_now`, oldest first, that has been idle for longest.
 
         Returns:
-            Whether there was one.
+            Whether one was idle.
         """
-        for connection in chain(self._idle_since_ns, open_now):  # at the latest look, and since
+        for connection in chain(self._idle_since_ns, open_now):  # at the latest check, and since
             waits = connection not in self._answered and not _is_receiving(connection)
             if waits and connection.transport is not None:
                 connection.force_close()
@@ -81,9 +77,9 @@ class Connections:
         return False
 
     async def watch(self, server: web.Server) -> None:
-        """Close connections that keep the server waiting for a request, until cancelled.
+        """Close connections that stay idle for too long, until cancelled.
 
-        Where the garbage collector is off, also collect what refused requests leave, once it is a lot.
+        While the garbage collector is off, also collect the garbage of refused requests once it is a lot.
         """
         while True:
             if not gc.isenabled() and gc.get_count()[0] > _MOST_UNCOLLECTED:
@@ -101,7 +97,7 @@ class Connections:
 
 
 def _is_receiving(connection: RequestHandler) -> bool:
-    """Return whether an answer is on its way: files are sent after the middleware, with reading paused."""
+    """Return whether an answer is being sent: files are sent after the middleware, with reading paused."""
     transport = connection.transport
     return transport is not None and (transport.get_write_buffer_size() > 0 or not transport.is_reading())
 
@@ -125,10 +121,7 @@ async def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        app: The application.
-        site: Returns where to listen.
         announce: Called with the port once the server accepts connections.
-        beside: Runs meanwhile.
         until_end_of: Also stop at the end of this file descriptor: a pipe that closes when the parent dies.
 
     Raises:
@@ -159,14 +152,11 @@ async def serve(
 
 
 class LimitedSite(web.BaseSite):
-    """Listens on a TCP port; beyond a limit, a new connection displaces one that sends no request.
+    """Listens on a TCP port; beyond a limit, a new connection displaces an idle one.
 
     Args:
-        runner: The application's runner, set up.
-        host: Address to bind.
         port: Port to bind; 0 picks a free one.
-        most: Most connections at a time; where all are being answered, further ones are closed at once.
-        connections: The server's connections.
+        most: Most connections at a time; if none of them is idle, further ones are closed at once.
     """
 
     def __init__(
@@ -181,7 +171,7 @@ class LimitedSite(web.BaseSite):
         return f"http://{self._host}:{self._port}"
 
     async def start(self) -> None:
-        """Listen from now on.
+        """Start to listen.
 
         Raises:
             LiveEvalError: The address cannot be bound.
@@ -197,7 +187,7 @@ class LimitedSite(web.BaseSite):
             raise LiveEvalError(f"cannot listen on {where}: {why}; --port 0 picks a free port") from None
 
     async def watch(self) -> None:
-        """Close connections that keep the server waiting for a request, until cancelled."""
+        """Close connections that stay idle for too long, until cancelled."""
         await self._connections.watch(self._http)
 
     async def _listen(self) -> asyncio.Server:

@@ -15,9 +15,7 @@ def seconds_until(date: str, wall_ns: int, now: str | None = None) -> float | No
     3.0
 
     Args:
-        date: The date.
-        wall_ns: Now, in nanoseconds since the Unix epoch.
-        now: The answer's header ``Date``, which counts instead: the clock here may be wrong.
+        now: The answer's header ``Date``, which takes precedence: our clock may be wrong.
     """
     until_s = _seconds(date)
     now_s = None if now is None else _seconds(now)

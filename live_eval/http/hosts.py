@@ -21,7 +21,7 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine and is reachable only from it."""
+    """Return whether a host name or address is a loopback one."""
     host = _usual(host)
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -29,18 +29,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _usual(host: str) -> str:
-    """Return a host as it is usually written: case and a dot at the end mean nothing."""
+    """Return a host in its usual form: lower case, without a final dot."""
     return host.lower().rstrip(".")
 
 
 def host_of(header: str) -> tuple[str, int | None] | None:
-    """Return the name, in lower case, and the port of a header ``Host``; None if it is not one.
+    """Return the name, in lower case, and the port of a header ``Host``; None if it is malformed.
 
     >>> host_of("[::1]:8765")
     ('::1', 8765)
-
-    Args:
-        header: Its value; an IPv6 address stands in brackets.
     """
     found = _HOST.fullmatch(header)
     name = "" if found is None else _usual(found["name"].strip("[]"))
@@ -50,7 +47,7 @@ def host_of(header: str) -> tuple[str, int | None] | None:
 
 
 def is_local_page(origin: str) -> bool:
-    """Return whether an ``Origin`` is that of a web page which this machine serves."""
+    """Return whether an ``Origin`` belongs to a web page of this machine."""
     try:
         return is_loopback(urlsplit(origin).hostname or "")
     except ValueError:
@@ -58,13 +55,10 @@ def is_local_page(origin: str) -> bool:
 
 
 def is_rebound(header: str) -> bool:
-    """Return whether a request to this machine names a host that is not this machine.
+    """Return whether the header ``Host`` of a request to this machine names another host (DNS rebinding).
 
-    A web page may have the name of its site resolved to this machine (DNS rebinding), and then counts as one
-    of our own pages. A number cannot be rebound.
-
-    Args:
-        header: The request's header ``Host``.
+    A site may let its name resolve to this machine, so that its pages count as ours. An address cannot be
+    rebound.
     """
     found = host_of(header)
     return found is None or not (is_loopback(found[0]) or is_address(found[0]))

@@ -1,8 +1,8 @@
 """Where the messages of an HTTP/1.1 connection end (RFC 9112, 6). Pure.
 
-A proxy that passes on exactly one message must agree with the other side about its end. What two readers
-could read differently is refused: several lengths, a length and a transfer coding, another coding than
-``chunked``, bare line feeds, spaces before a colon.
+A proxy that passes on exactly one message must agree with its peer about the end. Ambiguous messages are
+refused: several lengths, a length and a transfer coding, another coding than ``chunked``, bare line feeds,
+spaces before a colon.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, Self, TypeAlias
 __all__ = ["HEAD_ENDS", "Body", "FramingError", "Head"]
 
 HEAD_ENDS = b"\r\n\r\n"
-"""What follows the last header."""
+"""The end of the headers."""
 
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n\0]*)")
 _LENGTH = re.compile(rb"\d{1,18}")

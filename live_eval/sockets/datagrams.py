@@ -1,4 +1,4 @@
-"""UDP whose datagrams are stamped by the kernel, for libraries that ask the event loop for an endpoint."""
+"""UDP with kernel stamps, for libraries that ask the event loop for a datagram endpoint."""
 
 from __future__ import annotations
 
@@ -19,34 +19,27 @@ _MOST_READS = 32
 
 
 class StampedDatagram(bytes):
-    """A datagram that knows when it arrived."""
+    """A datagram with its arrival stamp."""
 
     stamp: Stamp
 
 
 class DatagramDamage(Protocol):
-    """What happens to datagrams on a damaged path."""
+    """A damaged path of datagrams."""
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
-        """Call `leave`, which hands a datagram to the network: later, twice or never."""
+        """Call `leave`, which sends a datagram: later, twice or never."""
         ...
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Call `deliver`, which passes a datagram on: later, twice or never; its stamp says when."""
+        """Call `deliver` with a datagram: later, twice or never; its stamp is the time of the call."""
         ...
 
 
 @contextlib.contextmanager
 def stamped_datagrams(stamps: ArrivalStamps, damage: DatagramDamage | None = None) -> Iterator[None]:
-    """Make new UDP endpoints hand their protocols each datagram as `StampedDatagram`.
-
-    aioice asks the loop for its sockets and takes none of ours. So the running loop's method is replaced by
-    one that, within this context, opens them itself.
-
-    Args:
-        stamps: Stamps the reads.
-        damage: The damaged path that they go through; None for none.
-    """
+    """Let new UDP endpoints pass each datagram to their protocol as a `StampedDatagram`."""
+    # aioice asks the loop for its sockets and accepts none of ours, so the loop's method is replaced.
     methods = vars(asyncio.get_running_loop())
     methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
     token = _wanted.set(_Wanted(stamps, damage))
@@ -69,7 +62,7 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """Open a stamped socket where one is wanted and nothing but a local address is given; else as usual."""
+    """Open a stamped socket if one is wanted and only a local address is given; otherwise the loop's own."""
     loop, wanted = asyncio.get_running_loop(), _wanted.get()
     if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
@@ -85,7 +78,7 @@ async def _create_datagram_endpoint(
 
 
 class _Datagrams(asyncio.DatagramTransport):
-    """A UDP socket; a datagram that the kernel does not take at once is lost, as on the network."""
+    """A UDP socket; a datagram that the kernel does not accept at once is lost, as on the network."""
 
     def __init__(self, sock: socket.socket, wanted: _Wanted, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__({"socket": sock, "sockname": sock.getsockname()})
@@ -100,7 +93,7 @@ class _Datagrams(asyncio.DatagramTransport):
         protocol.connection_made(self)
 
     def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
-        """Send a datagram at once, or when its damaged path lets it go."""
+        """Send a datagram, at once or through the damaged path."""
         if self._damage is None:
             self._leave(data, addr)
         else:

@@ -1,4 +1,4 @@
-"""Actions and bytes that are due later, in order."""
+"""Delayed actions and bytes, in order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["DelayLine", "DelayedBytes"]
 
 
 class DelayLine:
-    """Calls actions when they are due, those of one moment in the order in which they were given."""
+    """Calls actions when they are due, those of one moment in the order of `put`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`; at once if that has passed and nothing waits."""
+        """Call an action at `due_ns`; at once if that has passed and no other action waits."""
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return
@@ -31,7 +31,7 @@ class DelayLine:
         task.add_done_callback(self._done)
 
     def close(self) -> None:
-        """Drop what waits."""
+        """Drop waiting actions."""
         for task in self._waiting:
             task.cancel()
 
@@ -41,16 +41,15 @@ class DelayLine:
 
 
 class DelayedBytes:
-    """The bytes of one direction of a stream, each piece delivered when it is due, and what follows them.
+    """The bytes of one direction of a stream, and the actions that follow them, each delivered when due.
 
-    A piece is cut off when the one before it has been delivered, so that however small the pieces are, no
-    more waits than the bytes.
+    A piece is cut off once the previous one was delivered, so that small pieces need no more memory.
 
     Args:
-        path: Says when they are due.
+        path: Determines when they are due.
         clock: Delivers them.
-        deliver: Is given each piece, with the stamp of its delivery.
-        ends: Called when the connection ends because of what was put in.
+        deliver: Called with each piece and the stamp of its delivery.
+        ends: Called with the time at which the path ends the connection.
     """
 
     def __init__(
@@ -67,24 +66,23 @@ class DelayedBytes:
         self._delivering = False
         self._latest_ns = 0  # when the last byte was delivered
         self.size = 0
-        """How many bytes wait."""
+        """Number of waiting bytes."""
 
     def put(self, data: bytes, stamp: Stamp) -> None:
-        """Take bytes that were sent, or without the damage received, at a stamp."""
+        """Add bytes with the stamp at which they were sent, or received without the damage."""
         self.size += len(data)
         self._add(self._pieces(data, stamp))
 
     def then(self, action: Callable[[], None], *, closes: bool = False) -> None:
-        """Call an action once all before it has been delivered.
+        """Call an action once everything before it was delivered.
 
         Args:
-            action: The action.
-            closes: Whether it is the end of the stream, which may come later than the last byte.
+            closes: Whether it ends the stream, which may happen later than the last byte.
         """
         self._add(self._end(action, self._clock.now_ns(), self._path.closes_later_ns if closes else 0))
 
     def close(self) -> None:
-        """Drop what waits."""
+        """Drop waiting bytes and actions."""
         self._entries.clear()
         self._head = None
         self.size = 0
@@ -95,7 +93,7 @@ class DelayedBytes:
     def _add(self, entry: Iterator[tuple[int, Callable[[], None]]]) -> None:
         self._entries.append(entry)
         if self._task is None and not self._delivering:
-            self._go_on()
+            self._advance_due()
 
     def _pieces(self, data: bytes, stamp: Stamp) -> Iterator[tuple[int, Callable[[], None]]]:
         begin = 0
@@ -116,14 +114,14 @@ class DelayedBytes:
         self._latest_ns = stamp.at_ns
         self._deliver(data, stamp)
 
-    def _go_on(self) -> None:
-        """Deliver what is due, and wait for the next."""
+    def _advance_due(self) -> None:
+        """Deliver everything that is due, and wait for the next piece."""
         self._task, self._delivering = None, True
         try:
             while self._advance() and self._head is not None:
                 due_ns, action = self._head
                 if due_ns > self._clock.now_ns():
-                    self._task = asyncio.ensure_future(self._clock.run_at(due_ns, self._go_on))
+                    self._task = asyncio.ensure_future(self._clock.run_at(due_ns, self._advance_due))
                     self._task.add_done_callback(self._done)
                     return
                 self._head = None
@@ -132,7 +130,7 @@ class DelayedBytes:
             self._delivering = False
 
     def _advance(self) -> bool:
-        """Return whether something waits; if so, its first part is the head."""
+        """Return whether anything waits; if so, its first part becomes the head."""
         while self._head is None and self._entries:
             self._head = next(self._entries[0], None)
             if self._head is None and self._entries:
@@ -141,11 +139,11 @@ class DelayedBytes:
 
     def _done(self, task: asyncio.Future[None]) -> None:
         if _report(task) and self._task is None:
-            self._go_on()
+            self._advance_due()
 
 
 def _report(task: asyncio.Future[None]) -> bool:
-    """Report the error of a task that has ended, and return whether there was one."""
+    """Report the error of a finished task, and return whether it had one."""
     if task.cancelled() or (error := task.exception()) is None:
         return False
     context = {"message": "delivery of delayed traffic failed", "exception": error, "task": task}

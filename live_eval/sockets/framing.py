@@ -1,7 +1,7 @@
-"""Where frames end in a stream of bytes, so that no read goes past the end of one.
+"""Where frames end in a stream of bytes, so that no read extends past the end of one.
 
-A read that took the end of one message and the beginning of the next would give both the stamp of the later
-one. So a transport looks at the first bytes that wait, without taking them, and then reads one frame.
+A read across the border of two messages would give both the stamp of the later one. So a transport peeks at
+the first bytes that wait, and then reads one frame.
 """
 
 from __future__ import annotations
@@ -24,14 +24,7 @@ _ANYTHING = 65_536
 
 
 def frame_bytes(head: bytes | bytearray) -> int:
-    """Return the length of a WebSocket frame (RFC 6455, 5.2), header included.
-
-    Args:
-        head: Its first bytes, and whatever follows.
-
-    Returns:
-        The length; 0 if `head` does not show it yet.
-    """
+    """Return the length of a WebSocket frame (RFC 6455, 5.2), header included; 0 if `head` is too short."""
     if len(head) < 2:
         return 0
     length = head[1] & ~_MASKED
@@ -51,17 +44,17 @@ class Framing(Protocol):
     """The frames of a protocol."""
 
     look: int
-    """How many bytes to look at."""
+    """How many bytes to peek at."""
 
     def size(self, head: bytes) -> int:
-        """Return the length of the frame that begins with `head`; 0 if that does not show it yet.
+        """Return the length of the frame that begins with `head`; 0 if `head` is too short.
 
-        All of a frame is to be read before the next call.
+        Read the complete frame before the next call.
         """
         ...
 
     def ended(self, stamp: Stamp) -> None:
-        """Note when the last byte arrived of the frame that `size` returned the length of."""
+        """Record when the last byte of the frame arrived that `size` was called for."""
         ...
 
 
@@ -69,9 +62,9 @@ class WebSocketFraming:
     """The frames of a WebSocket, in one direction.
 
     Args:
-        after_head: Whether the head of an HTTP response comes first; where it refuses a WebSocket, nothing
-            is framed.
-        keeps_stamps: Whether to keep the stamp of each message, for a reader that does not see the stream.
+        after_head: Whether the head of an HTTP response comes first; if it refuses the WebSocket, nothing is
+            framed.
+        keeps_stamps: Whether to keep the stamp of each message, for a reader without access to the stream.
     """
 
     def __init__(self, *, after_head: bool = False, keeps_stamps: bool = False) -> None:
@@ -81,11 +74,11 @@ class WebSocketFraming:
         self._refused = False
         self._completes = False  # the frame is the last one of a message
         self.stamps: deque[Stamp] = deque()
-        """The stamps of the messages that have ended and that no reader has taken yet, in order."""
+        """The stamps of complete messages that no reader has taken yet, in order."""
         self._keeps_stamps = keeps_stamps
 
     def size(self, head: bytes) -> int:
-        """As `Framing.size`; what there is of an HTTP head counts as a frame."""
+        """As `Framing.size`; each part of an HTTP head counts as a frame."""
         if self._refused:
             return len(head)
         if self._in_head:

@@ -1,7 +1,7 @@
-"""Traffic delivered late, twice or never, as an impairment says: UDP datagrams, and the bytes of a stream.
+"""Impaired traffic, delivered late, twice or never: UDP datagrams, and the bytes of a stream.
 
-What we send leaves our pacer on time and waits here. What arrives carries its own stamp plus the time that
-the damage adds: the moment at which it would have been received.
+Frames leave our pacer on time and wait here. Arrivals get the stamp of the moment at which they would have
+been received: their own stamp plus the delay of the impairment.
 """
 
 from __future__ import annotations
@@ -24,16 +24,11 @@ from live_eval.types import StampKind
 
 __all__ = ["ImpairedDatagrams", "ImpairedStream"]
 
-_MOST_ARRIVING_BYTES = 16 << 20  # the rest stays in the kernel
+_MOST_ARRIVING_BYTES = 16 << 20  # further bytes stay in the kernel
 
 
 class ImpairedDatagrams:
-    """The damaged path of one WebRTC connection, over whichever of its sockets.
-
-    Args:
-        impairment: What is done to it, with the session's seed.
-        clock: Delivers what is late.
-    """
+    """The damaged path of one WebRTC connection, over all of its sockets."""
 
     def __init__(self, impairment: Impairment, clock: Clock) -> None:
         self._clock = clock
@@ -42,11 +37,11 @@ class ImpairedDatagrams:
         self._begun = False
 
     def begin(self) -> None:
-        """Damage what travels from now on: ICE, DTLS and the data channel's own handshake have ended."""
+        """Begin the damage, after the handshakes of ICE, DTLS and the data channel."""
         self._begun = True
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
-        """Let a datagram leave when it has gone through the damaged path, if it does."""
+        """Send a datagram through the damaged path."""
         if not (self._begun and is_damaged(data)):
             leave()
             return
@@ -54,7 +49,7 @@ class ImpairedDatagrams:
             self._leaving.put(due_ns, leave)
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Deliver a datagram when it has gone through the damaged path, if it does."""
+        """Deliver a datagram through the damaged path."""
         if not (self._begun and is_damaged(datagram)):
             deliver(datagram)
             return
@@ -64,22 +59,18 @@ class ImpairedDatagrams:
             self._arriving.put(due_ns, functools.partial(deliver, datagram))
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop delayed datagrams."""
         self._leaving.close()
         self._arriving.close()
 
 
 class ImpairedStream(StreamTransport, asyncio.Protocol):
-    """A stream whose bytes arrive and leave late, between a stream and the protocol that uses it.
-
-    It damages every byte, from the first request or handshake of the protocol on.
+    """A layer between a stream and its protocol that delays all bytes, handshakes included.
 
     Args:
-        protocol: Is given what arrives.
-        impairment: What is done to the stream, with the session's seed.
-        clock: Delivers what is late, and stamps what arrives where the stream below does not.
-        window_bytes: How many bytes may be under way in each direction, as TCP's window. None for 16 MiB of
-            what arrives, and no limit on what we send, so that a slow line never holds up the pacer.
+        clock: Delivers late bytes, and stamps arrivals if the stream below does not.
+        window_bytes: Most bytes in transit in each direction, as TCP's window. None for 16 MiB of arrivals,
+            and no limit for sending, so that a slow line never blocks the pacer.
     """
 
     def __init__(
@@ -109,13 +100,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """Arrival of what is being handled, after the damage."""
+        """Arrival of the bytes that are being handled, after the damage."""
         return self._stamp or self._stamp_below
 
     # -- The side of the network -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the stream: one of ours, or one of the event loop's. The impairment's times count from now."""
+        """Set the stream, ours or the event loop's. The impairment's times count from now."""
         self._lower = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
         now_ns = self._clock.now_ns()
         up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
@@ -130,23 +121,19 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
                 self._ending.put(path.resets_ns, self._reset)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes that arrived."""
+        """Delay bytes that arrived."""
         self._arriving.put(data, self._stamp_below)
         if self._arriving.size > self._most_arriving and not self._full:
             self._full = True
             self._lower.pause_reading()
 
     def eof_received(self) -> bool:
-        """Pass the end of the stream on, after what arrived before it.
-
-        Returns:
-            Whether the stream below stays open until we close it.
-        """
+        """Pass on the end of the stream, after earlier arrivals; return whether we close the stream below."""
         self._arriving.then(self._end, closes=True)
         return self._slow_end and self._lower.can_write_eof()  # TLS ends in both directions at once
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass the end of the connection on, after what arrived before it."""
+        """Pass on the end of the connection, after earlier arrivals."""
         self._ending.close()
         if self._was_reset:
             exc = ConnectionResetError(errno.ECONNRESET, "the impairment reset the connection")
@@ -154,20 +141,20 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._arriving.then(functools.partial(self._lose, exc))
 
     def pause_writing(self) -> None:
-        """Pass on that too much waits to be sent."""
-        self._hold_up("below")
+        """Pause the protocol's writing."""
+        self._pause("below")
 
     def resume_writing(self) -> None:
-        """Pass on that little waits to be sent."""
-        self._let_go_on("below")
+        """Resume the protocol's writing."""
+        self._resume("below")
 
     def pause_reading(self) -> None:
-        """Leave arrivals to the stream below; those under way still arrive."""
+        """Pause the stream below; delayed bytes still arrive."""
         self._protocol_paused = True
         self._lower.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume reading."""
         self._protocol_paused = False
         if not self._full:
             self._lower.resume_reading()
@@ -192,13 +179,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self.close()
 
     def _end_at(self, at_ns: int) -> None:
-        """Close the connection when a direction of it says so; the first one counts."""
+        """Close the connection at `at_ns`, unless the other direction has set its end."""
         if self._ends_ns is None:
             self._ends_ns = at_ns
             self._ending.put(at_ns, self._lower.close)
 
     def _reset(self) -> None:
-        """Reset the connection, for both sides, unless it has ended."""
+        """Reset the connection for both sides, unless it has ended."""
         if not self._lower.is_closing():
             reset_on_close(self._lower.get_extra_info("socket"))
             self._was_reset = True
@@ -215,21 +202,21 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         """Send bytes."""
         self._leaving.put(bytes(data), Stamp(self._clock.now_ns(), StampKind.USER))
         if self._most_leaving is not None and self._leaving.size > self._most_leaving:
-            self._hold_up("here")
+            self._pause("here")
 
     def _leave(self, data: bytes, _stamp: Stamp) -> None:
         self._lower.write(data)
         if self._most_leaving is not None and self._leaving.size <= self._most_leaving // 2:
-            self._let_go_on("here")
+            self._resume("here")
 
-    def _hold_up(self, where: str) -> None:
-        """Let the protocol pause, since too much waits there to be sent."""
+    def _pause(self, where: str) -> None:
+        """Pause the protocol's writing, because too many bytes wait at `where`."""
         if not self._too_much_waits:
             self._protocol.pause_writing()
         self._too_much_waits.add(where)
 
-    def _let_go_on(self, where: str) -> None:
-        """Let the protocol go on once too much waits nowhere."""
+    def _resume(self, where: str) -> None:
+        """Resume the protocol's writing once no place has too many bytes."""
         if where in self._too_much_waits:
             self._too_much_waits.remove(where)
             if not self._too_much_waits:
@@ -240,7 +227,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return self._lower.can_write_eof()
 
     def write_eof(self) -> None:
-        """End our direction once all is sent."""
+        """End our direction once all bytes are sent."""
         self._leaving.then(self._lower.write_eof, closes=True)
 
     def get_write_buffer_size(self) -> int:
@@ -248,7 +235,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return self._leaving.size + self._lower.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the stream below knows."""
+        """Return information of the stream below."""
         return self._lower.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
@@ -256,16 +243,16 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return self._lower.is_closing()
 
     def close(self) -> None:
-        """Close once all is sent."""
+        """Close once all bytes are sent."""
         self._leaving.then(self._lower.close, closes=True)
 
     def abort(self) -> None:
-        """Close at once; what is under way is dropped."""
+        """Close at once; delayed bytes are dropped."""
         self._ending.close()
         self._drop()
         self._lower.abort()
 
     def _drop(self) -> None:
-        """Drop what is under way."""
+        """Drop delayed bytes."""
         self._leaving.close()
         self._arriving.close()

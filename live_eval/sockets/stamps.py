@@ -1,15 +1,15 @@
 """The kernel's receive stamps, mapped to the monotonic clock.
 
-Linux stamps each packet when it comes off the network (`SO_TIMESTAMPNS`, socket(7)), long before a busy
-process reads it. The stamp is on the wall clock. It is mapped by its age: monotonic now, minus (wall now −
-stamp). The two clocks are read within a bracket whose width bounds the error. Where the wall clock was set
-since the previous reading, that age is wrong, and the read is stamped in user space instead. So are later
-reads whose stamp lies before that moment: their bytes waited in the socket meanwhile.
+Linux stamps each packet when it arrives (`SO_TIMESTAMPNS`, socket(7)), long before a busy process reads it.
+The stamp is on the wall clock. It is mapped by its age: monotonic now, minus (wall now − stamp). The two
+clocks are read within a bracket whose width bounds the error. If the wall clock was set since the previous
+reading, the age is wrong, and the read is stamped in user space instead. So are later reads with an older
+stamp: their bytes waited in the socket meanwhile.
 
-TCP gives the stamp of the last segment that a read took bytes of, so a read should not go past the end of a
-message. One case remains: segments that wait in the socket are joined by the kernel as they come
-(`tcp_try_coalesce`), and carry the stamp of the last one then. So where a process reads late and several
-messages have come meanwhile, the first of them may be stamped late, by as much as the read was late at most.
+TCP returns the stamp of the last segment of a read, so a read should not extend past the end of a message.
+One case remains: the kernel joins segments that wait in the socket (`tcp_try_coalesce`), with the stamp of
+the last one. So if a process reads late, the first of several waiting messages may be stamped late, at most
+by as much as the read was late.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["ANCILLARY_BYTES", "ArrivalStamps", "Stamp"]
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@qq" if sys.maxsize > 2**32 else "@ll")
 ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
-"""How much ancillary data a read must have room for."""
+"""Size of the buffer for ancillary data that a read needs."""
 
 _BRACKET_NS = 20_000
 _TRIES = 3
@@ -39,25 +39,21 @@ _OLDEST_NS = 600_000_000_000
 
 
 class Stamp(NamedTuple):
-    """When bytes arrived, on the monotonic clock, and who says so."""
+    """When bytes arrived, on the monotonic clock, and who stamped them."""
 
     at_ns: int
     kind: StampKind
 
 
 class ArrivalStamps:
-    """Stamps the reads of one clock's sockets.
-
-    Args:
-        clock: The clock that stamps are mapped to.
-    """
+    """Stamps the reads of one clock's sockets."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.steps = 0
         """How often the wall clock was set."""
         self.error_ns = 0
-        """Widest error of the mapping."""
+        """Largest error of the mapping."""
         self._stepped_ns = -_OLDEST_NS  # when the last step was noticed
         self._reading = self._read()
 
@@ -66,16 +62,12 @@ class ArrivalStamps:
         return self._clock.now_ns()
 
     def enable(self, sock: socket.socket) -> None:
-        """Ask the kernel to stamp what a socket receives; on other systems it does not."""
+        """Ask the kernel to stamp what a socket receives; only Linux does."""
         if sys.platform == "linux":
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def stamp(self, ancillary: Iterable[tuple[int, int, bytes]]) -> Stamp:
-        """Return the stamp of a read that has just returned.
-
-        Args:
-            ancillary: As `socket.recvmsg` returns it.
-        """
+        """Return the stamp of a read that has just returned."""
         before_ns, before_offset_ns, before_width_ns = self._reading
         self._reading = now_ns, offset_ns, width_ns = self._read()
         drift_ns = abs(offset_ns - before_offset_ns)

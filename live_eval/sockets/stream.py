@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterable
 from typing import Any, cast
 
 from live_eval.sockets.framing import Framing, TlsFraming
@@ -22,18 +21,13 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class StreamTransport(asyncio.Transport):
-    """A transport with the arrival stamp of the bytes that it is passing to its protocol."""
+    """A transport with the arrival stamp of the bytes that its protocol is receiving."""
 
     stamp: Stamp
 
 
 class StampedTransport(StreamTransport):
     """A connected TCP socket.
-
-    Args:
-        sock: The socket; closed with the transport.
-        stamps: Stamps its reads.
-        protocol: Is given what arrives, as asyncio's transports do.
 
     Raises:
         OSError: The connection has ended already; the socket is closed then.
@@ -51,13 +45,12 @@ class StampedTransport(StreamTransport):
         self._stamps = stamps
         self._protocol = protocol
         self._unsent = bytearray()
-        self._partial = bytearray()  # of the frame under way
-        self._rest = 0  # what is still to come of it; 0 where that is not known yet
+        self._partial = bytearray()  # of the frame in progress
+        self._rest = 0  # how many of its bytes are missing; 0 while unknown
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
-        self._high, self._low = _HIGH_WATER_BYTES, _HIGH_WATER_BYTES // 4
         self.framing: Framing | None = None
-        """Where frames end; None to read whatever is there. Frames are passed on whole, if not too long."""
+        """Where frames end: all but long ones are passed on whole. None to read all that has arrived."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stamps.enable(sock)
@@ -74,21 +67,21 @@ class StampedTransport(StreamTransport):
         return self._reading
 
     def pause_reading(self) -> None:
-        """Leave arrivals in the kernel, which stamps them all the same."""
+        """Leave arrivals in the kernel, which still stamps them."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._sock.fileno())
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Continue to read."""
         if not self._reading and not self._closing:
             self._reading = True
             self._loop.add_reader(self._sock.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read what is there of a frame, and pass it on once it is whole; return whether there may be more.
+        """Read from a frame, and pass it on once it is complete; return whether more may have arrived.
 
-        The next frame is read in the loop's next round, after what is due.
+        The next frame is read in the loop's next iteration, after due actions.
         """
         framing, rest, sized = self.framing, self._rest, True
         try:
@@ -108,7 +101,7 @@ class StampedTransport(StreamTransport):
             self._lose(error)
             return False
         if not data:
-            self._note(ancillary)
+            self._update_stamp(ancillary)
             self._end()
             return False
         if framing is not None:
@@ -116,7 +109,7 @@ class StampedTransport(StreamTransport):
             if self._rest or not sized:
                 self._keep(data)
                 return True
-        self._note(ancillary)
+        self._update_stamp(ancillary)
         if framing is not None:
             framing.ended(self.stamp)
         self._pass_on(data)
@@ -129,8 +122,8 @@ class StampedTransport(StreamTransport):
         else:
             self._pass_on(data)
 
-    def _note(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        """Stamp what was just read."""
+    def _update_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        """Stamp the latest read."""
         stamp = self._stamps.stamp(ancillary)
         if stamp.at_ns > self.stamp.at_ns:  # the mapping may be off by less than a microsecond
             self.stamp = stamp
@@ -142,7 +135,7 @@ class StampedTransport(StreamTransport):
         self._protocol.data_received(data)
 
     def _end(self) -> None:
-        """Handle the end of what the other side sends."""
+        """Handle the end of the peer's data."""
         if self._partial:
             self._pass_on(b"")
         self.pause_reading()
@@ -152,7 +145,7 @@ class StampedTransport(StreamTransport):
     # -- Writing -----------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Hand bytes to the kernel at once; what it does not take waits."""
+        """Hand bytes to the kernel at once; the rest waits."""
         if self._lost or self._ends_writing or not data:
             return
         if not self._unsent:
@@ -169,20 +162,16 @@ class StampedTransport(StreamTransport):
             data = memoryview(data)[sent:]
             self._loop.add_writer(self._sock.fileno(), self._writable)
         self._unsent += data
-        if len(self._unsent) > self._high and not self._protocol_paused:
+        if len(self._unsent) > _HIGH_WATER_BYTES and not self._protocol_paused:
             self._protocol_paused = True
             self._protocol.pause_writing()
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Hand several pieces to the kernel."""
-        self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
         """Return True: TCP can be closed in one direction."""
         return True
 
     def write_eof(self) -> None:
-        """End our direction once all is sent."""
+        """End our direction once all bytes are sent."""
         if not self._ends_writing:
             self._ends_writing = True
             if not self._unsent:
@@ -191,15 +180,6 @@ class StampedTransport(StreamTransport):
     def get_write_buffer_size(self) -> int:
         """Return how many bytes the kernel has not taken yet."""
         return len(self._unsent)
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Return at how many waiting bytes the protocol goes on, and at how many it is to pause."""
-        return self._low, self._high
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set at how many waiting bytes the protocol is to pause, and at how many it goes on."""
-        self._high = _HIGH_WATER_BYTES if high is None else high
-        self._low = self._high // 4 if low is None else low
 
     def _writable(self) -> None:
         try:
@@ -210,7 +190,7 @@ class StampedTransport(StreamTransport):
             self._break(error)
             return
         del self._unsent[:sent]
-        if self._protocol_paused and len(self._unsent) <= self._low:
+        if self._protocol_paused and len(self._unsent) <= _HIGH_WATER_BYTES // 4:
             self._protocol_paused = False
             self._protocol.resume_writing()
         if not self._unsent:
@@ -221,7 +201,7 @@ class StampedTransport(StreamTransport):
                 self._lose(None)
 
     def _break(self, error: OSError) -> None:
-        """Handle a write that failed: what arrived before, such as the reason, is read first."""
+        """Handle a failed write: bytes that arrived before, maybe with the reason, are read first."""
         self._ends_writing = True
         if self._unsent:
             self._unsent.clear()
@@ -240,11 +220,11 @@ class StampedTransport(StreamTransport):
     # -- Ending ------------------------------------------------------------------------------------------
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return who is given what arrives."""
+        """Return the protocol that receives the bytes."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give what arrives to another protocol from now on."""
+        """Replace the protocol."""
         self._protocol = cast(asyncio.Protocol, protocol)
 
     def is_closing(self) -> bool:
@@ -252,7 +232,7 @@ class StampedTransport(StreamTransport):
         return self._closing
 
     def close(self) -> None:
-        """Close once all is sent."""
+        """Close once all bytes are sent."""
         self.pause_reading()
         if not self._closing:
             self._closing = True
@@ -260,7 +240,7 @@ class StampedTransport(StreamTransport):
                 self._lose(None)
 
     def abort(self) -> None:
-        """Close at once; what is not sent is dropped."""
+        """Close at once; unsent bytes are dropped."""
         self._lose(None)
 
     def _lose(self, error: Exception | None) -> None:
@@ -275,7 +255,7 @@ class StampedTransport(StreamTransport):
 
     def _finish(self, error: Exception | None) -> None:
         self._sock.close()
-        protocol, self._protocol = self._protocol, asyncio.Protocol()  # they no longer keep each other alive
+        protocol, self._protocol = self._protocol, asyncio.Protocol()  # breaks the reference cycle
         protocol.connection_lost(error)
 
 
@@ -302,10 +282,10 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         return self._lower.stamp
 
     async def handshake(self) -> None:
-        """Agree on keys.
+        """Perform the TLS handshake.
 
         Raises:
-            OSError: They could not; `ssl.SSLError` where TLS says why.
+            OSError: It failed; `ssl.SSLError` if TLS reports why.
         """
         assert self._shaken is not None
         self._shake_hands()
@@ -314,7 +294,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             raise ConnectionResetError("the connection ended right after the handshake")
         self._shaken = None
         self._protocol.connection_made(self)
-        self._read()  # what came along with the end of the handshake
+        self._read()  # data that arrived with the end of the handshake
 
     def _shake_hands(self) -> None:
         assert self._shaken is not None
@@ -333,7 +313,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
     # -- The side of the network -------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt what arrived."""
+        """Decrypt bytes that arrived."""
         self._incoming.write(data)
         if self._shaken is None:
             self._read()
@@ -354,11 +334,11 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._shaken.set_exception(exc or ConnectionResetError("the connection ended"))
 
     def pause_writing(self) -> None:
-        """Pass on that too much waits to be sent."""
+        """Pause the protocol's writing."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that little waits to be sent."""
+        """Resume the protocol's writing."""
         self._protocol.resume_writing()
 
     def _read(self) -> None:
@@ -368,18 +348,18 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._protocol.eof_received()
             self._lower.close()
         except ssl.SSLWantReadError:
-            self._flush()  # an answer of TLS itself, such as to a new key
+            self._flush()  # TLS itself may answer, for example to a new key
         except ssl.SSLError as error:
             self._error = error
-            self._flush()  # an alert that says so
+            self._flush()  # an alert
             self._lower.abort()
 
     def pause_reading(self) -> None:
-        """Leave arrivals to the connection below."""
+        """Pause the connection below."""
         self._lower.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume the connection below."""
         self._lower.resume_reading()
 
     def _flush(self) -> None:
@@ -389,14 +369,10 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
     # -- The side of the protocol ------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt bytes and hand them on."""
+        """Encrypt and send bytes."""
         if data and not self._lower.is_closing():
             self._tls.write(data)
             self._flush()
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Encrypt and hand on several pieces."""
-        self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
         """Return False: TLS is closed in both directions at once."""
@@ -407,15 +383,15 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         return self._lower.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the connection below knows."""
+        """Return information of the connection below."""
         return self._lower.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return who is given what arrives."""
+        """Return the protocol that receives the bytes."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give what arrives to another protocol from now on."""
+        """Replace the protocol."""
         self._protocol = cast(asyncio.Protocol, protocol)
 
     def is_closing(self) -> bool:
@@ -438,16 +414,13 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
 async def encrypted(
     lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
 ) -> TlsTransport:
-    """Set TLS up over a connection, as its client.
+    """Set up TLS over a connection, as its client.
 
     Args:
-        lower: The connection.
-        context: TLS settings.
         host: The name that the certificate must have.
-        protocol: Is given what arrives.
 
     Raises:
-        OSError: The handshake failed; `ssl.SSLError` where TLS says why. The connection is closed then.
+        OSError: The handshake failed; `ssl.SSLError` if TLS reports why. The connection is closed then.
     """
     transport = TlsTransport(lower, context, host, protocol)
     try:

@@ -53,11 +53,7 @@ class OfferError(LiveEvalError):
 
 
 class RtcConnection:
-    """A connection to one client: messages over a data channel, and a `MediaTrack`.
-
-    Args:
-        clock: Stamps arrivals and sends.
-    """
+    """A connection to one client: messages over a data channel, and a `MediaTrack`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -112,8 +108,6 @@ class RtcConnection:
 
         Args:
             line: As in SDP, with or without ``candidate:``; empty if there are no more.
-            mid: Id of the media section.
-            index: Index of the media section.
 
         Raises:
             OfferError: It is not a candidate.
@@ -128,7 +122,7 @@ class RtcConnection:
             raise OfferError(f"expected an ICE candidate, but {line[:100]!r} came: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
-        """Wait until audio and messages can flow; return whether they can."""
+        """Wait until the connection is established; return whether it is."""
         deadline_ns = self._clock.now_ns() + timeout_ns
         while self._peer.connectionState != "connected" and not self.ended:
             if self._clock.now_ns() >= deadline_ns:
@@ -151,28 +145,28 @@ class RtcConnection:
         return await self._messages.get()
 
     async def send(self, message: bytes) -> int:
-        """Send a message, once the channel is open; return when."""
+        """Send a message once the channel is open; return the time."""
         at_ns = self._clock.now_ns()
         self._unsent.append(message.decode())
         self._flush()
         return at_ns
 
     async def close(self, code: int, reason: str) -> None:
-        """Close the connection once sent messages have arrived; `receive` returns None from then on."""
+        """Close the connection once sent messages have arrived; `receive` then returns None."""
         if self._channel is not None and not self.ended:
             await self._farewell(self._channel)
-        # The caller may be cancelled because the connection ends; let aiortc finish closing anyway.
+        # The caller may be cancelled by the end of the connection; aiortc must still finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
         await asyncio.shield(self._closing)
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection; there is none whose end is not told."""
+        """End the connection; WebRTC always notifies the peer, so that `reset` has no effect."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
 
     async def send_raw(self, data: bytes) -> None:
-        """Do nothing: there is no stream."""
+        """Do nothing: WebRTC has no byte stream."""
 
     async def _shut(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -220,7 +214,7 @@ class RtcConnection:
         return await self._speech.get()
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus through aiortc's sender, at once; return when."""
+        """Send 20 ms of Opus through aiortc's sender at once; return the time."""
         leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
         self._track.packets.put_nowait(leaving)
         return await leaving.left_ns
@@ -241,7 +235,7 @@ class RtcConnection:
 
 
 def _check_encrypted(offer: str) -> None:
-    """Refuse an offer whose certificate cannot be verified: aiortc would notice only after connecting.
+    """Refuse an offer whose certificate cannot be verified, which aiortc detects only after connecting.
 
     Raises:
         OfferError: A section has no supported fingerprint (RFC 8122, 5).

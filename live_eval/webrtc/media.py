@@ -29,5 +29,5 @@ class MediaTrack(Protocol):
         ...
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus now, stamped in samples of 48 kHz; return when, or None if it was not sent."""
+        """Send 20 ms of Opus now, timestamped in samples of 48 kHz; return the time, or None if not sent."""
         ...
