@@ -1,32 +1,31 @@
-# Each target sets up what it needs in .venv; nothing is installed outside the project.
+# Each target sets up its requirements in .venv; nothing is installed outside the project.
 # Needs Python 3.11 or newer (choose one with PYTHON=python3.12) and a package index.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-# pip compiles on one core; this uses all, and leaves out the packages' own tests and what is hardly ever imported. Some
-# files are templates. Warnings about other people's source come here, and not in the middle of a test, where they are
-# errors.
+# pip compiles on one core; this uses all, and leaves out the packages' own tests and rarely imported modules. Some files
+# are templates. Warnings about third-party source appear here rather than in a test, where they are errors.
 UNUSED := /tests?/|/torch/testing/|/transformers/models/|/modelscope/
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/lib || true
-# The lock has versions and hashes of everything but torch, whose build differs between machines.
+# The lock has versions and hashes of all packages except torch, whose build differs between machines.
 LOCK := requirements-dev.lock
 LOCKED := $(PIP) --no-deps --require-hashes --requirement $(LOCK)
 DEV := local,torch,emotion,wordnet,export,dev
-# Every extra for users; `.venv/dev` has no others but its own.
+# Every extra for users; `.venv/dev` has some of these and the development tools.
 SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,export,inspect
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
-# One test process per core, each with one thread: threads that wait for each other double the work.
+# One test process per core, each with one thread: more threads than cores slow each other down.
 SPREAD := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses auto
-# Tests over sockets wait for speech to be played, so more of them run at a time than there are cores.
+# Tests over sockets mostly wait for speech at its own pace, so more of them than cores run at a time.
 WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 6
-# These tests measure, so nothing may run at the same time.
+# These tests measure timing, so nothing may run at the same time.
 ALONE := tests/loopback/test_calibrate.py
 STRANGERS := tests/e2e/strangers
 VIRTUAL_SOUND := apt-get install libportaudio2 pulseaudio pulseaudio-utils libasound2-plugins
 
-# Tests start live-eval many times: without a bytecode cache each start compiles it again.
+# Tests start live-eval many times: without a bytecode cache each start compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -47,7 +46,7 @@ help: ## Show the targets.
 	@$(COMPILE)
 	@touch $@
 
-# The lock is tested on Linux; elsewhere pip resolves by itself. The last step adds what torch's build needs, if anything.
+# The lock is tested on Linux; elsewhere pip resolves the versions. The last step adds dependencies of torch's build.
 .venv/dev: .venv/python pyproject.toml constraints.txt $(LOCK)
 	@echo "setting up .venv (live-eval with every offline judge, and development tools) …"
 	@if [ "$$(uname)" = Linux ]; then \
@@ -65,7 +64,7 @@ help: ## Show the targets.
 	@touch $@
 
 .venv/bench: .venv/dev
-	@echo "setting up .venv (packages the benchmarks compare with) …"
+	@echo "setting up .venv (packages that the benchmarks compare with) …"
 	@$(PIP) --editable '.[$(DEV),bench,ray]'
 	@touch $@
 
@@ -85,7 +84,7 @@ help: ## Show the targets.
 	@touch $@
 
 .venv/docs: .venv/python pyproject.toml constraints.txt
-	@echo "setting up .venv (what builds the documentation) …"
+	@echo "setting up .venv (documentation tools) …"
 	@$(PIP) --editable '.[docs]'
 	@touch $@
 
@@ -109,7 +108,7 @@ live-demo: .venv/local ## Start the built-in assistant and the studio, until Ctr
 
 docs: .venv/docs ## Build the documentation as a site that opens offline; a broken link is an error.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-	@echo "page to open: build/docs/index.html"
+	@echo "documentation: build/docs/index.html"
 
 test: .venv/dev ## Run the tests.
 	@$(SPREAD) $(SHORT) tests/unit tests/conformance
@@ -119,23 +118,23 @@ test: .venv/dev ## Run the tests.
 test-slow: .venv/dev ## Run the tests that take minutes: networks of full size, every damaged message.
 	@$(PYTEST) -m slow tests/unit tests/conformance tests/loopback
 
-# mypy takes the time of all the others together and more, so they run next to it. Its workers have 3 s to start; where
-# that is too little it ends with status 2, and is run again without them.
+# mypy takes longer than all the others together, so they run next to it. Its workers have 3 s to start; if that is too
+# short, it ends with status 2 and runs again without them.
 lint: .venv/dev ## Check style, types and imports between layers.
 	@{ $(BIN)/mypy --num-workers 2 || { [ $$? = 2 ] && $(BIN)/mypy; }; } & mypy=$$!; \
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports; others=$$?; \
 	wait $$mypy && exit $$others
 
-wheel-test: .venv/python ## Install the wheel into a fresh environment (PYTHON=python3.13) and talk with it.
+wheel-test: .venv/python ## Install the wheel into a fresh environment (PYTHON=python3.13) and run a session.
 	@$(PYTHON) scripts/wheel_test.py
 
 lock: .venv/python ## Lock the development dependencies again, at their newest versions.
 	@sh scripts/lock.sh $(BIN)/python $(DEV) $(LOCK)
 
-licences: .venv/shipped ## Write docs/licences.md from what is installed.
+licences: .venv/shipped ## Write docs/licences.md from the installed packages.
 	@$(BIN)/python scripts/licences.py
 
-sbom: .venv/shipped ## Write what users install, with versions and licences, to build/sbom.cdx.json (CycloneDX).
+sbom: .venv/shipped ## Write users' packages, with versions and licences, to build/sbom.cdx.json (CycloneDX).
 	@$(PIP) cyclonedx-bom
 	@$(BIN)/python scripts/sbom.py
 
@@ -143,7 +142,7 @@ format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready .venv-strangers/exports/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs that e2e talks to.
+strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready .venv-strangers/exports/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs of e2e.
 
 virtual-sound: .venv/mic
 	@$(BIN)/python -c 'import sounddevice' 2>/dev/null && command -v pulseaudio >/dev/null && command -v paplay >/dev/null \
@@ -158,11 +157,11 @@ e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.
 fuzz: .venv/fuzz ## Fuzz dialects, parsers and the studio for SECONDS (10) each, or only TARGETS="openai wav".
 	@$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(or $(SECONDS),10)
 
-soak: .venv/local ## Hold SESSIONS (50) at a time for HOURS (0.5): memory, open files and lag over time.
+soak: .venv/local ## Run SESSIONS (50) at a time for HOURS (0.5): memory, open files and lag over time.
 	@$(BIN)/python benchmarks/soak.py reference --sessions $(or $(SESSIONS),50) --hours $(or $(HOURS),0.5) \
 	  --out build/soak-$$(date +%Y%m%d-%H%M).csv
 
-bench: .venv/bench ## Run the benchmarks; each ends with one line: its figure and its aim.
+bench: .venv/bench ## Run the benchmarks; each ends with one line: its value and its aim.
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove environments and caches; keep the runs in recordings/.

@@ -1,4 +1,4 @@
-"""Endpoints that do one harmful thing each, and the connection to the harness that they share."""
+"""Endpoints with one attack each, and their connection to the harness."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Attack = Callable[["Client"], Coroutine[Any, Any, None]]
 
 
 class Client:
-    """The harness, as an endpoint sees it."""
+    """The harness from an endpoint's side."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -44,7 +44,7 @@ class Client:
                 self.body = await self.reader.readexactly(int(line.partition(b":")[2]))
 
     async def send(self, data: bytes) -> None:
-        """Send bytes as fast as it takes them."""
+        """Send bytes as fast as the harness reads them."""
         self.writer.write(data)
         await self.writer.drain()
 
@@ -59,7 +59,7 @@ class Client:
         await self.send(f"{HEADERS}Sec-WebSocket-Accept: {accept}\r\n{extra}\r\n".encode())
 
     async def session(self) -> None:
-        """Accept the WebSocket, hold an OpenAI session and wait until a reply is due."""
+        """Accept the WebSocket, run an OpenAI session and wait until a reply is due."""
         await self.upgrade()
         await self.say("session.created", session={"id": "sess_1", "model": "m"})
         await self.until(b"session.update")
@@ -68,7 +68,7 @@ class Client:
         await self.say("response.created", response={"id": "resp_1", "status": "in_progress", "output": []})
 
     async def until(self, event: bytes) -> None:
-        """Read messages until one of this type came."""
+        """Read messages until one of this type arrives."""
         while event not in await self.message():
             pass
 
@@ -83,7 +83,7 @@ class Client:
         return (data ^ np.resize(np.frombuffer(mask, np.uint8), len(data))).tobytes()
 
     def ignore(self) -> None:
-        """Read and forget what it sends from now on."""
+        """Read and discard all further messages."""
 
         async def sink() -> None:
             with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ class Client:
         self._sink = asyncio.create_task(sink())
 
     async def wait(self) -> None:
-        """Wait until it hangs up."""
+        """Wait until it disconnects."""
         while await self.reader.read(MIB):
             pass
 
@@ -104,7 +104,7 @@ def text_frame(text: str | bytes) -> bytes:
 
 
 def about(**fields: object) -> dict[str, object]:
-    """Return the fields that name a reply."""
+    """Return the fields that identify a reply."""
     return {"response_id": "resp_1", "item_id": "item_1", "output_index": 0, "content_index": 0, **fields}
 
 
@@ -166,13 +166,13 @@ async def deflate_unasked(client: Client) -> None:
 
 
 def deflated(mib: int) -> bytes:
-    """Return so many mebibytes of zeros, deflated: at once, so that no limit on waiting is reached before."""
+    """Return this many mebibytes of zeros, deflated, as one message that no time limit precedes."""
     compress = zlib.compressobj(9, wbits=-15)
     return (compress.compress(bytes(MIB)) + compress.flush(zlib.Z_FULL_FLUSH)) * mib
 
 
 def gzipped(mib: int) -> bytes:
-    """Return so many mebibytes of zeros as a gzip file (RFC 1952)."""
+    """Return this many mebibytes of zeros as a gzip file (RFC 1952)."""
     checksum = 0
     for _ in range(mib):
         checksum = zlib.crc32(bytes(MIB), checksum)
@@ -466,7 +466,7 @@ async def connected(client: Client) -> tuple[RTCPeerConnection, RTCDataChannel]:
         found.set_result(channel)
 
     peer.on("datachannel", adopt)
-    offer = client.body[client.body.find(b"v=0") :].decode()  # it may be a part of a form
+    offer = client.body[client.body.find(b"v=0") :].decode()  # it may be part of a form
     await peer.setRemoteDescription(RTCSessionDescription(offer.partition("\r\n--")[0] + "\r\n", "offer"))
     for transceiver in peer.getTransceivers():
         transceiver.direction = "sendrecv"

@@ -1,4 +1,4 @@
-"""A hostile client, and what it does to any server of ours: connections, headers, paths, hosts."""
+"""A hostile client and its attacks on any of our servers: connections, headers, paths, hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_A_TIME = 256
 
 
 class Attacker:
-    """A client that counts what it does.
+    """A client that counts its requests.
 
     Args:
         port: The server's port on this machine.
@@ -45,7 +45,7 @@ class Attacker:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def ask(self, data: bytes) -> bytes:
-        """Send a request on a connection of its own; return the beginning of the answer."""
+        """Send a request on a new connection; return the beginning of the answer."""
         reader, writer = await self.connect()
         try:
             await self.send(writer, data)
@@ -63,13 +63,13 @@ class Attacker:
         return reader, writer
 
     async def send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
-        """Send bytes and count them as one deed."""
+        """Send bytes and count them as one request."""
         writer.write(data)
         await writer.drain()
         self.count += 1
 
     async def again(self, data: bytes, *, reads: bool = True) -> None:
-        """Send the same bytes in one session after the other, as long as each lasts."""
+        """Send the same bytes repeatedly, in one session after the other."""
         while True:
             reader, writer = await self.session()
             reading = asyncio.create_task(forget(reader)) if reads else None
@@ -156,7 +156,7 @@ async def long_headers(attacker: Attacker) -> None:
 
 
 async def connection_attempts(attacker: Attacker) -> None:
-    """Connect 100,000 times, each time with half a request, and hang up a little later."""
+    """Connect 100,000 times, each time with half a request, and disconnect a little later."""
     loop, numbers = asyncio.get_running_loop(), itertools.count()
     held: deque[socket.socket] = deque()
 
@@ -195,7 +195,7 @@ async def slow_body(attacker: Attacker) -> None:
 
 
 async def endless_body(attacker: Attacker) -> None:
-    """Post a gigabyte to where little is expected."""
+    """Post a gigabyte where a small body is expected."""
     head = attacker.request.replace(b"GET", b"POST", 1) + b"Content-Length: 1000000000\r\n\r\n"
     while True:
         reader, writer = await attacker.connect()
@@ -209,7 +209,7 @@ async def endless_body(attacker: Attacker) -> None:
 
 
 async def unread_answers(attacker: Attacker) -> None:
-    """Ask for one answer after the other on fifty connections, and read none."""
+    """Request one answer after the other on fifty connections, and read none."""
 
     async def ask() -> None:
         while True:
@@ -236,19 +236,19 @@ async def probing(attacker: Attacker, request: bytes) -> None:
 
 
 async def foreign_host(attacker: Attacker) -> None:
-    """Ask as a page does whose site's name was rebound to this machine."""
+    """Send requests as a page whose site's name was rebound to this machine."""
     lines = attacker.probe.split(b"\r\n")
     kept = [line for line in lines if not line.startswith(b"Host:")]
     await probing(attacker, b"\r\n".join([kept[0], b"Host: evil.example", *kept[1:]]))
 
 
 async def foreign_origin(attacker: Attacker) -> None:
-    """Ask as another site's page does."""
+    """Send requests as another site's page."""
     await probing(attacker, attacker.probe + b"Origin: http://evil.example\r\n")
 
 
 async def path_escape(attacker: Attacker) -> None:
-    """Ask for files outside what is served."""
+    """Request files outside the served folders."""
     _, _, headers = attacker.request.partition(b"\r\n")
     paths = (
         "/../../etc/passwd",

@@ -1,4 +1,4 @@
-"""Run a command and measure the most memory that its process held."""
+"""Run a command and measure the peak memory of its process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MOST_MB = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What became of a command.
+    """The outcome of a command.
 
     Args:
-        status: Its exit status; None where it had to be killed.
+        status: Its exit status; None if it was killed.
         seconds: How long it ran.
-        peak_mb: The most resident memory that it held.
-        output: What it printed, both streams together.
+        peak_mb: Its peak resident memory.
+        output: Its output, both streams together.
     """
 
     status: int | None
@@ -34,7 +34,7 @@ class Measured:
 
 
 def peak_mb(process_id: int) -> float:
-    """Return the most resident memory that a process has held so far, in megabytes; 0 if it has exited."""
+    """Return the peak resident memory of a process so far, in megabytes; 0 if it has exited."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -49,7 +49,7 @@ async def measured(
 
     Args:
         command: The command.
-        within_s: Seconds after which it is killed, as it is when it holds more than 3 GB.
+        within_s: Seconds after which it is killed; it is also killed above 3 GB.
         environment: Variables in addition to our own.
     """
     began_s = time.monotonic()

@@ -15,7 +15,7 @@ _RATE_HZ = 24_000
 
 
 def write_speech(folder: Path, lengths_ms: Iterable[int]) -> Path:
-    """Write recordings with speech of these lengths, whose end the calibrating endpoint recognises.
+    """Write recordings with speech of these lengths, whose end the endpoint recognises with `--calibrate`.
 
     Returns:
         The manifest.

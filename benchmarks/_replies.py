@@ -1,4 +1,4 @@
-"""Replies as judges of sound are handed them, for several benchmarks."""
+"""Replies as input for judges of speech quality, for several benchmarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["turns_of"]
 
 
 def turns_of(sounds: Sequence[Audio]) -> list[JudgedTurn]:
-    """Return new turns, for a turn keeps what it resampled."""
+    """Return new turns, because a turn caches its resampled audio."""
     return [
         JudgedTurn(
             turn_id=str(number),

@@ -1,6 +1,6 @@
-"""How soon the built-in assistant can be heard after it has noticed that the user stopped speaking.
+"""Time from the built-in assistant's end of turn to its first audible sample.
 
-Recordings are played to ``live-eval endpoint``, one session at a time, over WebSocket and WebRTC. The figure
+Recordings are streamed to ``live-eval endpoint``, one session at a time, over WebSocket and WebRTC. The value
 is from the endpoint's announcement of its response, which it makes in the moment in which its detector ends
 the user's turn, to the first audible sample of the reply as heard; both are the endpoint's own stamps
 (`live_eval.reference.truth`). The aim holds on a machine of two cores that does nothing else: the processor
@@ -69,7 +69,7 @@ def cpu_s(process_id: int) -> float:
 
 
 class Measured(NamedTuple):
-    """What was measured of one client.
+    """The measurements of one client.
 
     Args:
         turns: The truth of its turns.
@@ -83,7 +83,7 @@ class Measured(NamedTuple):
 
 
 def measure(client: str, data: str, turns: int) -> Measured:
-    """Play `turns` recordings to a new endpoint."""
+    """Stream `turns` recordings to a new endpoint."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         truth = folder / "truth.jsonl"
@@ -93,7 +93,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
                 validate(
                     {
                         "endpoint": {"name": client, "base_url": served.addresses[client]},
-                        # One recording of each script: a reply that was spoken before is not made again.
+                        # One recording of each script: a repeated reply is not synthesised again.
                         "data": {"path": data, "limit": turns, "variants": ["neutral"]},
                         "turns": {"concurrency": 1, "retries": 0},
                     }
@@ -107,7 +107,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
 
 
 def show(client: str, measured: Measured) -> bool:
-    """Print the figures of a client; return whether they meet the aim."""
+    """Print the values of a client; return whether they meet the aim."""
     answered = [turn for turn in measured.turns if turn.reason == ""]
     times_ns = [
         turn.heard_from_ns - turn.created_ns

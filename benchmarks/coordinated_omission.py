@@ -1,4 +1,4 @@
-"""Open loop against closed loop on an endpoint that stalls: what coordinated omission hides.
+"""Open loop against closed loop on an endpoint that stalls: the effect of coordinated omission.
 
 The reference endpoint answers 200 ms after the end of speech, but begins no reply in the first 5 s of every
 20 s. Of users who speak at times of their own, a quarter meet the stall and wait for the rest of it: what

@@ -1,4 +1,4 @@
-"""Cue sensitivity of a deaf and of a hearing endpoint: what is 0 must be 0, and what is not must be found.
+"""Cue sensitivity of a deaf and of a hearing endpoint: the first must be 0, the second must not.
 
 The built-in endpoint answers the bundled sample twice over, once as it is (it finds its reply by the words it
 heard) and once with ``--notices-voice`` (it also remarks on the pace, level and pitch of the audio that it
@@ -26,13 +26,13 @@ COMMAND = [sys.executable, "-m", "live_eval"]
 
 
 def play(run: Path, base_url: str, repeat: int) -> None:
-    """Hold the sample's conversations with an endpoint, and score how its replies are spoken."""
+    """Run the sample's conversations with an endpoint, and score the prosody of its replies."""
     done = subprocess.run(
         [
             *(*COMMAND, "run", "--endpoint", "reference", "--base-url", base_url, "--data", "sample"),
             *("--out", str(run), "--repeat", str(repeat), "--judges", "prosody", "--no-report"),
         ],
-        check=False,  # a failed turn is left out of the figures, and told with them
+        check=False,  # a failed turn is left out of the values, and reported with them
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -44,7 +44,7 @@ def play(run: Path, base_url: str, repeat: int) -> None:
 
 
 def measure(name: str, flags: list[str], repeat: int, folder: Path) -> dict[str, Any]:
-    """Start an endpoint, play, print its sensitivity by each measure, and return the overall one."""
+    """Start an endpoint, run the sample, print the sensitivity by measure, and return the overall one."""
     endpoint = subprocess.Popen(
         [*COMMAND, "endpoint", "--port", "0", "--until-stdin-ends", *flags],
         stdin=subprocess.PIPE,

@@ -101,7 +101,7 @@ def main() -> None:
     judge_all(judge, paths[:1])  # memory and caches
     best = dict.fromkeys(works, 0.0)
     windows_in_all = 0
-    # Group by group, so that what else the machine does meets all of them alike.
+    # Group by group, so that other load affects all of them equally.
     for start in range(0, len(paths), GROUP):
         group = paths[start : start + GROUP]
         windows = windows_of(group)

@@ -1,4 +1,4 @@
-"""What live-eval measures of overlapping speech, held against the truth of the reference endpoint.
+"""Measurements of overlapping speech against the true times of the reference endpoint.
 
 The endpoint is scripted: it stops so many milliseconds after the user's first sample, never, on
 backchannels, answers in a pause, talks over the user, resumes, pauses between two sentences, and ends the
@@ -68,14 +68,14 @@ FAR_NS = 5 * MS
 
 
 class PlayedScenario(NamedTuple):
-    """A trial as it was measured.
+    """A measured trial.
 
     Args:
         name: Its name.
         turns: Its turns, in order.
-        rule: What is asked of the endpoint.
-        conversation: What happened; None if the user did not speak.
-        judgement: What came of it.
+        rule: The expected behaviour of the endpoint.
+        conversation: Its conversation; None if the user did not speak.
+        judgement: Its outcome.
     """
 
     name: str
@@ -86,7 +86,7 @@ class PlayedScenario(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """What the user says in a trial, and what the endpoint does.
+    """The user's and the endpoint's part in a trial.
 
     Args:
         name: Its name.
@@ -94,7 +94,7 @@ class Scenario(NamedTuple):
         sounds_ms: Shortest and longest sound of the last utterance.
         pause_ms: Pause within it; 0 for none.
         anchor_ms: Earliest and latest beginning after the reply is audible; None where it is the only one.
-        speech: What it is to the endpoint.
+        speech: Kind of speech.
     """
 
     name: str
@@ -166,10 +166,10 @@ SCENARIOS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueTrial:
-    """What the endpoint knows of a trial.
+    """The true values of a trial.
 
     Args:
-        outcome: How it ended.
+        outcome: Its outcome.
         durations_ns: Its durations.
     """
 
@@ -179,16 +179,16 @@ class TrueTrial:
 
 @dataclass(slots=True)
 class Errors:
-    """What is compared.
+    """The comparison.
 
     Args:
         durations_ns: Measured minus true, by duration.
-        outcomes: How often each true and measured outcome met.
+        outcomes: Counts of pairs of true and measured outcomes.
         floor_ns: How late a bare timer loop was.
-        failed: Trials that cannot be compared, and why.
+        failed: Trials that cannot be compared, with reasons.
         wrong: Trials with a wrong outcome, or with a duration on one side only.
         far: Durations that are off by more than `FAR_NS`.
-        lag_ns: How late we were ourselves in each trial.
+        lag_ns: Our own lateness in each trial.
     """
 
     durations_ns: dict[str, list[int]] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class Errors:
     lag_ns: list[int] = field(default_factory=list)
 
 
-# -- Playing -------------------------------------------------------------------------------------------
+# -- Running -------------------------------------------------------------------------------------------
 
 
 def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: Path) -> Path:
@@ -241,7 +241,7 @@ def recording(endpoint: str, path: Path, sound_ms: int, pause_ms: int = 0, after
 async def hold(
     scenario: Scenario, endpoint: str, sessions: int, trials: int, seed: int, errors: Errors
 ) -> None:
-    """Play the trials of a scenario and compare them."""
+    """Run the trials of a scenario and compare them."""
     with TemporaryDirectory(prefix="live-eval-duplex-") as name:
         folder = Path(name)
         manifest = stimuli(scenario, endpoint, trials, seed, folder)
@@ -277,7 +277,7 @@ async def hold(
 
 
 def played(folder: Path) -> Iterator[PlayedScenario]:
-    """Yield the trials of a run as they were measured."""
+    """Yield the measured trials of a run."""
     with RunReader.open(folder) as run:
         by_trial: dict[str, list[TurnRecord]] = {}
         for turn in run.turns():
@@ -309,7 +309,7 @@ def compare(
     *,
     lossy: bool,
 ) -> None:
-    """Compare a trial with what the endpoint knows of its session."""
+    """Compare a trial with the endpoint's truth of its session."""
     where = f"{scenario.name}, {trial.name}"
     measured = trial.judgement.outcome
     session_id = session_of(trial, utterances)
@@ -360,7 +360,7 @@ def session_of(trial: PlayedScenario, utterances: Sequence[TrueUtterance]) -> st
 def true_outcome(
     trial: PlayedScenario, scenario: Scenario, turns: Sequence[TrueReply], heard: Sequence[TrueUtterance]
 ) -> TrueTrial:
-    """Return the outcome and the durations of a trial by what the endpoint stamped.
+    """Return the outcome and the durations of a trial from the endpoint's stamps.
 
     When the user's sound is spoken is known by construction. It counts as later by how much its frame arrived
     later than it was due.
@@ -415,7 +415,7 @@ def true_outcome(
                 return replace(true, durations_ns=durations)
             if true.outcome is Outcome.YIELDED:
                 return TrueTrial(outcome=Outcome.FELL_SILENT, durations_ns=durations)
-            durations.pop("new_reply", None)  # it follows at once, and nothing divides it from the reply
+            durations.pop("new_reply", None)  # it follows without a gap: not separable from the reply
             return replace(true, durations_ns=durations)
 
 
@@ -487,7 +487,7 @@ def figures(values_ns: Sequence[int]) -> str:
 
 
 def show(errors: Errors, endpoint: str, sessions: int) -> bool:
-    """Print what was found; return whether the aims are met."""
+    """Print the results; return whether the aims are met."""
     print(f"\n{endpoint}, {sessions} at a time; ms         n     bias      p50      p99      max")
     print(f"{'bare timer, lateness':30} {figures(errors.floor_ns)}")
     print(f"{'our own lag':30} {figures(errors.lag_ns)}")
@@ -510,7 +510,7 @@ def show(errors: Errors, endpoint: str, sessions: int) -> bool:
 
 
 async def measure(endpoint: str, sessions: int, trials: int, seed: int, names: Sequence[str]) -> Errors:
-    """Play every scenario and compare it."""
+    """Run every scenario and compare it."""
     errors = Errors()
     for scenario in SCENARIOS:
         if not names or any(name in scenario.name for name in names):

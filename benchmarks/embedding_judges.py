@@ -1,4 +1,4 @@
-"""The judge `utmos` against the package whose network it runs, on weights drawn at random.
+"""The judge `utmos` against the package of its network, on random weights.
 
 The weights have the true shape (UTMOS22 strong), which is all that time and memory depend on; no number here
 says how good a reply is. Agreement is the largest difference of any rating (MOS) from the package's own,
@@ -40,11 +40,11 @@ AIM_AGREEMENT, AIM_PACKAGE, AIM_NETWORK = 1e-4, 1.0, 1.1
 
 @dataclass(frozen=True)
 class Contest:
-    """What is compared.
+    """The comparison.
 
     Args:
         judge: The judge.
-        ours: What it computes of recordings in one batch, a row for each.
+        ours: Its scores of recordings in one batch, one row each.
         network: The package's network on padded samples, shape (recordings, samples).
         theirs: The package's own inference on one recording.
         most_samples: Of a batch of the judge.
@@ -92,7 +92,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def utilisation() -> list[float]:
-    """Return for how much of the last moments the device was at work, in %; nothing where it is not told."""
+    """Return the device's recent utilisation in %; None if it is not reported."""
     try:
         return [float(torch.cuda.utilization())]
     except ModuleNotFoundError:
@@ -109,7 +109,7 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
     padded_s = sum(len(batch) * max(map(len, batch)) for batch in batches) / RATE_HZ
 
     def run_judge() -> None:
-        # New turns, for a turn keeps what it resampled.
+        # New turns, because a turn caches its resampled audio.
         judgements = list(contest.judge.score(turns_of(sounds)))
         if not all(isinstance(judgement, Scored) for judgement in judgements):
             raise SystemExit(f"{name}: expected scores, got {judgements}")
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="how often each is timed (default: 2)")
     arguments = parser.parse_args()
 
-    # The checkpoints are made as the tests make theirs.
+    # The checkpoints are created as in the tests.
     sys.path.insert(0, str(ROOT))
     sounds = replies(arguments.limit)
     with tempfile.TemporaryDirectory() as folder:

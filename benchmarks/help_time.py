@@ -1,4 +1,4 @@
-"""How long ``live-eval --help`` takes, as a ratio to a Python that does nothing."""
+"""Time of ``live-eval --help``, as a ratio to an empty Python program."""
 
 import statistics
 import subprocess
@@ -11,7 +11,7 @@ COMMANDS = {
     "pass": [sys.executable, "-c", "pass"],
     "help": [str(Path(sys.executable).with_name("live-eval")), "--help"],
 }
-AIM = 5.0  # click alone is most of it
+AIM = 5.0  # click is most of it
 
 
 def main() -> None:

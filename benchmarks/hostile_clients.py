@@ -1,4 +1,4 @@
-"""Hostile clients: how much memory our servers hold under each, and whether they still answer others.
+"""Hostile clients: the memory of our servers under each attack, and whether they still answer others.
 
 The servers are `live-eval endpoint --calibrate`, `live-eval studio`, and the proxy of `live-eval impair`: a
 process of its own, a new one for each attack, which lasts `SECONDS`; that of 100,000 connections until all
@@ -45,7 +45,7 @@ from live_eval.reference.server.process import ReferenceProcess
 AIM_MB = 400
 """Most memory beyond that at the start."""
 SECONDS = 12.0
-MOST_S = 300.0  # for an attack that ends by itself
+MOST_S = 300.0  # for attacks of fixed size
 ANSWER_S = 10.0
 MIB = 1 << 20
 MASKED = 0x80
@@ -56,7 +56,7 @@ PATH = "/v1/realtime?model=m"
 
 
 async def refused_handshakes(attacker: Attacker) -> None:
-    """Ask for sessions of unknown paths, and hang up."""
+    """Request sessions at unknown paths, and disconnect."""
     while True:
         with contextlib.suppress(OSError):
             _, writer = await attacker.connect()
@@ -65,7 +65,7 @@ async def refused_handshakes(attacker: Attacker) -> None:
 
 
 async def many_sessions(attacker: Attacker) -> None:
-    """Hold as many sessions as it gets."""
+    """Open as many sessions as the server allows."""
     held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
     while len(held) < 5_000:
         with contextlib.suppress(OSError, EOFError):
@@ -128,12 +128,12 @@ async def unread_pongs(attacker: Attacker) -> None:
 
 
 async def unread_errors(attacker: Attacker) -> None:
-    """Send nonsense, and never read the complaints."""
+    """Send invalid messages, and never read the errors."""
     await attacker.again(message(type="x" * 1_000) * 100, reads=False)
 
 
 async def unread_replies(attacker: Attacker) -> None:
-    """Ask for replies, and never read them."""
+    """Request replies, and never read them."""
     await attacker.again(message(type="response.create") + message(type="response.cancel"), reads=False)
 
 
@@ -147,7 +147,7 @@ async def endless_audio(attacker: Attacker) -> None:
 
 
 async def endless_commits(attacker: Attacker) -> None:
-    """Commit one turn after the other, and ask for no reply."""
+    """Commit one turn after the other without requesting a reply."""
     sound = base64.b64encode(bytes(48_000)).decode()
     manual = message(
         type="session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": None}}}
@@ -195,7 +195,7 @@ async def long_offer(attacker: Attacker) -> None:
 
 
 async def many_offers(attacker: Attacker) -> None:
-    """Send one good offer after the other, and never connect."""
+    """Send one valid offer after the other, and never connect."""
     from aiortc import RTCPeerConnection
 
     peer = RTCPeerConnection()
@@ -230,7 +230,7 @@ async def slow_offers(attacker: Attacker) -> None:
 
 
 async def endless_answers(attacker: Attacker) -> None:
-    """Ask the endpoint behind the proxy for answers without end, and never read them."""
+    """Request endless answers of the endpoint behind the proxy, and never read them."""
     held = []
     while True:
         _, writer = await attacker.connect()
@@ -242,7 +242,7 @@ async def endless_answers(attacker: Attacker) -> None:
 
 
 async def unsent_requests(attacker: Attacker) -> None:
-    """Send without end what the endpoint behind the proxy never reads."""
+    """Send an endless body that the endpoint behind the proxy never reads."""
 
     async def send() -> None:
         _, writer = await attacker.connect()
@@ -258,7 +258,7 @@ async def unsent_requests(attacker: Attacker) -> None:
 
 @contextlib.asynccontextmanager
 async def behind_the_proxy() -> AsyncIterator[int]:
-    """Serve an endpoint that answers everything, some things without end; yield its port."""
+    """Serve an endpoint that answers every request, some endlessly; yield its port."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -389,7 +389,7 @@ KNOWN = {
 
 
 async def waited_s(server: Server) -> float | None:
-    """Return how long another client waits for an answer; None if it waits in vain."""
+    """Return how long another client waits for an answer; None without an answer."""
     began_s = time.monotonic()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(ANSWER_S):
@@ -403,7 +403,7 @@ async def waited_s(server: Server) -> float | None:
 
 
 async def under(server: Server, attack: Attack) -> tuple[Attacker, float, float | None]:
-    """Attack; return the attacker, how much memory the server held, and how long another client waited."""
+    """Attack; return the attacker, the server's memory, and how long another client waited."""
     before_mb = peak_mb(server.process_id)
     attacker = Attacker(server.port, server.request, server.probe)
     task = asyncio.create_task(attack(attacker))

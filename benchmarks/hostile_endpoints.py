@@ -1,4 +1,4 @@
-"""Hostile endpoints: how `live-eval run` ends against each, after how long, and with how much memory.
+"""Hostile endpoints: outcome, duration and memory of `live-eval run` against each.
 
 Each endpoint is a server on loopback that does one harmful thing without end, or as much of it as fits. The
 harness is a process of its own, with one case and one attempt; the judge's endpoint is asked by
@@ -135,7 +135,7 @@ def recording(folder: Path) -> Path:
 
 
 async def run_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
-    """Run the harness against an attack; return what became of the process, and of the turn."""
+    """Run the harness against an attack; return the outcomes of the process and of the turn."""
     data, out = recording(folder), folder / "run"
     dialect, scheme, *mode = DIALECTS[attack]
     async with serving(attack) as port:
@@ -149,7 +149,7 @@ async def run_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
 
 
 async def score_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
-    """Make an ordinary run and let a judge ask an attack; return what became of scoring, and of the turn."""
+    """Score an ordinary run against an attack; return the outcomes of scoring and of the turn."""
     await run_against(attacks.ordinary, folder)
     async with serving(attack) as port:
         command = (

@@ -1,4 +1,4 @@
-"""Impairments: what was set against what arrives, over real sockets and on real recordings.
+"""Impairments: set against measured values, over real sockets and on real recordings.
 
 * Packets: 20 pairs of UDP sockets on loopback, 172 bytes every 20 ms each way, one side damaged; arrivals are
   stamped by the kernel. Expected values follow from the definitions; those of jitter, which keeps the order
@@ -65,19 +65,19 @@ def row(spec: str, what: str, expected: float, measured: float, n: int, unit: st
 
 
 class Side(asyncio.DatagramProtocol):
-    """One end of a pair of sockets: when each packet was sent, and came."""
+    """One end of a pair of sockets: the send and arrival time of each packet."""
 
     def __init__(self) -> None:
         self.sent_ns = np.zeros(PACKETS, np.int64)
         self.came: list[tuple[int, int]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.DatagramTransport)
         self.transport = transport
 
     def datagram_received(self, data: bytes, address: object) -> None:
-        """Note when a packet came."""
+        """Record the arrival of a packet."""
         assert isinstance(data, StampedDatagram)
         self.came.append((int.from_bytes(data[2:6]), data.stamp.at_ns))
 
@@ -89,7 +89,7 @@ class Side(asyncio.DatagramProtocol):
 
 
 async def pair(spec: str, seed: int) -> tuple[Side, Side]:
-    """Let a damaged side and another one send to each other."""
+    """Exchange packets between an impaired side and another one."""
     loop = asyncio.get_running_loop()
     damage = ImpairedDatagrams(parse(spec, seed), CLOCK)
     damage.begin()
@@ -116,7 +116,7 @@ async def pair(spec: str, seed: int) -> tuple[Side, Side]:
 
 
 class Way:
-    """What became of the packets of one direction, over all pairs."""
+    """The packets of one direction, over all pairs."""
 
     def __init__(self, pairs: list[tuple[Side, Side]]) -> None:
         self.n = len(pairs) * PACKETS
@@ -269,7 +269,7 @@ async def streams() -> None:
         )
 
 
-# -- Sound -----------------------------------------------------------------------------------------------
+# -- Audio -----------------------------------------------------------------------------------------------
 
 
 def recordings() -> Iterator[Audio]:
@@ -289,10 +289,10 @@ def sound() -> None:
         return [impair_recording(each, edges, parse(spec, seed)).audio for seed, each in enumerate(clean)]
 
     for kind, snr_db in itertools.product(("pink", "white", "babble"), (20, 10, 0)):
-        spec = f"noise={snr_db}dB,noise_type={kind},gain=-20dB"  # turned down: nothing is clipped
+        spec = f"noise={snr_db}dB,noise_type={kind},gain=-20dB"  # attenuated, so that nothing is clipped
         found = []
         for before, after in zip(clean, damaged(spec), strict=True):
-            # What was turned down as a whole is found by the noise that the same seed makes.
+            # The noise of the same seed reveals the attenuation of the whole.
             x, y = before.samples.astype(np.float64), after.samples.astype(np.float64)
             down = float(x @ y / (x @ x))
             found.append(speech_level(before).dbfs + 20 * math.log10(down) - db(y - down * x))
@@ -344,7 +344,7 @@ def decay_ms(response: Floats) -> float:
 
 
 def echo() -> None:
-    """Mix bundled recordings, which come at once in chunks of 100 ms, into silent frames."""
+    """Mix bundled recordings, received at once in chunks of 100 ms, into silent frames."""
     frame = RATE_HZ // 50
     codec = Codec(CodecName.PCM16, RATE_HZ)
     for level_db, delay_ms in ((-10, 60), (-30, 200)):
@@ -373,7 +373,7 @@ def echo() -> None:
 
 
 async def calls(folder: Path) -> None:
-    """Play turns over WebRTC to the reference endpoint; both sides count what is missing."""
+    """Run turns over WebRTC against the reference endpoint; both sides count missing packets."""
     spec = "loss=10%,burst=2"
     async with ReferenceProcess(
         log_folder=folder, calibrate=True, arguments=("--reply-ms", "3000")

@@ -1,4 +1,4 @@
-"""Kill runs at random moments, resume them, and count what was lost, doubled or left behind.
+"""Kill runs at random moments, resume them, and count lost, duplicate and leftover data.
 
 Each run of `TURNS` short turns against the reference endpoint, which answers with the same synthetic signal
 every time, is killed (SIGKILL, which no process sees coming) one to four times: anywhere, while it captures,
@@ -57,7 +57,7 @@ from live_eval.text.wording import counted
 TURNS = 12
 JUDGES = ("bleu", "prosody")
 _MOST_KILLS = 4
-_COLLECTED_BETWEEN = 0.3  # how often ``runs gc`` comes before the resumption
+_COLLECTED_BETWEEN = 0.3  # share of resumptions after ``runs gc``
 _POLL_S = 0.01
 _LOADED = (
     "live_eval.cli.run",
@@ -69,8 +69,8 @@ _LONGEST_S = 300.0
 _FAULT = "failed_response@share=40%"
 _STALE = -987654.0
 """The score of turns that are to be replaced."""
-_REPLACING_S = 0.05  # the audio of a new attempt is written so long before the attempt is stored, at most
-_END_S = 60.0  # for a process to be gone
+_REPLACING_S = 0.05  # the audio of a new attempt is written at most this long before the attempt is stored
+_END_S = 60.0  # for a process to exit
 
 
 class Moment(StrEnum):
@@ -83,7 +83,7 @@ class Moment(StrEnum):
 
 
 class Stored(NamedTuple):
-    """What is in a run's folder.
+    """The content of a run's folder.
 
     Args:
         turns: Digests of the turns by id: the record and its audio.
@@ -107,7 +107,7 @@ NOTHING = Stored({}, {}, {}, frozenset(), 0, "")
 
 @dataclass(slots=True)
 class Findings:
-    """What came of it."""
+    """The results."""
 
     kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
     runs: int = 0
@@ -122,12 +122,12 @@ class Findings:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that should not have happened."""
+        """All problems that were found."""
         return [*self.lost, *self.doubled, *self.different, *self.orphans, *self.broken]
 
 
 def _serve() -> None:
-    """Fork a run for each line of arguments on standard input, and answer what is asked about its end."""
+    """Fork a run for each line of arguments on standard input, and answer queries about its end."""
     for module in _LOADED:
         importlib.import_module(module)
     for name in JUDGES:
@@ -145,7 +145,7 @@ def _serve() -> None:
 
 
 def _run_forked(arguments: Sequence[str], log: str) -> NoReturn:
-    """Be ``live-eval`` with these arguments."""
+    """Run ``live-eval`` with these arguments in the fork."""
     os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for stream in (1, 2):
@@ -207,7 +207,7 @@ class Fork:
         return self.status is not None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end, at most so long; return whether it has ended."""
+        """Wait for its end up to a limit; return whether it has ended."""
         until_s = time.monotonic() + seconds
         while not self.ended() and time.monotonic() < until_s:
             time.sleep(min(_POLL_S, max(0.0, until_s - time.monotonic())))
@@ -243,7 +243,7 @@ class Harness:
         self.findings = Findings()
 
     def with_failures(self) -> int:
-        """Hold the run that is repaired, with an endpoint that has faults; return how many turns failed."""
+        """Perform the run to be repaired, with a faulty endpoint; return the number of failed turns."""
         out = self._folder / "with-failures"
         process = self._start(out, "--retries", "0")
         assert process.wait(_LONGEST_S), "the run hangs"
@@ -252,7 +252,7 @@ class Harness:
         return failed
 
     def undisturbed(self) -> float:
-        """Hold the run that the others are compared with; return how long it took."""
+        """Perform the run for comparison; return its duration."""
         out = self._folder / "undisturbed"
         began_s = time.monotonic()
         process = self._start(out)
@@ -305,7 +305,7 @@ class Harness:
         return done
 
     def _damaged(self, out: Path) -> int:
-        """Copy the run in which turns failed, and damage others; return how many attempts a repair leaves."""
+        """Copy the run with failed turns, and damage others; return the number of attempts after a repair."""
         shutil.copytree(self._folder / "with-failures", out)
         with RunReader.open(out) as run:
             turns = list(run.turns())
@@ -321,7 +321,7 @@ class Harness:
             for row in list(scores.read()):
                 if row.turn_id in to_replace:
                     scores.put(row.judge, row.version, row.turn_id, Scored({"": _STALE}))
-        return 2 * len(failed) + len(lost)  # a failure is an attempt of its own, too
+        return 2 * len(failed) + len(lost)  # a failure is an attempt, too
 
     # -- Processes --------------------------------------------------------------------------------------
 
@@ -339,7 +339,7 @@ class Harness:
         return self._forks.start(arguments, self._folder / "log")
 
     def _kill(self, process: Fork, out: Path, moment: Moment, *, is_repair: bool) -> bool:
-        """Kill a run at such a moment; return False if it had ended by itself before."""
+        """Kill a run at such a moment; return False if it had already ended."""
         audio = set((out / "audio").glob("*"))
         if moment is Moment.CAPTURING or (is_repair and moment is not Moment.ANY):
             self._when(process, lambda: (out / RUN_FILE).exists() and _state(out) != "finished")
@@ -370,7 +370,7 @@ class Harness:
             self.findings.broken.append(f"run {self.findings.runs}: status {process.status}: {said}")
 
     def _when(self, process: Fork, happened: Callable[[], bool]) -> float:
-        """Return when something has happened, or the process has ended."""
+        """Wait for a condition, or the end of the process."""
         deadline_s = time.monotonic() + _LONGEST_S
         while not happened() and not process.ended():
             assert time.monotonic() < deadline_s, "the run hangs"
@@ -435,7 +435,7 @@ class Harness:
 
 
 def stored(out: Path) -> Stored:
-    """Return what is in a run's folder."""
+    """Return the content of a run's folder."""
     if not _state(out):
         return NOTHING
     turns: dict[str, str] = {}
@@ -468,7 +468,7 @@ def stored(out: Path) -> Stored:
 
 
 def _going_on(before: Stored, is_repair: bool) -> tuple[str, ...]:
-    """Return the flag with which a run goes on."""
+    """Return the flag that continues a run."""
     if is_repair:
         return ("--retry-failed",)
     return ("--resume",) if before.state else ()
@@ -486,7 +486,7 @@ def _files(out: Path) -> set[str]:
 
 
 def _expected_files(out: Path) -> set[str]:
-    """Return the files that a run which has ended may have."""
+    """Return the files that a finished run may have."""
     with RunReader.open(out) as run:
         turns = [each for turn in run.turns() for each in (turn, *run.replaced(turn.turn_id))]
     audio = {turn.both_file for turn in turns} | {
@@ -508,7 +508,7 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 
 async def kill_runs(folder: Path, kills: int, seed: int, repairs: float) -> Findings:
-    """Kill so many times, and return what was found."""
+    """Kill runs this many times, and return the findings."""
     usual = ("--delay-ms", "20", "--reply-ms", "1200")
     faulty = (*usual, "--fault", _FAULT, "--fault-seed", str(seed))
     async with ReferenceProcess(log_folder=folder, calibrate=True, arguments=faulty) as endpoint:
@@ -529,7 +529,7 @@ async def kill_runs(folder: Path, kills: int, seed: int, repairs: float) -> Find
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill runs as the command line says; return 0 if nothing was lost, doubled or left."""
+    """Kill runs by the options of the command line; return 0 without findings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
-"""What grows with the number of turns: the time of the one writer, the folder, and reading it again.
+"""Costs that grow with the number of turns: the writer's time, the folder, and reading it.
 
 The bundled sample is played to the reference endpoint once. The processor time of decoding its turns is
 measured, and what would travel to and from another machine is weighed. Then the same turns are stored again
 and again under other names, in a run of `TURNS` turns, which `show` and `report` read. The first and the last
-tenth say whether storing slows down as a run grows. docs/cluster.md reckons with these figures.
+tenth say whether storing slows down as a run grows. docs/cluster.md uses these values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WITHIN_S = 3_600.0
 
 
 class TimedWriter(RunWriter):
-    """A writer that notes how long each turn takes, and all that its thread does."""
+    """A writer that records the time of each turn, and of all work in its thread."""
 
     def commit(self, record: TurnRecord) -> None:
         """As `RunWriter.commit`."""
@@ -66,7 +66,7 @@ class TimedWriter(RunWriter):
 
 
 class Scales:
-    """A `SessionRunner` that notes the sizes of orders and answers."""
+    """A `SessionRunner` that records the sizes of orders and answers."""
 
     def __init__(self, inner: SessionRunner, order_mb: list[float], answer_mb: list[float]) -> None:
         self._inner = inner
@@ -95,7 +95,7 @@ class Scales:
 
 
 async def played(folder: Path) -> tuple[Plan, Sequence[TurnRecord]]:
-    """Play the sample; print what a turn takes and weighs; return the plan and the turns."""
+    """Run the sample; print the time and size of a turn; return the plan and the turns."""
     order_mb: list[float] = []
     answer_mb: list[float] = []
     async with ReferenceProcess(log_folder=folder) as process:
@@ -129,7 +129,7 @@ async def played(folder: Path) -> tuple[Plan, Sequence[TurnRecord]]:
 
 
 def stored(folder: Path, plan: Plan, turns: Sequence[TurnRecord], number: int) -> float:
-    """Store turns until there are so many; print what that takes; return the milliseconds of a turn."""
+    """Store this many turns; print the time; return the milliseconds per turn."""
     writer = TimedWriter.create(folder, plan.manifest())
     with writer:
         for count in range(number):

@@ -1,4 +1,4 @@
-"""Sound lost, and how soon a turn's figures are shown, in conversations at a virtual sound card.
+"""Lost audio, and the delay of a turn's latencies on the screen, in conversations at a virtual sound card.
 
 Recordings of the sample are played into a virtual microphone (PulseAudio's null sinks) and the built-in
 assistant answers, through ALSA and PortAudio as at a sound card. The first conversation is without scores;
@@ -44,7 +44,7 @@ SETTLES_S = 3.0  # of a loop
 
 
 class Watched:
-    """A screen that notes what it shows, and when."""
+    """A screen that records its output with times."""
 
     def __init__(self, screen: LiveScreen) -> None:
         self._screen = screen
@@ -72,7 +72,7 @@ class Watched:
 
 
 async def speak(watched: Watched, minutes: float) -> None:
-    """Say one recording after the other into the microphone, each once the last has been answered."""
+    """Play recordings into the microphone, each after the answer to the one before."""
     await watched.ready.wait()
     end = time.monotonic() + 60 * minutes
     for path in itertools.cycle(sorted(SAMPLE.glob("*/*[!e].flac"))):
@@ -89,7 +89,7 @@ async def speak(watched: Watched, minutes: float) -> None:
 
 
 async def talk(conversation: LiveConversation, card: SoundCard, watched: Watched, minutes: float) -> None:
-    """Converse while the recordings are said."""
+    """Run a conversation with the recordings."""
     async with asyncio.TaskGroup() as tasks:
         talking = tasks.create_task(converse(conversation, card, watched))
         await speak(watched, minutes)
@@ -98,7 +98,7 @@ async def talk(conversation: LiveConversation, card: SoundCard, watched: Watched
 
 
 def hold(folder: Path, minutes: float, *, scores: bool) -> Watched:
-    """Hold a conversation and print what was measured of it."""
+    """Run a conversation and print its measurements."""
     plan = make_live_plan(validate({"endpoint": {"name": "reference"}}))
     with (
         open_sound_card() as card,
@@ -133,7 +133,7 @@ def hold(folder: Path, minutes: float, *, scores: bool) -> Watched:
 
 
 def loop_error_ms(sound: VirtualSound) -> float:
-    """Return how far the measured delays of two loops differ from what their latencies differ by."""
+    """Return the difference between the measured delays of two loops minus that of their set latencies."""
     delays_ms = []
     for latency_ms in LOOPS_MS:
         with sound.echo(latency_ms=latency_ms):

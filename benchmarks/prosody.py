@@ -1,4 +1,4 @@
-"""The judge `prosody`: its time against its network's alone, and its numbers against a voice that is known.
+"""The judge `prosody`: its time against its pitch network, and its values against a synthetic voice.
 
 Time: replies of the sample and of EchoMind's demonstration, where it lies beside the project, are judged one
 after the other on one thread, in turns with the bare pitch network on the same samples at 16 kHz.
@@ -57,7 +57,7 @@ class Spoken:
 
 
 def spoken() -> list[Spoken]:
-    """Speak the sentences, and keep the pitch that the synthesiser made sound of."""
+    """Synthesise the sentences, and keep the synthesiser's pitch."""
     from hibari import Hibari, tts
 
     truths: list[NDArray[np.float32]] = []

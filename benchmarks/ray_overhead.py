@@ -1,4 +1,4 @@
-"""What holding sessions through Ray costs a turn, against processes of this machine, in paired runs.
+"""The cost per turn of sessions through Ray, against processes of this machine, in paired runs.
 
 Each pair plays the same turns to one reference endpoint with fixed delays: once with two processes, once with
 two workers of a Ray cluster (the one that this machine belongs to, or one that is started). Which comes first

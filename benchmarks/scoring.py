@@ -1,4 +1,4 @@
-"""How long scoring takes and how much memory: every local judge that runs here, over 200 spoken replies.
+"""Time and memory of scoring: every local judge that runs here, over 200 spoken replies.
 
 A run is made of replies that the offline voice speaks (it needs the extra `local`). Each judge scores it in a
 process of its own, then all of them do in one pass: first in one process, then in as many as there are cores
@@ -103,7 +103,7 @@ def make_run(folder: Path, replies: int) -> float:
 
 
 def score(run: Path, judges: list[str], jobs: int) -> None:
-    """Score the run and print what it took; in a process of its own."""
+    """Score the run in a separate process and print its time and memory."""
     began = time.perf_counter()
     options = JudgeOptions()
     with ExitStack() as stack:
@@ -138,7 +138,7 @@ def numbers(run: Path) -> dict[tuple[str, str, str], float]:
 
 
 def runnable() -> list[str]:
-    """Return the local judges that lack nothing here."""
+    """Return the local judges that can run here."""
     found = []
     for plugin in find_plugins(JUDGES):
         spec = plugin.spec
@@ -152,7 +152,7 @@ def runnable() -> list[str]:
 
 
 def bring_weights() -> None:
-    """Point at weights that lie beside the project."""
+    """Use weights next to the project."""
     for plugin in find_plugins(JUDGES):
         options = plugin.spec.options if isinstance(plugin.spec, JudgeSpec) else ()
         for weights in (weights for option in options for weights in option.weights):
@@ -207,7 +207,7 @@ def main() -> None:
 
 
 def measured(run: Path, label: str, judges: list[str], jobs: int, audio_s: float) -> float:
-    """Score the run in a process of its own, print a row, and return the real-time factor."""
+    """Score the run in a separate process, print a row, and return the real-time factor."""
     command = [
         *(sys.executable, __file__, "--score", str(run)),
         *("--judges", ",".join(judges), "--jobs", str(jobs)),

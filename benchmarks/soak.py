@@ -1,6 +1,6 @@
 """Memory, open files, lag and pauses of the garbage collector over a long run, on WebSocket and on WebRTC.
 
-The turns are held by `live_eval.run.runner` as in any run, against the reference endpoint in a process of its
+`live_eval.run.runner` runs the turns as in any run, against the reference endpoint in a process of its
 own. The figure is how much the resident memory of our process grows for each turn over the last half, when
 caches are full: the slope of a line through it. Next to it, over time: our memory and the endpoint's, open
 files, how late frames left, and how long the endpoint, which answers after `DELAY_MS`, seemed to take.
@@ -57,12 +57,12 @@ LONGEST_INTERVAL_S = 60.0  # between two lines
 LINES = 20  # of a soak too short for such intervals
 PARTS = 10  # of the table at the end
 KEPT_AUDIO_S = 60.0
-AIM_KB = 2.0  # what allocators keep: the number of objects does not grow
+AIM_KB = 2.0  # memory that allocators keep: the number of objects does not grow
 PAGE_KB = 4
 
 
 class Span(NamedTuple):
-    """What the turns of some span of time showed; the names are the columns of the table."""
+    """Measurements of a span of time; the names are the columns of the table."""
 
     seconds: float
     turns: int
@@ -94,14 +94,14 @@ def row(span: Span) -> str:
 
 
 class Watch(Observer):
-    """An observer that notes memory, open files and lag as the turns come in, and prints a row now and then.
+    """An observer that records memory, open files and lag with each turn, and prints a row at intervals.
 
     It keeps 24 bytes of a turn; `failed` has a 1 for each that failed.
 
     Args:
         endpoint: Its name.
         interval_s: Between two rows.
-        table: Where the rows go too, as CSV; None for nowhere.
+        table: CSV file for the rows; None for none.
     """
 
     def __init__(self, endpoint: str, interval_s: float, table: TextIO | None) -> None:
@@ -120,7 +120,7 @@ class Watch(Observer):
         return len(self._at_s)
 
     def begin(self, process_id: int) -> None:
-        """Start the time, with the endpoint in a process of its own."""
+        """Start the time, with the endpoint in a separate process."""
         self._process_id = process_id
         self._begun_s = time.monotonic()
         print(TABLE_HEAD, flush=True)
@@ -161,7 +161,7 @@ class Watch(Observer):
         return float(np.polyfit(np.arange(len(ours)), ours, 1)[0])
 
     def span(self, begin: int, end: int) -> Span:
-        """Return what some turns showed: memory after the last of them, and the most files."""
+        """Return measurements of some turns: memory after the last one, and the maximum of open files."""
         late = np.percentile(np.array(self._late_ms[begin:end]), (50, 99))
         first_byte = np.array(self._first_byte_ms[begin:end])
         heard = first_byte[~np.isnan(first_byte)]
@@ -178,7 +178,7 @@ class Watch(Observer):
         )  # fmt: skip
 
     def parts(self) -> Iterator[Span]:
-        """Yield what each of `PARTS` equal parts of the soak showed."""
+        """Yield the measurements of `PARTS` equal parts of the soak."""
         edges = np.unique(np.linspace(0, len(self), PARTS + 1).astype(int)).tolist()
         for begin, end in itertools.pairwise(edges):
             yield self.span(begin, end)
@@ -242,7 +242,7 @@ def pauses() -> Iterator[list[float]]:
 
 
 async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder: Path, watch: Watch) -> bool:
-    """Hold the turns; return whether somebody ended the soak before its end."""
+    """Run the turns; return whether the soak was interrupted."""
     spec = client(endpoint)
     lossy = emulation_of(endpoint).lossy_input
     speech = calibration_speech(speech_ms, spec.input_rate_hz, spec.frame_ms, lossy=lossy)
@@ -274,13 +274,13 @@ async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder:
 
 
 def report(endpoint: str, watch: Watch, left: int, took_s: float, full_ms: Sequence[float]) -> None:
-    """Print what a soak showed.
+    """Print the results of a soak.
 
     Args:
         endpoint: Its name.
         watch: Of the soak.
         left: Files that it left open.
-        took_s: How long it took.
+        took_s: Its duration.
         full_ms: The full collections.
     """
     total = watch.span(0, len(watch))

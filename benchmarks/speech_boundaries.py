@@ -1,4 +1,4 @@
-"""The error of speech boundaries on recordings whose truth is their construction.
+"""The error of speech boundaries on constructed recordings with known boundaries.
 
 Speech is gated, hard or with a short fade, at samples that are chosen by level alone: the 30 ms inside each
 gate are at least as loud as the clip less 10 dB, which in noise of 10 dB SNR is as loud as the noise. The
@@ -107,7 +107,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Measured less true, in ms, of one condition."""
+    """Measured minus true, in ms, of one condition."""
 
     end_ms: Samples
     onset_ms: Samples
@@ -154,7 +154,7 @@ def whisper(voiced: Samples, rng: np.random.Generator) -> Samples:
 
 
 def loud_samples(clip: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where a gate may open and close: 30 ms and 5 ms inside are as loud as the clip less 10 dB."""
+    """Return samples for a gate: 30 ms and 5 ms inside are as loud as the clip minus 10 dB."""
     energy = np.concatenate(([0.0], np.cumsum(clip**2)))
     at = np.arange(BLOCK, len(clip) - BLOCK, RATE_HZ // 200)
     least = rms(clip) ** 2 * 10 ** (-SNR_DB / 10)
@@ -169,7 +169,7 @@ def loud_samples(clip: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def unvoiced(clip: Samples, end: int) -> bool:
-    """Tell whether most of the power of the 30 ms before `end` lies above 2.5 kHz."""
+    """Return whether most of the power of the 30 ms before `end` lies above 2.5 kHz."""
     power = np.abs(np.fft.rfft(clip[end - BLOCK : end] * np.hanning(BLOCK))) ** 2
     return bool(power[np.fft.rfftfreq(BLOCK, 1 / RATE_HZ) > 2500].sum() > 0.6 * power.sum())
 
@@ -183,7 +183,7 @@ def faded(samples: Samples, fade: int) -> Samples:
 
 
 def gated(clip: Samples, rng: np.random.Generator) -> Samples:
-    """Return the clip between two gates; two of five close in an unvoiced sound, where there is one."""
+    """Return the clip between two gates; two of five close in an unvoiced sound if there is one."""
     opens, closes = loud_samples(clip)
     if rng.random() < 0.4:
         hissing = [end for end in closes if unvoiced(clip, end)]

@@ -1,4 +1,4 @@
-"""The judges `distillmos` and `nisqa` against the packages whose networks they run, and what they hear.
+"""The judges `distillmos` and `nisqa` against the packages of their networks, and their sensitivity.
 
 Agreement is the largest difference of any number on any reply from the package's own inference, reply by
 reply: `distillmos` as its README has it, `nisqa` by torchmetrics. Beside it stands what would become of
@@ -66,7 +66,7 @@ DEGRADATIONS: dict[str, Callable[[Audio], Audio]] = {
 
 @dataclass(frozen=True)
 class Contest:
-    """What is compared.
+    """The comparison.
 
     Args:
         spec: The judge's specification.
@@ -93,7 +93,7 @@ def replies(limit: int) -> list[Audio]:
 
 
 def numbers(spec: JudgeSpec, judge: LocalJudge, sounds: Sequence[Audio]) -> NDArray[np.float64]:
-    """Return what a judge says, shape (replies, outputs)."""
+    """Return the values of a judge, shape (replies, outputs)."""
     rows = []
     for judgement in judge.score(turns_of(sounds)):
         if not isinstance(judgement, Scored):
@@ -107,7 +107,7 @@ def of_distillmos(device: str) -> Contest:
     torchaudio = import_torchaudio()
     from distillmos import ConvTransformerSQAModel
 
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells where its weights are
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints the path of its weights
         model = ConvTransformerSQAModel().eval().to(device)
 
     def rate(at_rate: torch.Tensor) -> list[float]:
@@ -128,7 +128,7 @@ def of_nisqa(device: str, weights: str, folder: Path) -> Contest:
     judge = Nisqa(weights=weights, device=device)
     from torchmetrics.functional.audio import nisqa
 
-    # Where torchmetrics would download the weights to.
+    # torchmetrics would download the weights to this folder.
     found = find_weights(NISQA_WEIGHTS).path if weights == NISQA_WEIGHTS.name else Path(weights)
     shutil.copyfile(found, folder / "nisqa.tar")
     nisqa.NISQA_DIR = str(folder)
@@ -143,7 +143,7 @@ def of_nisqa(device: str, weights: str, folder: Path) -> Contest:
 
 
 def calls_in(contest: Contest, sounds: Sequence[Audio]) -> list[Callable[[], Any]]:
-    """Return the calls of the network's modules while the judge scores, to be made again."""
+    """Record the calls of the network's modules while the judge scores, for replay."""
     calls: list[Callable[[], Any]] = []
 
     def note(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -180,7 +180,7 @@ def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int)
     audio_s = sum(len(sound.samples) / sound.rate_hz for sound in sounds)
     contest.package(sounds[0])  # memory and caches
     best = {"judge": 0.0, "network": 0.0, "package": 0.0}
-    # Of similar length, as scoring brings them.
+    # Of similar length, as in scoring.
     in_order = sorted(sounds, key=lambda sound: sound.duration_ns)
     for start in range(0, len(in_order), GROUP):
         group = in_order[start : start + GROUP]
@@ -209,7 +209,7 @@ def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int)
 
 
 def degrade(judges: Sequence[tuple[JudgeSpec, LocalJudge]], sounds: Sequence[Audio]) -> None:
-    """Print what the judges say of degraded replies."""
+    """Print the scores of degraded replies."""
     names = [score_name(spec.name, output.name) for spec, _ in judges for output in spec.outputs]
     said = {
         title: np.concatenate(
@@ -237,7 +237,7 @@ def main() -> None:
     parser.add_argument("--nisqa", default=default, help="weights of NISQA: nisqa, or the path of nisqa.tar")
     arguments = parser.parse_args()
 
-    warnings.simplefilter("ignore")  # librosa warns of short recordings, and of what it stands on
+    warnings.simplefilter("ignore")  # librosa warns of short recordings, and of its dependencies
     sounds = replies(arguments.limit)
     with tempfile.TemporaryDirectory() as folder:
         contests = [of_distillmos(arguments.device)]

@@ -1,4 +1,4 @@
-"""How long the statistics of a full-size run take: 3,356 turns of 1,137 scripts, with simulated scores.
+"""Time of the statistics of a full-size run: 3,356 turns of 1,137 scripts, with simulated scores.
 
 Two runs of EchoMind's size are written, with every number of the judges of replies drawn at random, and a
 question of either task about each script, so that levels have something to relate; a third plays each
@@ -93,7 +93,7 @@ def write_turns(path: Path, *, conversations: int) -> None:
 
     Args:
         path: Its folder.
-        conversations: How often each is held; questions are asked where it is once.
+        conversations: Repetitions of each; questions only without repetitions.
     """
     random = np.random.default_rng(0)
     user = tone(40)

@@ -1,4 +1,4 @@
-"""Whether the statistics keep what they promise, by simulated comparisons of runs.
+"""Error rates and coverage of the statistics, by simulated comparisons of runs.
 
 Scripts have one to three variants (the number differs from script to script) and a difficulty that both
 runs share; metrics are binary (accuracy), Likert (1 to 5) and continuous (skewed, as latencies). Measured
@@ -35,17 +35,17 @@ POWER = 0.8
 PILOT = 60
 MOST_SCRIPTS = 200_000
 ERRORS = 3.0
-# Percentile intervals of few and coarse values, even widened, cover less than they are called; this much is
-# let through up to so many scripts, and what they do cover is printed.
+# Percentile intervals of few and coarse values, even widened, cover less than 95 %; this much is
+# allowed up to this number of scripts, and the coverage is printed.
 FEW_SCRIPTS = 20
 SLACK = 0.02
-# An interval that always holds the truth says nothing.
+# An interval that always contains the truth is too wide.
 MOST_COVERED = 0.985
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure and what it has to keep to."""
+    """A value and its bound."""
 
     name: str
     value: float
@@ -54,13 +54,13 @@ class Figure:
 
     @property
     def kept(self) -> bool:
-        """Whether it does."""
+        """Whether it keeps the bound."""
         return self.low <= self.value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What differences of a model come to over very many scripts."""
+    """True differences of a model, over very many scripts."""
 
     mean: float
     spread: float

@@ -1,8 +1,8 @@
-"""The judges of words against the packages that they stand on: the largest difference, and the time.
+"""The text judges against the packages that they use: the largest difference, and the time.
 
 Replies are made of the reference replies of the bundled sample and of EchoMind's demonstration (where it lies
 beside the project): the first sentence of one, and what follows it in another; each is held against a whole
-one. Packages are called as their documentation has it: BLEU, ROUGE-L, METEOR and WER pair by pair, BERTScore
+one. Packages are called as documented: BLEU, ROUGE-L, METEOR and WER pair by pair, BERTScore
 and SemSim with all pairs at once, in their own batches, on the model that a package carries. Judge and
 package take turns; of each the shortest time counts. In which language a reply is, is told once for all
 judges of a run, and timed apart. Where a judge lacks something here, that is said.

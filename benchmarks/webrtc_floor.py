@@ -1,4 +1,4 @@
-"""Our own part in a latency over WebRTC: how long a sound takes to an echo and back.
+"""Our own share of a latency over WebRTC: the time of a burst to an echo and back.
 
 The user hands over a burst of sound every half second, silence between; the delay is from handing over its
 frame until the packet arrives in which the echo becomes loud. The echo runs in a process of its own, twice:
@@ -40,7 +40,7 @@ ECHOES = ("by aiortc", "by packets")
 
 
 class PacketEcho(MediaStreamTrack):
-    """Sends back each packet as it came."""
+    """Sends back each packet unchanged."""
 
     kind = "audio"
 
@@ -50,7 +50,7 @@ class PacketEcho(MediaStreamTrack):
         self._first: int | None = None
 
     async def recv(self) -> Packet[Stream]:
-        """Return the next packet once it is there."""
+        """Return the next packet."""
         came = await self.packets.get()
         self._first = came.timestamp if self._first is None else self._first
         packet: Packet[Stream] = Packet(came.payload)
@@ -59,7 +59,7 @@ class PacketEcho(MediaStreamTrack):
 
 
 async def echo(told: Connection, kind: str) -> None:
-    """Serve an echo until the other end of the pipe closes; tell the port."""
+    """Serve an echo until the other end of the pipe closes; send the port."""
 
     async def offer(request: web.Request) -> web.Response:
         connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
@@ -95,7 +95,7 @@ async def listen(transport: WebRtcTransport, clock: SystemClock, came: list[tupl
 
 
 async def measure(port: int) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, float]]:
-    """Return the delays of the echoes, how long packets took from their stamp to us, and the setup; in ms."""
+    """Return the delays of the echoes, of packets from their stamp to us, and of the setup, in ms."""
     clock = SystemClock()
     transport = WebRtcTransport(clock)
     dial = Dial(f"http://127.0.0.1:{port}/", signalling=Signalling(SdpBody.SDP, SdpBody.SDP))

@@ -1,7 +1,7 @@
 """Hooks of mkdocs.yml: the generated pages of the documentation's site, and links that lead out of docs/.
 
 The pages in docs/ are read on GitHub too, where a link to ../CONTRIBUTING.md or ../examples works. The site
-has a page under source/ for each file that is linked in this way, and for the files that those pages link to.
+has a page under source/ for each such file, and for the files that it links to.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _LikeGitHub(Extension):
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the interface of Python-Markdown
         md.tab_length = 2
-        md.parser = build_block_parser(md)  # the one that it was made with has the old length
+        md.parser = build_block_parser(md)  # the existing parser has the old length
 
 
 class FencedDoctests(griffe.Extension):
@@ -79,7 +79,7 @@ class FencedDoctests(griffe.Extension):
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Read lists as GitHub does."""
+    """Render lists as GitHub does."""
     # First, since other extensions add to the parser.
     config.markdown_extensions.insert(0, _LikeGitHub())
 
@@ -94,14 +94,14 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
-    """Lead links out of docs/ to the pages under source/."""
+    """Point links out of docs/ to the pages under source/."""
     if page.file.generated_by is not None:
         return markdown
     return _relinked(markdown, DOCS / page.file.src_uri, page.file.src_uri)
 
 
 def on_page_content(html: str, *, page: Page, **_: object) -> str:
-    """Warn if the site reads lists, tables and code of a page otherwise than GitHub does."""
+    """Warn if the site renders lists, tables and code of a page differently from GitHub."""
     if page.file.generated_by is not None:
         return html.replace("<p>::</p>", "")  # docstrings mark blocks of text in this way
     on_github = MarkdownIt("gfm-like", {"linkify": False}).render(page.markdown or "")
@@ -109,7 +109,7 @@ def on_page_content(html: str, *, page: Page, **_: object) -> str:
         here, there = (text.count(f"<{tag}>") + text.count(f"<{tag} ") for text in (html, on_github))
         if here != there:
             _log.warning(
-                "%s: <%s> stands %d times on the site, %d times on GitHub",
+                "%s: <%s> occurs %d times on the site, %d times on GitHub",
                 page.file.src_uri,
                 tag,
                 here,
@@ -119,7 +119,7 @@ def on_page_content(html: str, *, page: Page, **_: object) -> str:
 
 
 def _sources() -> dict[str, str | bytes]:
-    """Return what is under source/: pages of Markdown, and other files as they are."""
+    """Return the files under source/: pages of Markdown, and other files unchanged."""
     sources: dict[str, str | bytes] = {}
     todo = [*LINKED_IN_NAVIGATION]
     for path in DOCS.glob("*.md"):
@@ -176,7 +176,7 @@ def _relinked(markdown: str, file: Path, uri: str) -> str:
     """Return a file's Markdown with links that hold on the site.
 
     Args:
-        markdown: Its Markdown; links that lead nowhere stay, for MkDocs to report.
+        markdown: Its Markdown; MkDocs reports broken links.
         file: The file.
         uri: Where the site has it.
     """

@@ -20,7 +20,7 @@ from tests.support.fault_matrix import BEGIN, END, TOXIC_DIALECTS, Cell, cells, 
 
 
 def main() -> int:
-    """Measure all cells, write them to the pages, and return how many are not as expected."""
+    """Measure all cells, write them to the pages, and return the number of unexpected ones."""
     began_s = time.monotonic()
     with TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def is_unexpected(cell: Cell) -> bool:
-    """Return whether a fault with its default argument led to another failure than the catalogue says."""
+    """Return whether the failure of a fault with its default argument differs from the catalogue."""
     (fault,) = parse_faults(cell.fault)
     by_default = str(fault) == str(parse_faults(fault.name.value))
     return by_default and cell.kind is not FAULTS[fault.name].expected(cell.dialect)

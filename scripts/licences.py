@@ -1,6 +1,6 @@
 """Write docs/licences.md: the licence of every package that live-eval installs, and of weights and data.
 
-Licences come from the installed packages' own metadata, so install every extra first.
+Licences are read from the metadata of the installed packages, so install every extra first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from live_eval.registry import installed_judges
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 NOT_SHIPPED = ("dev", "bench", "docs", "fuzz")
-# Their metadata name no licence, or another one than the file that they install; read there.
+# Their metadata lacks the licence or contradicts the installed file, which was read instead.
 READ = {
     "agent-client-protocol": "Apache-2.0",
     "kaldiio": "NTT software evaluation licence",
@@ -84,7 +84,7 @@ def shipped(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, list[Require
 
 
 def needed(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str]:
-    """Yield the installed packages that a requirement brings, itself included."""
+    """Yield the installed packages of a requirement, including itself."""
     for extra in ("", *requirement.extras):
         key = (normal(requirement.name), extra)
         if key in seen:
@@ -101,7 +101,7 @@ def needed(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str
 
 
 def packages() -> dict[str, str]:
-    """Return the packages that are installed for users, with what brings each: ``""`` or the first extra."""
+    """Return the packages that are installed for users, with the extra of each: ``""`` or the first extra."""
     found: dict[str, str] = {}
     for extra, requirements in shipped().items():
         for requirement in requirements:
@@ -111,7 +111,7 @@ def packages() -> dict[str, str]:
 
 
 def rows(lines: Iterable[tuple[str, str, str]]) -> str:
-    """Return the rows of a table, with what is restricted marked."""
+    """Return the rows of a table, with restricted licences marked."""
     return "".join(
         f"| {name} | {terms} | {note}{' **not for commercial use**' if RESTRICTED.search(terms) else ''} |\n"
         for name, terms, note in lines

@@ -1,7 +1,7 @@
-"""Write the pictures of the pages that the README shows.
+"""Write the README's pictures of reports.
 
-Usage: ``python scripts/make_report_image.py FOLDER``, that of a scored run or of a latency campaign. Needs
-Chromium (Debian: ``apt-get install chromium``); nothing else in the project does.
+Usage: ``python scripts/make_report_image.py FOLDER``, the folder of a scored run or of a latency campaign.
+Needs Chromium (Debian: ``apt-get install chromium``).
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def write_questions(out: Path, scripts: list[dict[str, Any]]) -> None:
 
 
 def _placed(questions: list[dict[str, Any]], scripts: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the questions as EchoMind has them, with the keys at each place about as often as at another."""
+    """Return the questions in EchoMind's form, with keys spread evenly over the positions."""
     entries = []
     keys: Counter[str] = Counter()
     for number, question in enumerate(questions):
@@ -156,7 +156,7 @@ def _placed(questions: list[dict[str, Any]], scripts: dict[str, dict[str, Any]])
 
 
 def _speak(text: str, style: dict[str, Any], say: Say, neutral: str, name: str) -> Sound:
-    """Say a text in a style; a background is mixed under the neutral recording."""
+    """Speak a text in a style; a background is mixed into the neutral recording."""
     background = BACKGROUNDS.get(style["say"])
     if background is None:
         return STYLES[style["say"]].speak(text, say, _noise(name))
@@ -213,7 +213,7 @@ Recordings are FLAC, 24 kHz, mono; the spoken replies are quantised to 13 bits t
 
 
 def _check(folder: Path) -> None:
-    """Transcribe every recording and reply, and print how well that went."""
+    """Transcribe every recording and reply, and print length, level and word error rate."""
     recogniser, normalise = Recogniser(), EnglishTextNormalizer()
     print(f"{'case':28} {'cue':18} {'s':>5} {'dBFS':>6} {'peak':>5} {'WER':>5}")
     errors: dict[str, list[float]] = {"recordings": [], "replies": []}

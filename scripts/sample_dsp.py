@@ -1,7 +1,7 @@
-"""Ways to sound: signal processing that turns one synthetic voice into the styles of the bundled sample.
+"""Signal processing that turns one synthetic voice into the styles of the bundled sample.
 
-All sound is float32 mono, shape (samples,), at 24_000 Hz, in [-1, 1). All noise is drawn from a generator
-that the caller seeds.
+All audio is float32 mono, shape (samples,), at 24_000 Hz, in [-1, 1). The caller seeds the generator
+of all noise.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Say = Callable[[str, float], Sound]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to say a text.
+    """A style of speech.
 
     Args:
-        speak: Makes the sound from a text, the voice and a generator for noise.
+        speak: Synthesises a text from the voice and a generator for noise.
         does: What the processing does, for the sample's README.
     """
 
@@ -38,7 +38,7 @@ class Style:
 
 
 def level_db(sound: Sound) -> float:
-    """Return the level of what is audible: RMS of the 10 ms frames above −60 dBFS, in dBFS."""
+    """Return the level of the audible frames: RMS of the 10 ms frames above −60 dBFS, in dBFS."""
     frames = sound[: len(sound) // 240 * 240].reshape(-1, 240).astype(np.float64)
     power = (frames**2).mean(axis=1)
     loud = power[power > 1e-6]
@@ -67,13 +67,13 @@ def _silence(seconds: float) -> Sound:
 
 
 def _trimmed(sound: Sound) -> Sound:
-    """Cut what is inaudible from both ends."""
+    """Cut inaudible samples from both ends."""
     loud = np.flatnonzero(np.abs(sound) > 1e-3)
     return sound[loud[0] : loud[-1] + 1] if len(loud) else sound
 
 
 def _pitched(text: str, say: Say, factor: float, pace: float) -> Sound:
-    """Say a text with pitch and formants times `factor`: spoken slower, played faster, or reversed."""
+    """Speak a text with pitch and formants times `factor`: spoken slower, played faster, or reversed."""
     spoken = say(text, pace / factor)
     return np.asarray(soxr.resample(spoken, RATE_HZ * factor, RATE_HZ, quality="VHQ"), np.float32)
 
@@ -119,7 +119,7 @@ def _sigh(text: str, say: Say, noise: np.random.Generator) -> Sound:
 
 
 def _breathless(text: str, say: Say, noise: np.random.Generator) -> Sound:
-    """Say a text in short runs, a gasp before each and panting after the last."""
+    """Speak a text in short phrases, a gasp before each and panting after the last."""
     words, parts = text.split(), [_silence(0.1)]
     for run in _runs(words, 4):
         parts += [_gasp(0.34, noise), _silence(0.04), _airy(_trimmed(say(run, 1.15)), noise), _silence(0.05)]
@@ -162,7 +162,7 @@ def _breath(seconds: float, noise: np.random.Generator, *, rise: float, formants
 
 
 def _voiceless(voice: Sound, noise: np.random.Generator, order: int = 28) -> Sound:
-    """Replace what excites a voice by noise: linear prediction frame by frame, its residual's energy kept."""
+    """Replace the voice's excitation by noise: linear prediction by frame, with the residual's energy."""
     size, hop = 720, 240
     window = np.hanning(size + 1)[:-1]
     emphasised = lfilter([1, -0.95], [1], voice.astype(np.float64))

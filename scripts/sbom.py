@@ -1,4 +1,4 @@
-"""Write build/sbom.cdx.json: what live-eval and its extras install, with versions and licences, as CycloneDX.
+"""Write build/sbom.cdx.json: packages of live-eval and its extras, with versions and licences (CycloneDX).
 
 Versions come from the environment that runs this, so install every extra first. Development tools are left
 out. The scope of a package is "required" if everybody gets it, "optional" if an extra brings it.
@@ -20,7 +20,7 @@ FILE = ROOT / "build" / "sbom.cdx.json"
 
 
 def environment() -> dict[str, Any]:
-    """Return the document of everything that is installed here."""
+    """Return the document of all installed packages."""
     command = [
         Path(sys.executable).with_name("cyclonedx-py"),
         "environment",
@@ -34,7 +34,7 @@ def environment() -> dict[str, Any]:
 
 
 def shipped(document: dict[str, Any], brought: dict[str, str]) -> dict[str, Any]:
-    """Return the document with only what users install.
+    """Return the document with only the packages of users.
 
     Args:
         document: Of an environment.
@@ -63,7 +63,7 @@ def shipped(document: dict[str, Any], brought: dict[str, str]) -> dict[str, Any]
 
 
 def main() -> int:
-    """Return the exit status: 1 if the document is not what CycloneDX's schema asks for."""
+    """Return the exit status: 1 if the document violates CycloneDX's schema."""
     document = shipped(environment(), packages())
     text = json.dumps(document, indent=2, ensure_ascii=False)
     wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)

@@ -1,4 +1,4 @@
-"""Build the wheel, install it into a fresh environment with its dependencies, and talk with the result.
+"""Build the wheel, install it into a fresh environment with its dependencies, and run a session.
 
 Run it with the Python to test. Builds write into their source, so a copy is built. Arguments are passed to
 ``pip install``.

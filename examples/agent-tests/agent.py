@@ -1,4 +1,4 @@
-"""A voice agent of your own, which is to be tested: a parrot that repeats what it heard.
+"""The voice agent under test: a parrot that repeats what it heard.
 
 It speaks as much of OpenAI Realtime's protocol as a conversation needs. ``python agent.py`` serves it on a
 free port and prints its URL.
@@ -12,14 +12,14 @@ from pybase64 import b64decode, b64encode_as_string
 from websockets.sync.server import ServerConnection, serve
 
 RATE_HZ = 24_000
-PATIENCE_S = 0.3  # of silence, after which the user has finished
+PATIENCE_S = 0.3  # silence that ends the user's turn
 THINKING_S = 0.1
 LOUD = 500
 PCM = {"type": "audio/pcm", "rate": RATE_HZ}
 
 
 def talk(connection: ServerConnection) -> None:
-    """Hold one conversation."""
+    """Run one conversation."""
 
     def send(kind: str, **fields: object) -> None:
         connection.send(json.dumps({"type": kind, **fields}))
@@ -48,7 +48,7 @@ def talk(connection: ServerConnection) -> None:
 
 
 def reply(send, response_id: str, pcm: bytes) -> None:
-    """Speak, in pieces of 100 ms."""
+    """Send the reply in chunks of 100 ms."""
     time.sleep(THINKING_S)
     response = {"id": response_id, "status": "in_progress", "output": []}
     send("response.created", response=response)

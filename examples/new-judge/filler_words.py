@@ -1,4 +1,4 @@
-"""A judge in a package of its own: how many of the reply's words are fillers (um, uh, you know)."""
+"""A judge in its own package: the share of the reply's words that are fillers (um, uh, you know)."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Parley, a vendor that does not exist and is nothing like OpenAI.
+"""Parley, a fictional vendor with its own protocol.
 
 JSON over WebSocket: the client joins, streams the microphone and leaves; the endpoint says who has the floor.
 """
@@ -72,7 +72,7 @@ class Parley(EventDialect):
         }
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
+        """Return the address and the headers of the connection."""
         return Dial(websocket_url(self.settings.base_url, "talk", {}), bearer_header(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
