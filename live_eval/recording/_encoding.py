@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import numpy as np
 import orjson
@@ -34,7 +34,6 @@ __all__ = [
     "TIMING",
     "TRACE_FIELDS",
     "TURN_FIELDS",
-    "VALUES",
     "body_json",
     "case_from",
     "case_json",
@@ -51,6 +50,7 @@ __all__ = [
     "in_the_way",
     "loads",
     "mapping",
+    "numbers",
     "response_from",
     "rest_json",
     "trace_from",
@@ -61,7 +61,7 @@ __all__ = [
 T = TypeVar("T")
 
 TIMING: TypeAdapter[Latencies] = TypeAdapter(Latencies)
-VALUES: TypeAdapter[Mapping[str, float]] = TypeAdapter(Mapping[str, float])
+_NUMBERS: TypeAdapter[Mapping[str, float]] = TypeAdapter(Mapping[str, float])
 
 _CASE: TypeAdapter[Case] = TypeAdapter(Case)
 _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
@@ -158,7 +158,7 @@ def loads(text: str | bytes) -> Any:
 
 def decode(adapter: TypeAdapter[T], text: str) -> T:
     """Return the dataclass that `dump` wrote."""
-    return adapter.validate_python(loads(text))
+    return cast(T, adapter.validator.validate_python(loads(text)))
 
 
 def columns(record: object, names: Iterable[str]) -> dict[str, Any]:
@@ -209,11 +209,13 @@ def case_from(text: str, origin: Path) -> Case:
         moved = origin / path
         return moved if os.path.exists(moved) else path
 
-    return _with_paths(_CASE.validate_python(_current_names(mapping(text))), found)
+    return _with_paths(_CASE.validator.validate_python(_current_names(mapping(text))), found)
 
 
-def _current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def _current_names(values: dict[str, Any]) -> dict[str, Any]:
     """Return stored values under the names that their fields have now."""
+    if values.keys().isdisjoint(_FORMER_NAMES):
+        return values
     return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
 
 
@@ -223,6 +225,15 @@ def mapping(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, found {type(value).__name__}")
     return value
+
+
+def numbers(text: str) -> Mapping[str, float]:
+    """Parse the text of a JSON object of numbers."""
+    values = orjson.loads(text)
+    # A run has ten thousands of these, and nearly all are as they were written.
+    if type(values) is dict and all(type(value) is float for value in values.values()):
+        return values
+    return decode(_NUMBERS, text)
 
 
 def dump(adapter: TypeAdapter[T], value: T) -> str:
@@ -264,7 +275,7 @@ def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTra
         if arrays[one].shape != arrays[other].shape:
             raise ValueError(f"{one} and {other} have different lengths")
     return TurnTrace(
-        **dict(_REST[TurnTrace].model_validate(_current_names(mapping(row["trace"])))),
+        **vars(_REST[TurnTrace].model_validate(_current_names(mapping(row["trace"])))),
         **arrays,
         responses=tuple(responses),
     )
@@ -283,7 +294,7 @@ def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
         raise ValueError("chunk_arrival_ns and chunk_samples do not fit each other")
     if row["rate_hz"] is not None and row["rate_hz"] <= 0:
         raise ValueError(f"rate_hz is {row['rate_hz']}")
-    rest = dict(_REST[ResponseRecord].model_validate(loads(row["marks"])))
+    rest = vars(_REST[ResponseRecord].model_validate(loads(row["marks"])))
     heard_ns = list(chain.from_iterable(rest["heard_ns"] or ()))
     if heard_ns != sorted(heard_ns):
         raise ValueError("heard_ns is not in the order of time")
@@ -335,13 +346,10 @@ def _relative(path: Path) -> Path:
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
-    reference, clean = case.reference_audio_path, case.clean_audio_path
-    return replace(
-        case,
-        audio_path=change(case.audio_path),
-        reference_audio_path=None if reference is None else change(reference),
-        clean_audio_path=None if clean is None else change(clean),
-    )
+    names = ("audio_path", "reference_audio_path", "clean_audio_path")
+    paths = {name: path for name in names if (path := getattr(case, name)) is not None}
+    changed = {name: new for name, path in paths.items() if (new := change(path)) is not path}
+    return replace(case, **changed) if changed else case
 
 
 def body_json(body: Any) -> str:

@@ -181,20 +181,16 @@ class ScoreReader:
             turn_id: Only those of this turn; all if None.
         """
         where, values = ("", ()) if turn_id is None else ("WHERE turn_id = ?", (turn_id,))
-        for row in self._rows(f"SELECT * FROM scores {where} ORDER BY id", values):
+        columns = 'judge, version, turn_id, status, "values", reason, detail'
+        for row in self._rows(f"SELECT {columns} FROM scores {where} ORDER BY id", values):
             if judges is None or row["judge"] in judges:
-                with encoding.decoding(
-                    f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"
-                ):
-                    score = ScoreRow(
-                        judge=row["judge"],
-                        version=row["version"],
-                        turn_id=row["turn_id"],
-                        status=_STATUS.validate_python(row["status"]),
-                        values=encoding.decode(encoding.VALUES, row["values"]),
-                        reason=row["reason"],
-                        detail=encoding.mapping(row["detail"]),
-                    )
+                try:
+                    score = _score(row)
+                except Exception:  # names the row, which is too slow to do for each
+                    with encoding.decoding(
+                        f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"
+                    ):
+                        raise
                 yield score
 
     def problems(self) -> list[JudgeProblem]:
@@ -352,6 +348,19 @@ def forget_scores(folder: Path, turn_id: str) -> None:
         raise StoreError(f"{file}: cannot delete the scores of turn {turn_id!r}: {error}") from error
     finally:
         settle(db)
+
+
+def _score(row: sqlite3.Row) -> ScoreRow:
+    judge, version, turn_id, status, values, reason, detail = row
+    return ScoreRow(
+        judge=judge,
+        version=version,
+        turn_id=turn_id,
+        status=_STATUS.validator.validate_python(status),
+        values=encoding.numbers(values),
+        reason=reason,
+        detail=encoding.mapping(detail) if detail != "{}" else {},
+    )
 
 
 def _columns(judgement: Judgement) -> tuple[ScoreStatus, str, str, str]:
