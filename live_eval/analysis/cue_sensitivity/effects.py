@@ -94,28 +94,46 @@ class ScriptEffect:
     exchanged: NDArray[np.float64]
 
 
-def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> list[ScriptEffect]:
-    """Return the contributions of the scripts with replies to two styles, and two to the same recording.
+def scripts_of(
+    measures: Sequence[Measure], replies: Sequence[Reply], *, seed: int = 0
+) -> list[list[ScriptEffect]]:
+    """Return, for each measure, the scripts with replies to two styles and two to the same recording.
 
     Styles are compared and exchanged among the recordings of one source, since another speaker is not another
     cue. A script with several sources counts once, with the mean over them.
     """
-    random = np.random.default_rng(seed)
-    far = _far(measure, replies, random)
-    by_script: dict[str, list[ScriptEffect]] = defaultdict(list)
-    for (script_id, _), places in _groups(replies, measure.there).items():
-        if script_id in far and _usable(replies, places):
-            part = _group(measure, replies, places, far[script_id], random)
-            by_script[script_id].append(part)
+    found: dict[int, list[ScriptEffect]] = {}
+    # Measures of the same replies share the random draws.
+    for there in dict.fromkeys(measure.there for measure in measures):
+        same = [place for place, measure in enumerate(measures) if measure.there == there]
+        scripts = _scripts([measures[place] for place in same], replies, there, np.random.default_rng(seed))
+        found.update(zip(same, scripts, strict=True))
+    return [found[place] for place in range(len(measures))]
+
+
+def _scripts(
+    measures: Sequence[Measure],
+    replies: Sequence[Reply],
+    there: frozenset[int],
+    random: np.random.Generator,
+) -> list[list[ScriptEffect]]:
+    neighbours = _neighbours(replies, there, random)
+    parts: dict[str, list[list[tuple[float, float, NDArray[np.float64]]]]] = defaultdict(list)
+    for (script_id, _), places in _groups(replies, there).items():
+        if script_id in neighbours and _usable(replies, places):
+            parts[script_id].append(_contrasts(measures, replies, places, random))
     return [
-        ScriptEffect(
-            script_id,
-            between=float(np.mean([part.between for part in parts])),
-            within=float(np.mean([part.within for part in parts])),
-            far=far[script_id],
-            exchanged=np.mean([part.exchanged for part in parts], axis=0),
-        )
-        for script_id, parts in by_script.items()
+        [
+            ScriptEffect(
+                script_id,
+                between=float(np.mean([by_measure[number][0] for by_measure in of_sources])),
+                within=float(np.mean([by_measure[number][1] for by_measure in of_sources])),
+                far=float(np.mean([measure.distance(*pair) for pair in neighbours[script_id]])),
+                exchanged=np.mean([by_measure[number][2] for by_measure in of_sources], axis=0),
+            )
+            for script_id, of_sources in parts.items()
+        ]
+        for number, measure in enumerate(measures)
     ]
 
 
@@ -194,33 +212,43 @@ def _usable(replies: Sequence[Reply], places: Sequence[int]) -> bool:
     return len(counts) > 1 and max(counts.values()) > 1
 
 
-def _far(measure: Measure, replies: Sequence[Reply], random: np.random.Generator) -> Mapping[str, float]:
-    """Return the mean distance of each script's replies from replies to other scripts in the same style."""
+def _neighbours(
+    replies: Sequence[Reply], there: frozenset[int], random: np.random.Generator
+) -> Mapping[str, list[tuple[int, int]]]:
+    """Return, for each script, its replies with replies to other scripts in the same style."""
     by_style: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place in sorted(measure.there):
+    for place in sorted(there):
         by_style[replies[place].source, replies[place].variant].append(place)
-    distances: dict[str, list[float]] = defaultdict(list)
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for places in by_style.values():
-        for place, drawn in zip(
-            places, random.integers(0, len(places), (len(places), NEIGHBOURS)), strict=True
-        ):
-            for other in (places[number] for number in drawn):
-                if replies[other].script_id != replies[place].script_id:
-                    distances[replies[place].script_id].append(measure.distance(place, other))
-    return {script: float(np.mean(found)) for script, found in distances.items()}
+        drawn = random.integers(0, len(places), (len(places), NEIGHBOURS)).tolist()
+        for place, numbers in zip(places, drawn, strict=True):
+            script_id = replies[place].script_id
+            others = (places[number] for number in numbers)
+            pairs = [(place, other) for other in others if replies[other].script_id != script_id]
+            if pairs:
+                found[script_id] += pairs
+    return found
 
 
-def _group(
-    measure: Measure, replies: Sequence[Reply], places: Sequence[int], far: float, random: np.random.Generator
-) -> ScriptEffect:
-    """Return the contribution of a script's replies to one source."""
+def _contrasts(
+    measures: Sequence[Measure],
+    replies: Sequence[Reply],
+    places: Sequence[int],
+    random: np.random.Generator,
+) -> list[tuple[float, float, NDArray[np.float64]]]:
+    """Return what a script's replies to one source contribute to `ScriptEffect` by each measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
-    pairs = np.asarray(list(combinations(range(len(places)), 2)))
-    distances = np.asarray([measure.distance(places[one], places[other]) for one, other in pairs])
+    pairs = list(combinations(range(len(places)), 2))
+    ones, others = np.asarray(pairs).T
     drawn = np.vstack([labels, random.permuted(np.tile(labels, (PERMUTATIONS, 1)), axis=1)])
-    same = drawn[:, pairs[:, 0]] == drawn[:, pairs[:, 1]]
+    same = (drawn[:, ones] == drawn[:, others]).astype(np.float64)
     inside = int(same[0].sum())  # however the styles are exchanged
-    within = same @ distances / inside
-    between = (distances.sum() - same @ distances) / (len(pairs) - inside)
-    script_id = replies[places[0]].script_id
-    return ScriptEffect(script_id, float(between[0]), float(within[0]), far, (between - within)[1:])
+    found = []
+    for measure in measures:
+        distances = np.asarray([measure.distance(places[one], places[other]) for one, other in pairs])
+        inside_sums = same @ distances
+        within = inside_sums / inside
+        between = (distances.sum() - inside_sums) / (len(pairs) - inside)
+        found.append((float(between[0]), float(within[0]), (between - within)[1:]))
+    return found

@@ -112,14 +112,12 @@ def cue_sensitivity(
     measures = read_measures(replies, rows, embedder)
     parts = [measure for measure in measures if measure.name in COMPONENTS]
     together = _together(parts, replies, seed)
-    scripts = {measure.name: scripts_of(measure, replies, seed=seed) for measure in (together, *measures)}
+    scripts = scripts_of((together, *measures), replies, seed=seed)
     effects = {
         measure.name: effect_over(
-            scripts[measure.name],
-            _PROMPT_DIFFERS if prompt_differs else why_too_few(measure, replies),
-            seed=seed,
+            found, _PROMPT_DIFFERS if prompt_differs else why_too_few(measure, replies), seed=seed
         )
-        for measure in (together, *measures)
+        for measure, found in zip((together, *measures), scripts, strict=True)
     }
     overall = effects.pop(together.name)
     components = tuple(measure.name for measure in parts)
@@ -129,7 +127,7 @@ def cue_sensitivity(
         overall=overall,
         components=components,
         measures=effects,
-        attributes=_by_attribute(scripts[together.name], replies, seed),
+        attributes=_by_attribute(scripts[0], replies, seed),
         left_out=dict(left_out),
         replies=len(replies),
         notes=tuple(_notes(replies, components, embedder, no_embedder)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -210,12 +210,13 @@ class JudgeFacts:
 def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
     """Return the judges that judged turns of a run, in the order of their columns."""
     versions = {column.judge: column.version for column in table.columns}
-    models: dict[str, Counter[str]] = {}
+    models: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for rows in table.rows.values():
         for judge, row in rows.items():
             if row.status != "unscored":
-                model = row.detail.get("answered_by") or row.detail.get("model")
-                models.setdefault(judge, Counter()).update([model] if isinstance(model, str) else [])
+                found, model = models[judge], row.detail.get("answered_by") or row.detail.get("model")
+                if isinstance(model, str):
+                    found[model] += 1
     return tuple(
         JudgeFacts(judge, version, tuple(dict(models[judge].most_common())))
         for judge, version in versions.items()
@@ -340,9 +341,9 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
         reasons: Counter[str] = Counter()
         failed = 0
         concerned = [turn for turn in turns if turn.task in column.tasks]
-        for turn in concerned:
-            if table.value(turn, column) is not None:
-                continue
+        values = table.values(concerned, [column])
+        for place in np.flatnonzero(np.isnan(values[:, 0])).tolist():
+            turn = concerned[place]
             if not turn.captured:
                 reasons[f"{TURN_FAILED} ({turn.failed_by})" if turn.is_excluded else TURN_FAILED] += 1
             else:
@@ -351,7 +352,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
                 failed += cell.status == "failed"
         summaries[column.name] = ScoreSummary(
             column=column,
-            mean=table.mean(concerned, column),
+            mean=means(values, [turn.script_id for turn in concerned], [column])[column.name],
             n_unscored=reasons.total() - failed,
             n_failed=failed,
             reasons=dict(reasons.most_common()),

@@ -33,7 +33,7 @@ def replies_of(scripts: int, repeats: int = 3, variants: Sequence[str] = VARIANT
 
 
 def effect_of(measure: Measure, replies: Sequence[Reply]) -> Effect:
-    return effect_over(scripts_of(measure, replies), why_too_few(measure, replies))
+    return effect_over(scripts_of([measure], replies)[0], why_too_few(measure, replies))
 
 
 def measured(replies: Sequence[Reply], place_of: Callable[[Reply], float]) -> Effect:

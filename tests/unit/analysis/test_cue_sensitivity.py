@@ -263,9 +263,11 @@ def test_each_measure_is_computed_once_however_many_attributes_there_are(
 ) -> None:
     computed: Counter[str] = Counter()
 
-    def counted(measure: Measure, replies: Sequence[Reply], *, seed: int) -> list[ScriptEffect]:
-        computed[measure.name] += 1
-        return scripts_of(measure, replies, seed=seed)
+    def counted(
+        measures: Sequence[Measure], replies: Sequence[Reply], *, seed: int
+    ) -> list[list[ScriptEffect]]:
+        computed.update(measure.name for measure in measures)
+        return scripts_of(measures, replies, seed=seed)
 
     monkeypatch.setattr("live_eval.analysis.cue_sensitivity.sensitivity.scripts_of", counted)
     path = a_run(tmp_path / "run", deaf)
