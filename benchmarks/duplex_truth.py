@@ -30,7 +30,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.conversation import Conversation, Stretch, overlaps
+from live_eval.analysis.turn_taking.speech import Conversation, Stretch, overlaps
 from live_eval.audio import write_flac
 from live_eval.calibrate import timer_lateness
 from live_eval.campaigns.duplex.from_turns import conversation_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.types import SpeechKind
 
 S = 1_000_000_000

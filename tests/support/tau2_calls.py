@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.analysis.turn_taking.tau2 import TICK_NS
 from live_eval.types import SpeechKind
 

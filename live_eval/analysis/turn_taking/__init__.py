@@ -1,6 +1,7 @@
-"""The field's metrics of full duplex, each as its source defines it and with its known defects corrected.
+"""Published metrics of full-duplex conversation, as their sources define them and with known defects
+corrected.
 
-One module for each source. All are pure functions of `Conversation`s; docs/duplex-metrics.md lists them.
+One module for each source; docs/duplex-metrics.md lists the metrics.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from live_eval.analysis.turn_taking import eva, fdb_v1_0, fdb_v1_5, humdial, interaction_gym, tau2, turnbench
-from live_eval.analysis.turn_taking.conversation import Conversation
-from live_eval.analysis.turn_taking.figure import Definition, Figure
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue
+from live_eval.analysis.turn_taking.speech import Conversation
 
-__all__ = ["DEFINITIONS", "SOURCES", "Definition", "Figure", "all_metrics"]
+__all__ = ["DEFINITIONS", "SOURCES", "MetricDefinition", "MetricValue", "all_metrics"]
 
 _MODULES = {
     "tau2": tau2,
@@ -26,23 +27,18 @@ _MODULES = {
 SOURCES: Mapping[str, str] = {name: module.SOURCE for name, module in _MODULES.items()}
 """Where each source defines its metrics: repository, revision and file."""
 
-DEFINITIONS: Mapping[str, Definition] = {
+DEFINITIONS: Mapping[str, MetricDefinition] = {
     definition.name: definition for module in _MODULES.values() for definition in module.DEFINITIONS
 }
 """Every metric by its name."""
 
 
-def all_metrics(conversations: Sequence[Conversation]) -> Mapping[str, Figure]:
-    """Return every metric of every source over a set of conversations.
-
-    Args:
-        conversations: The conversations; a metric reads those that it applies to.
-
-    Returns:
-        A figure for each of `DEFINITIONS`, by name; one without a value says why.
+def all_metrics(conversations: Sequence[Conversation]) -> Mapping[str, MetricValue]:
+    """Return every metric over a set of conversations, by its name in `DEFINITIONS`; a missing value has a
+    reason.
     """
     return {
         f"{source}.{name}": figure
         for source, module in _MODULES.items()
-        for name, figure in module.figures(conversations).items()
+        for name, figure in module.metrics(conversations).items()
     }

@@ -1,10 +1,9 @@
 """ServiceNow eva's turn-taking score.
 
 Source: ServiceNow eva 997ae97, ``docs/metrics/turn_taking.md`` and
-``src/eva/metrics/experience/turn_taking.py``. Each turn of the user scores 0 to 1: by how long the agent
-goes on where the user interrupts it; by overlap, number of segments and latency where it interrupts the
-user; else by latency. A conversation's score is the mean over its turns. A greeting before the user's
-first turn is no turn.
+``src/eva/metrics/experience/turn_taking.py``. Each user turn scores 0 to 1: by how soon the agent yields if
+the user interrupts it; by overlap, number of segments and latency if the agent interrupts the user; otherwise
+by latency. A conversation's score is the mean over its turns. A greeting before the first turn is not scored.
 """
 
 from __future__ import annotations
@@ -13,16 +12,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.conversation import Conversation
-from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
-from live_eval.analysis.turn_taking.segments import UserTurn, agent_segments, user_turns
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.turn_taking.speech import Conversation, Exchange, agent_segments, exchanges
 
 __all__ = [
     "DEFINITIONS",
     "SOURCE",
     "count_score",
-    "figures",
     "latency_score",
+    "metrics",
     "overlap_score",
     "yield_score",
 ]
@@ -40,21 +38,21 @@ _HARD_COUNT = 3  # INTERRUPT_COUNT_HARD
 _NATURAL = "a reply that ends by itself within 2 s after the user began is no yield"
 
 DEFINITIONS = (
-    Definition(
+    MetricDefinition(
         name="eva.turn_taking",
         means="mean score of the user's turns, 0 to 1; 0 for a conversation whose last turn is not answered",
         better="higher",
         corrects=f"{_NATURAL}: the answer's latency decides; an unanswered turn scores 0 wherever it is, and "
         "only that turn does",
     ),
-    Definition(
+    MetricDefinition(
         name="eva.user_interruption.mean_yield_ms",
         means="mean time from the user's start over the agent to the end of the agent's audio",
         unit="ms",
         better="lower",
         corrects=f"{_NATURAL}; unanswered turns count",
     ),
-    Definition(
+    MetricDefinition(
         name="eva.user_interruption.mean_yield_score",
         means="mean of 1 − yield / 2,000 ms, at least 0",
         better="higher",
@@ -64,7 +62,7 @@ DEFINITIONS = (
 
 
 class _Score(NamedTuple):
-    """A turn's score, and where the user interrupts, the yield and whether it is natural."""
+    """A turn's score and, if the user interrupts, the yield and whether the reply ended by itself."""
 
     score: float
     yield_ms: float | None
@@ -74,9 +72,7 @@ class _Score(NamedTuple):
 def latency_score(latency_ms: float, *, with_tool: bool = False) -> float:
     """Return the score of a latency: 0 up to −500 ms, 1 from 500 to 2,000, 0 from 3,500; linear in between.
 
-    Args:
-        latency_ms: From the end of the user's turn to the agent's first audio.
-        with_tool: Whether the agent used a tool: then 1 to 3,000 ms, and 0 from 5,000.
+    With a tool call, it is 1 up to 3,000 ms and 0 from 5,000.
 
     >>> latency_score(200), latency_score(2750), latency_score(4000, with_tool=True)
     (0.7, 0.5, 0.5)
@@ -88,7 +84,7 @@ def latency_score(latency_ms: float, *, with_tool: bool = False) -> float:
 
 
 def overlap_score(overlap_ms: float) -> float:
-    """Return the score of the time that both speak where the agent interrupts: 0.5 to 0 at 2,000 ms.
+    """Return the score of the overlap when the agent interrupts: 0.5, falling to 0 at 2,000 ms.
 
     >>> overlap_score(500)
     0.375
@@ -97,7 +93,7 @@ def overlap_score(overlap_ms: float) -> float:
 
 
 def count_score(segments: int) -> float:
-    """Return the score of the number of the agent's segments over one turn: 0.5 for one, 0 for three.
+    """Return the score of the number of agent segments over one user turn: 0.5 for one, 0 for three.
 
     >>> count_score(2)
     0.25
@@ -106,7 +102,7 @@ def count_score(segments: int) -> float:
 
 
 def yield_score(yield_ms: float) -> float:
-    """Return the score of how long the agent keeps talking over the user: 1 to 0 at 2,000 ms.
+    """Return the score of how long the agent talks over the user: 1, falling to 0 at 2,000 ms.
 
     >>> yield_score(600)
     0.7
@@ -114,20 +110,15 @@ def yield_score(yield_ms: float) -> float:
     return max(0.0, 1 - yield_ms / _HARD_MS)
 
 
-def figures(conversations: Sequence[Conversation], *, with_tool: bool = False) -> dict[str, Figure]:
-    """Return the source's figures over a set of conversations, by name.
-
-    Args:
-        conversations: The conversations.
-        with_tool: Whether the agent used a tool in every turn, which allows it more time.
-    """
+def metrics(conversations: Sequence[Conversation], *, with_tool: bool = False) -> dict[str, MetricValue]:
+    """Return the source's metrics by name; `with_tool` if the agent used a tool in every turn."""
     defined: list[float] = []
     corrected: list[float] = []
     yields_ms: list[float] = []
     yields_corrected_ms: list[float] = []
     natural = unanswered = 0
     for conversation in conversations:
-        turns = user_turns(conversation, agent_segments(conversation))
+        turns = exchanges(conversation, agent_segments(conversation))
         if not turns:
             continue
         scores = [_score(turn, with_tool=with_tool) for turn in turns]
@@ -147,17 +138,17 @@ def figures(conversations: Sequence[Conversation], *, with_tool: bool = False) -
     missed = f"unanswered turns: {unanswered}" if unanswered else ""
     scored = [[yield_score(each) for each in ms] for ms in (yields_ms, yields_corrected_ms)]
     return {
-        "turn_taking": mean_figure(
+        "turn_taking": mean_value(
             defined, corrected, missing="no turn", why="; ".join(filter(None, (ended, missed)))
         ),
-        "user_interruption.mean_yield_ms": mean_figure(
+        "user_interruption.mean_yield_ms": mean_value(
             yields_ms, yields_corrected_ms, missing="no interruption", why=ended
         ),
-        "user_interruption.mean_yield_score": mean_figure(*scored, missing="no interruption", why=ended),
+        "user_interruption.mean_yield_score": mean_value(*scored, missing="no interruption", why=ended),
     }
 
 
-def _corrected(turn: UserTurn, score: _Score, *, with_tool: bool) -> float:
+def _corrected(turn: Exchange, score: _Score, *, with_tool: bool) -> float:
     if not turn.agent:
         return 0.0
     if score.natural:
@@ -165,7 +156,7 @@ def _corrected(turn: UserTurn, score: _Score, *, with_tool: bool) -> float:
     return score.score
 
 
-def _score(turn: UserTurn, *, with_tool: bool) -> _Score:
+def _score(turn: Exchange, *, with_tool: bool) -> _Score:
     """Return a turn's score as the source computes it."""
     end_ns = turn.speech.end_ns
     yield_ms = None if turn.over is None else (turn.over.end_ns - turn.speech.start_ns) / 1e6

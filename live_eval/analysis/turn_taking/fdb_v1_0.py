@@ -3,12 +3,12 @@
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``,
 ``eval_smooth_turn_taking.py``, ``eval_user_interruption.py``, ``eval_backchannel.py``, and
 ``v1_v1.5/get_transcript/asr.py``. The source takes words and their times from a recogniser. Here the
-audible sound gives the times, and a response's words are spread evenly over its sound; where a response
-has no transcript, duration alone decides.
+audible stretches give the times, and a response's words are spread evenly over them; without a transcript,
+duration alone decides.
 
-One sample of the source is one turn of the user here. A turn that begins while the agent speaks is a user
-interruption; any other is a sample of smooth turn-taking and of backchannels, and with pauses in it, also
-of pause handling.
+A sample of the source is one exchange here. One that begins while the agent speaks is a user
+interruption; any other is a sample of smooth turn-taking and of backchannels, and of pause handling if the
+user pauses.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch
-from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
-from live_eval.analysis.turn_taking.segments import (
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.turn_taking.speech import (
     AgentSegment,
-    UserTurn,
+    AgentSpeech,
+    Conversation,
+    Exchange,
+    Stretch,
     agent_segments,
     answer_to,
-    user_turns,
+    exchanges,
 )
 
 __all__ = [
     "DEFINITIONS",
     "SOURCE",
     "backchannel_jsd",
-    "figures",
     "is_backchannel",
+    "metrics",
     "takes_turn",
     "words_within",
 ]
@@ -50,51 +52,51 @@ _NEW_REPLY = "only a reply that begins after the user counts, not the rest of th
 _ANSWER = "speech that ends before the user does is no answer"
 
 DEFINITIONS = (
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.pause_handling.TOR",
         means="share of turns with pauses that the agent takes over before they end",
         better="lower",
         corrects="a reply that was created before the end of the turn counts, also where it is heard later",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.smooth_turn_taking.TOR",
         means="share of turns that the agent takes over",
         better="higher",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.smooth_turn_taking.latency",
         means="mean time from the end of the turn to the agent's first sound, where it takes over",
         unit="s",
         better="lower",
         corrects=f"{_ANSWER}; negative latencies stay negative (the source makes them 0)",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.user_interruption.TOR",
         means="share of interruptions after which the agent takes the turn",
         better="higher",
         corrects=f"{_NEW_REPLY}, so never stopping is no success",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.user_interruption.latency",
         means="mean time from the end of the interruption to the agent's first sound, where it takes over",
         unit="s",
         better="lower",
         corrects=f"{_NEW_REPLY}; {_ANSWER}; negative latencies stay negative",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.backchannel.TOR",
         means="share of turns during which the agent takes over instead of following along",
         better="lower",
         corrects="any segment that takes over counts (in the source the last one decides)",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.backchannel.frequency",
         means="mean number of backchannels a second of the user's turns",
         unit="1/s",
         better="higher",
         corrects="only backchannels count (the source counts every segment before one of more than 3 s)",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.0.backchannel.JSD",
         means="mean distance of the backchannels' times from people's; needs the reference distributions",
         better="lower",
@@ -118,11 +120,7 @@ class _Values:
 
 
 def takes_turn(duration_ns: int, words: int) -> bool:
-    """Return whether what the agent says takes the turn (TOR 1).
-
-    Args:
-        duration_ns: From its first sound to its last; 0 if it says nothing.
-        words: How many words it says; 0 if unknown.
+    """Return whether the agent takes the turn (TOR 1) with speech of this length and number of words.
 
     >>> takes_turn(900_000_000, 3), takes_turn(900_000_000, 4), takes_turn(1_000_000_000, 1)
     (False, True, True)
@@ -140,7 +138,7 @@ def is_backchannel(duration_ns: int, words: int) -> bool:
 
 
 def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
-    """Return how many of a response's words lie in a stretch of time, spread evenly over its sound."""
+    """Return how many of a response's words lie between two times, spread evenly over its speech."""
     total = sum(end - start for start, end in response.sounds)
     inside = sum(max(0, min(end, end_ns) - max(start, start_ns)) for start, end in response.sounds)
     return round(len(response.text.split()) * inside / total) if total else 0
@@ -153,8 +151,7 @@ def backchannel_jsd(
 
     Args:
         backchannels: When the agent says them.
-        start_ns: Start of the user's turn.
-        end_ns: End of the user's turn.
+        start_ns: Start of the user's turn; `end_ns` is its end.
         reference: How often people say one, over equal parts of the turn; stretched to windows of 200 ms.
     """
     if not backchannels:
@@ -170,21 +167,17 @@ def backchannel_jsd(
     return float(jensenshannon(counts, stretched))
 
 
-def figures(
+def metrics(
     conversations: Sequence[Conversation], references: Mapping[str, Sequence[float]] | None = None
-) -> dict[str, Figure]:
-    """Return the source's figures over a set of conversations.
+) -> dict[str, MetricValue]:
+    """Return the source's metrics by name: latencies in seconds, the frequency per second.
 
     Args:
-        conversations: The conversations.
         references: For each case, how often people say a backchannel over equal parts of it, for the JSD.
-
-    Returns:
-        The figures by name: latencies in seconds, the frequency per second.
     """
     defined, corrected = _Values(), _Values()
     for conversation in conversations:
-        for turn in user_turns(conversation, agent_segments(conversation)):
+        for turn in exchanges(conversation, agent_segments(conversation)):
             if turn.over is not None:
                 _add_interruption(turn, conversation, defined, corrected)
                 continue
@@ -196,34 +189,34 @@ def figures(
     kept = sum(defined.interruption_tor) - sum(corrected.interruption_tor)
     kept_on = f"taken over by the interrupted reply alone: {kept}" if kept else ""
     return {
-        "pause_handling.TOR": mean_figure(
+        "pause_handling.TOR": mean_value(
             defined.pause_tor, corrected.pause_tor, missing="no turn with pauses"
         ),
-        "smooth_turn_taking.TOR": mean_figure(defined.turn_tor, corrected.turn_tor, missing="no turn"),
-        "smooth_turn_taking.latency": mean_figure(
+        "smooth_turn_taking.TOR": mean_value(defined.turn_tor, corrected.turn_tor, missing="no turn"),
+        "smooth_turn_taking.latency": mean_value(
             defined.turn_latency,
             corrected.turn_latency,
             missing="no turn taken over",
             why=f"negative latencies that the source makes 0: {early}" if early else "",
         ),
-        "user_interruption.TOR": mean_figure(
+        "user_interruption.TOR": mean_value(
             defined.interruption_tor, corrected.interruption_tor, missing="no interruption", why=kept_on
         ),
-        "user_interruption.latency": mean_figure(
+        "user_interruption.latency": mean_value(
             defined.interruption_latency,
             corrected.interruption_latency,
             missing="no interruption taken over",
             why=kept_on,
         ),
-        "backchannel.TOR": mean_figure(defined.backchannel_tor, corrected.backchannel_tor, missing="no turn"),
-        "backchannel.frequency": mean_figure(defined.frequency, corrected.frequency, missing="no turn"),
-        "backchannel.JSD": mean_figure(
+        "backchannel.TOR": mean_value(defined.backchannel_tor, corrected.backchannel_tor, missing="no turn"),
+        "backchannel.frequency": mean_value(defined.frequency, corrected.frequency, missing="no turn"),
+        "backchannel.JSD": mean_value(
             defined.jsd, corrected.jsd, missing="no reference distribution of people's backchannels"
         ),
     }
 
 
-def _add_pauses(turn: UserTurn, conversation: Conversation, defined: _Values, corrected: _Values) -> None:
+def _add_pauses(turn: Exchange, conversation: Conversation, defined: _Values, corrected: _Values) -> None:
     end_ns = turn.speech.end_ns
     heard = _takes(each for each in turn.agent if each.start_ns < end_ns)
     created = any(
@@ -236,7 +229,7 @@ def _add_pauses(turn: UserTurn, conversation: Conversation, defined: _Values, co
     corrected.pause_tor.append(heard or created)
 
 
-def _add_turn(turn: UserTurn, defined: _Values, corrected: _Values) -> None:
+def _add_turn(turn: Exchange, defined: _Values, corrected: _Values) -> None:
     takes = _takes(turn.agent)
     defined.turn_tor.append(takes)
     corrected.turn_tor.append(takes)
@@ -249,7 +242,7 @@ def _add_turn(turn: UserTurn, defined: _Values, corrected: _Values) -> None:
 
 
 def _add_interruption(
-    turn: UserTurn, conversation: Conversation, defined: _Values, corrected: _Values
+    turn: Exchange, conversation: Conversation, defined: _Values, corrected: _Values
 ) -> None:
     end_ns = turn.speech.end_ns
     until_ns = conversation.end_ns if turn.last else turn.until_ns
@@ -274,7 +267,7 @@ def _add_interruption(
 
 
 def _add_backchannels(
-    turn: UserTurn,
+    turn: Exchange,
     conversation: Conversation,
     references: Mapping[str, Sequence[float]],
     defined: _Values,
@@ -287,7 +280,7 @@ def _add_backchannels(
         for sound in response.sounds
         if start_ns <= sound.start_ns < end_ns
     )
-    takes, counted, backchannels = False, [], []
+    takes, counted = False, []
     for sound, words in segments:
         if sound.end_ns - sound.start_ns > _LONGEST_BACKCHANNEL_NS:
             takes = True
@@ -310,7 +303,6 @@ def _add_backchannels(
 
 
 def _takes(segments: Iterable[AgentSegment]) -> bool:
-    """Return whether segments together take the turn."""
     all_ = list(segments)
     if not all_:
         return False

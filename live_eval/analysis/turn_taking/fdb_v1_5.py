@@ -1,26 +1,25 @@
 """Full-Duplex-Bench v1.5: how long the agent keeps talking over the user, and how soon it answers.
 
-Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source takes both sides'
-segments from Silero VAD and joins the user's at gaps of up to 0.6 s and the model's at up to 0.5 s; here
-they are the exact and the audible sound. Its classes of behaviour (RESPOND, RESUME, UNCERTAIN_HANDLING,
-UNKNOWN) come from a language model and have no figure here.
+Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source finds segments with Silero
+VAD and joins the user's at gaps of up to 0.6 s, the model's at up to 0.5 s; here they are the exact audible
+stretches. Its classes of behaviour (RESPOND, RESUME, UNCERTAIN_HANDLING, UNKNOWN) come from a language model
+and have no metric here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from live_eval.analysis.turn_taking.conversation import Conversation, Stretch
-from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
-from live_eval.analysis.turn_taking.segments import agent_segments, answer_to, user_turns
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_segments, answer_to, exchanges
 
 __all__ = [
     "DEFINITIONS",
     "MODEL_GAP_NS",
     "SOURCE",
     "USER_GAP_NS",
-    "figures",
     "joined",
+    "metrics",
     "overlaps",
     "response_gaps",
 ]
@@ -34,7 +33,7 @@ MODEL_GAP_NS = 500_000_000
 _STOP_NS = 2_000_000_000  # stopping this late is not stopping: cekura-bench, service/metrics.py
 
 DEFINITIONS = (
-    Definition(
+    MetricDefinition(
         name="fdb_v1.5.stop_latency",
         means="mean length of the overlaps of the user and the agent",
         unit="s",
@@ -43,7 +42,7 @@ DEFINITIONS = (
         "before the user has finished; left out are those that never do (in the source they count with the "
         "utterance's length), natural ends and speech that expects no answer",
     ),
-    Definition(
+    MetricDefinition(
         name="fdb_v1.5.response_latency",
         means="mean time from the end of the user's speech to the next start of the agent",
         unit="s",
@@ -66,11 +65,8 @@ def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
 
 
 def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the overlaps of two tracks (``latency_stop_list``); the shortest of those that end together.
-
-    Args:
-        user: The user's segments, joined.
-        model: The model's segments, joined.
+    """Return the overlaps of two joined tracks (``latency_stop_list``); the shortest of those that end
+    together.
     """
     shortest: dict[int, Stretch] = {}
     i = j = 0
@@ -87,13 +83,9 @@ def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]
 
 
 def response_gaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the gaps from the user's segments to the model's next (``latency_resp_list``).
+    """Return the gaps from the user's joined segments to the model's next (``latency_resp_list``).
 
-    Of several segments of the user before the same start of the model, the last counts.
-
-    Args:
-        user: The user's segments, joined.
-        model: The model's segments, joined.
+    If several user segments precede the same start of the model, the last counts.
     """
     gaps: dict[int, Stretch] = {}
     for segment in user:
@@ -103,8 +95,8 @@ def response_gaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Str
     return list(gaps.values())
 
 
-def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
-    """Return the source's two latencies over a set of conversations, in seconds, by name."""
+def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
+    """Return the source's two latencies in seconds, by name."""
     stops, stops_corrected, responses, responses_corrected = [], [], [], []
     never = natural = early = 0
     for conversation in conversations:
@@ -112,7 +104,7 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
         model = joined((each for speech in conversation.agent for each in speech.sounds), MODEL_GAP_NS)
         stops += [_seconds(each) for each in overlaps(user, model)]
         responses += [_seconds(each) for each in response_gaps(user, model)]
-        for turn in user_turns(conversation, agent_segments(conversation)):
+        for turn in exchanges(conversation, agent_segments(conversation)):
             start_ns, end_ns = turn.speech.start_ns, turn.speech.end_ns
             if turn.over is not None and turn.over.end_ns >= max(end_ns, start_ns + _STOP_NS):
                 never += 1
@@ -124,24 +116,13 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
             if reply is not None:
                 responses_corrected.append((reply.start_ns - end_ns) / 1e9)
                 early += reply.start_ns <= end_ns
-    counts = [
-        f"{what}: {count}"
-        for what, count in (("never stopped, left out", never), ("natural ends left out", natural))
-        if count
-    ]
+    counts = (("never stopped, left out", never), ("natural ends left out", natural))
+    left_out = "; ".join(f"{what}: {count}" for what, count in counts if count)
+    added = f"early replies that the source leaves out: {early}" if early else ""
+    yielded = "no overlap that the agent yields to"
     return {
-        "stop_latency": mean_figure(
-            stops,
-            stops_corrected,
-            missing="no overlap that the agent yields to",
-            why="; ".join(counts),
-        ),
-        "response_latency": mean_figure(
-            responses,
-            responses_corrected,
-            missing="no reply",
-            why=f"early replies that the source leaves out: {early}" if early else "",
-        ),
+        "stop_latency": mean_value(stops, stops_corrected, missing=yielded, why=left_out),
+        "response_latency": mean_value(responses, responses_corrected, missing="no reply", why=added),
     }
 
 

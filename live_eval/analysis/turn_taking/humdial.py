@@ -1,9 +1,9 @@
 """HumDial's full-duplex track: its weighting and its delays.
 
 Source: HumDial-FDBench (ASLP-lab) 566f50d, ``Full-Duplex_Interaction/evaluation/readme.txt`` and
-``interruption/compute_first_response_delay.py``; the delay score from the challenge's results page
+``interruption/compute_first_response_delay.py``; the delay score is from the challenge's results page
 (ASLP-lab/HumDial-Challenge, ``content/track2/results.md``). The classes of behaviour are inputs here: in
-the source, a language model gives them, from the transcripts of a clean and a disturbed dialogue.
+the source, a language model assigns them from the transcripts of a clean and a disturbed dialogue.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from live_eval.analysis.turn_taking import fdb_v1_5
-from live_eval.analysis.turn_taking.conversation import Conversation
-from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
-from live_eval.analysis.turn_taking.segments import agent_segments, answer_to, user_turns
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.turn_taking.speech import Conversation, agent_segments, answer_to, exchanges
 
 __all__ = [
     "DEFINITIONS",
@@ -24,7 +23,7 @@ __all__ = [
     "SOURCE",
     "behaviour_score",
     "delay_score",
-    "figures",
+    "metrics",
     "total_score",
 ]
 
@@ -50,7 +49,7 @@ _WEIGHTS = (0.4, 0.4, 0.2)
 _BASELINE_SCORE = 60.0
 
 DEFINITIONS = (
-    Definition(
+    MetricDefinition(
         name="humdial.first_response_delay",
         means="mean time from the end of a conversation's first turn to the agent's first sound",
         unit="s",
@@ -58,14 +57,14 @@ DEFINITIONS = (
         corrects="early replies stay, with a negative delay (the source drops what is not positive); "
         "speech that ends before the user does is no answer",
     ),
-    Definition(
+    MetricDefinition(
         name="humdial.total_delay",
         means="mean of Full-Duplex-Bench v1.5's stop and response latency and the first response delay",
         unit="s",
         better="lower",
         corrects="of the corrected three",
     ),
-    Definition(
+    MetricDefinition(
         name="humdial.total_score",
         means="0.4 interruption + 0.4 rejection + 0.2 delay score, 0 to 100; needs classes of behaviour",
         better="higher",
@@ -90,12 +89,7 @@ def behaviour_score(
 
 
 def delay_score(delay_s: float, fastest_s: float, baseline_s: float) -> float:
-    """Return the score of a delay: 100 for the fastest system, 60 for the baseline, logarithmic.
-
-    Args:
-        delay_s: The total delay; positive.
-        fastest_s: The least delay of all systems that are compared.
-        baseline_s: The baseline's; greater than the fastest.
+    """Return the score of a positive delay: 100 for the fastest system, 60 for the baseline, logarithmic.
 
     >>> round(delay_score(1.260, 0.624, 2.531), 1)
     79.9
@@ -105,13 +99,13 @@ def delay_score(delay_s: float, fastest_s: float, baseline_s: float) -> float:
 
 
 def total_score(
-    behaviours: Mapping[str, Sequence[str]], delay: Figure, *, fastest_s: float, baseline_s: float
-) -> Figure:
+    behaviours: Mapping[str, Sequence[str]], delay: MetricValue, *, fastest_s: float, baseline_s: float
+) -> MetricValue:
     """Return the total score, 0 to 100.
 
     Args:
         behaviours: For each scene, the class of each dialogue.
-        delay: The total delay, from `figures`.
+        delay: The total delay, from `metrics`.
         fastest_s: The least total delay of all systems that are compared.
         baseline_s: The baseline's total delay.
     """
@@ -132,15 +126,15 @@ def total_score(
         why = f"no dialogue of {', '.join(missing)}"
     elif as_defined is None or corrected is None:
         why = delay.why or "a total delay of 0 or less has no score"
-    return Figure(as_defined=as_defined, corrected=corrected, n=n, n_corrected=n, why=why)
+    return MetricValue(as_defined=as_defined, corrected=corrected, n=n, n_corrected=n, why=why)
 
 
-def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
-    """Return the delays over a set of conversations, in seconds, by name; for the score see `total_score`."""
+def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
+    """Return the delays in seconds, by name; `total_score` needs more input than conversations."""
     delays: list[float] = []
     answers: list[float] = []
     for conversation in conversations:
-        turns = user_turns(conversation, agent_segments(conversation))
+        turns = exchanges(conversation, agent_segments(conversation))
         turn = next((each for each in turns if each.over is None), None)
         if turn is None or not turn.agent:
             continue
@@ -150,17 +144,17 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
             answers.append((answer.start_ns - turn.speech.end_ns) / 1e9)
     positive = [each for each in delays if each > 0]
     dropped = len(delays) - len(positive)
-    first = mean_figure(
+    first = mean_value(
         positive,
         answers,
         missing="no reply",
         why=f"early replies that the source drops: {dropped}" if dropped else "",
     )
-    parts = {"first_response_delay": first, **fdb_v1_5.figures(conversations)}
+    parts = {"first_response_delay": first, **fdb_v1_5.metrics(conversations)}
     return {
         "first_response_delay": first,
         "total_delay": _total_delay(parts),
-        "total_score": Figure(
+        "total_score": MetricValue(
             as_defined=None,
             corrected=None,
             n=0,
@@ -170,11 +164,11 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
     }
 
 
-def _total_delay(parts: Mapping[str, Figure]) -> Figure:
+def _total_delay(parts: Mapping[str, MetricValue]) -> MetricValue:
     defined = [part.as_defined for part in parts.values() if part.as_defined is not None]
     corrected = [part.corrected for part in parts.values() if part.corrected is not None]
     missing = [name for name, part in parts.items() if part.as_defined is None or part.corrected is None]
-    return Figure(
+    return MetricValue(
         as_defined=fmean(defined) if len(defined) == len(parts) else None,
         corrected=fmean(corrected) if len(corrected) == len(parts) else None,
         n=sum(part.n for part in parts.values()),

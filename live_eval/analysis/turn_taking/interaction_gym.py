@@ -1,9 +1,9 @@
 """InteractionGym's rule-based scores: whether the agent did what the user expected, and how fast.
 
 Source: InteractionGym 283e86e, ``docs/FORMAT.md`` section 6.3, and ``src/interaction_gym/eval.py``
-(37e535e). Everything that the user says scores 0 to 1. Of a turn with pauses, each stretch scores: one
-before a pause is to be waited through, the last one to be answered. Nothing in a conversation asks to be
-interrupted, so the expectation ``interrupt`` has no figure.
+(37e535e). Each utterance scores 0 to 1. A turn with pauses is scored phrase by phrase: the agent should wait
+after each phrase but the last, and answer that one. Nothing in a conversation asks to be interrupted, so the
+expectation ``interrupt`` has no metric.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.conversation import Conversation
-from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
-from live_eval.analysis.turn_taking.segments import AgentSegment, agent_segments, over_at
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.turn_taking.speech import AgentSegment, Conversation, agent_segments, over_at
 from live_eval.types import SpeechKind
 
-__all__ = ["DEFINITIONS", "SOURCE", "figures", "latency_score"]
+__all__ = ["DEFINITIONS", "SOURCE", "latency_score", "metrics"]
 
 SOURCE = "InteractionGym 283e86e, docs/FORMAT.md section 6.3"
 
@@ -36,28 +35,28 @@ _MISSING = {
 }
 
 DEFINITIONS = (
-    Definition(
+    MetricDefinition(
         name="interaction_gym.respond",
         means="mean score of turns to be answered: s(latency), 0 if talked over or not answered within 5 s",
         better="higher",
     ),
-    Definition(
+    MetricDefinition(
         name="interaction_gym.yield",
         means="mean score of interruptions: s(stop), 0 if the agent keeps on, resumes or does not answer",
         better="higher",
         corrects=_NATURAL,
     ),
-    Definition(
+    MetricDefinition(
         name="interaction_gym.ignore",
         means="share of backchannels, tics, asides and noises that neither stop the agent nor are answered",
         better="higher",
     ),
-    Definition(
+    MetricDefinition(
         name="interaction_gym.wait",
         means="share of pauses inside turns that the agent waits through",
         better="higher",
     ),
-    Definition(
+    MetricDefinition(
         name="interaction_gym.total",
         means="mean of all these scores",
         better="higher",
@@ -67,7 +66,7 @@ DEFINITIONS = (
 
 
 class _Said(NamedTuple):
-    """Something that the user says."""
+    """A phrase of the user, and what it expects of the agent."""
 
     start_ns: int
     end_ns: int
@@ -76,7 +75,7 @@ class _Said(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A score and the expectation that it is for; `natural` if the agent's reply ended by itself."""
+    """A score and its expectation; `natural` if the agent's reply ended by itself."""
 
     expects: str
     score: float
@@ -92,15 +91,15 @@ def latency_score(latency_ms: float) -> float:
     return 1 / (1 + math.exp(min(50.0, (max(0.0, latency_ms) - _MID_MS) / _WIDTH_MS)))
 
 
-def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
-    """Return the mean scores by expectation, and of all, over a set of conversations."""
+def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
+    """Return the mean score of each expectation, and of all."""
     scored = [each for conversation in conversations for each in _scores(conversation)]
     natural = sum(each.natural for each in scored)
     why = f"natural ends left out: {natural}" if natural else ""
     found = {}
     for expects, missing in _MISSING.items():
         these = [each for each in scored if expects in (each.expects, "total")]
-        found[expects] = mean_figure(
+        found[expects] = mean_value(
             [each.score for each in these],
             [each.score for each in these if not each.natural],
             missing=missing,
@@ -165,7 +164,7 @@ def _reacts(
     over: AgentSegment | None,
     end_ns: int,
 ) -> bool:
-    """Return whether the agent stops for something that is not for it, or answers it."""
+    """Return whether the agent stops for something that is not addressed to it, or answers it."""
     turns = [each for each in said if each.expects != "ignore"]
     if over is not None:
         if _cut(over, end_ns):

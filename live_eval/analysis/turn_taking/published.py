@@ -1,4 +1,4 @@
-"""What a metric yields, and how it is described."""
+"""The value and the description of a published metric."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-__all__ = ["Definition", "Figure", "mean_figure"]
+__all__ = ["MetricDefinition", "MetricValue", "mean_value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class MetricValue:
     """A metric's value as its source defines it, and with the source's known defects corrected.
 
     Args:
-        as_defined: The source's value; None if there is none.
-        corrected: The value without the defects; None if there is none.
+        as_defined: The source's value, or None.
+        corrected: The corrected value, or None.
         n: Number of events behind `as_defined`.
         n_corrected: Number of events behind `corrected`.
-        why: Why a value is missing, and what the correction changed; empty if there is nothing to say.
+        why: Why a value is missing, and what the correction changed; may be empty.
     """
 
     as_defined: float | None
@@ -37,26 +37,20 @@ class Figure:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields and the difference, ready for JSON."""
-        return {
-            "as_defined": self.as_defined,
-            "corrected": self.corrected,
-            "difference": self.difference,
-            "n": self.n,
-            "n_corrected": self.n_corrected,
-            "why": self.why,
-        }
+        values = {"as_defined": self.as_defined, "corrected": self.corrected, "difference": self.difference}
+        return {**values, "n": self.n, "n_corrected": self.n_corrected, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class MetricDefinition:
     """What a metric measures.
 
     Args:
-        name: Source and the source's own name, ``tau2.L_R``.
+        name: Source and the source's own name, as ``tau2.L_R``.
         means: What it measures, in a phrase.
         unit: ``s``, ``ms``, ``1/s``, or empty for a share or a score.
         better: Which direction is better.
-        corrects: What the corrected value does differently; empty if nothing.
+        corrects: How the corrected value differs; empty if it does not.
     """
 
     name: str
@@ -66,18 +60,16 @@ class Definition:
     corrects: str = ""
 
 
-def mean_figure(
+def mean_value(
     as_defined: Sequence[float], corrected: Sequence[float], *, missing: str, why: str = ""
-) -> Figure:
-    """Return the means of two sets of values as a figure.
+) -> MetricValue:
+    """Return the means of the events' values (booleans for a rate), as defined and corrected.
 
     Args:
-        as_defined: The events' values as the source counts them; booleans for a rate.
-        corrected: The events' values with the defects corrected.
-        missing: Why the figure has no value where it has no events.
+        missing: The reason if there are no events.
         why: What the correction changed.
 
-    >>> mean_figure([True, False], [], missing="no interruption").as_defined
+    >>> mean_value([True, False], [], missing="no interruption").as_defined
     0.5
     """
     if not as_defined and not corrected:
@@ -85,7 +77,7 @@ def mean_figure(
     elif not corrected or not as_defined:
         which = "as defined" if not as_defined else "corrected"
         why = f"{which}: {missing}" + (f"; {why}" if why else "")
-    return Figure(
+    return MetricValue(
         as_defined=fmean(as_defined) if as_defined else None,
         corrected=fmean(corrected) if corrected else None,
         n=len(as_defined),

@@ -1,7 +1,6 @@
-"""A conversation on one timeline: who could be heard when. Pure.
+"""A conversation on one timeline: who speaks when. Pure.
 
-Probes, metrics and pages read a `Conversation`, never the turns that it was made of. All times are absolute
-monotonic nanoseconds; the user's sound is timed as spoken, the endpoint's as heard.
+All times are absolute monotonic nanoseconds; the user's speech is timed as spoken, the endpoint's as heard.
 """
 
 from __future__ import annotations
@@ -17,30 +16,32 @@ __all__ = [
     "BREATH_NS",
     "PAUSE_NS",
     "SIMULTANEOUS_NS",
+    "AgentSegment",
     "AgentSpeech",
     "Conversation",
+    "Exchange",
     "Stretch",
     "UserSpeech",
+    "agent_segments",
+    "answer_to",
+    "exchanges",
+    "over_at",
     "overlaps",
+    "speaking_at",
 ]
 
 BREATH_NS = 500_000_000
-"""A pause of one response up to this long belongs to its speech: a breath between sentences is no yield."""
+"""A pause of up to this length within one response is a breath between sentences, not a yield."""
 
 PAUSE_NS = 150_000_000
-"""A silence of the user at least this long is a pause; a shorter one is a part of fluent speech."""
+"""The shortest silence of the user that counts as a pause; shorter ones are part of fluent speech."""
 
 SIMULTANEOUS_NS = 50_000_000
-"""An utterance that begins up to this long before a reply begins over it."""
+"""An utterance that begins up to this long before a reply counts as beginning over it."""
 
 
 class Stretch(NamedTuple):
-    """A stretch of sound.
-
-    Args:
-        start_ns: Its first sample.
-        end_ns: Just past its last sample.
-    """
+    """A stretch of audible speech or other sound, from its first sample to just past its last."""
 
     start_ns: int
     end_ns: int
@@ -51,11 +52,11 @@ class UserSpeech:
     """One utterance of the user.
 
     Args:
-        kind: What it is to the endpoint.
-        sounds: The speaker's own sound, in order; at least one stretch. What overlaps is sound, so silence
-            between stretches does not count, however short.
-        text: Its words; empty if unknown.
-        case_id: The case that was played; empty where none was.
+        kind: How the endpoint should treat it.
+        sounds: At least one stretch, in order. Only these can overlap with a reply, however short a silence
+            is.
+        text: Its transcript; empty if unknown.
+        case_id: The case that was streamed; empty without one.
     """
 
     kind: SpeechKind
@@ -70,12 +71,12 @@ class UserSpeech:
 
     @property
     def end_ns(self) -> int:
-        """When the user has spoken the last sample."""
+        """When the user has finished."""
         return self.sounds[-1].end_ns
 
     @property
     def pauses(self) -> tuple[Stretch, ...]:
-        """The silences of `PAUSE_NS` or more between its sounds."""
+        """The silences of `PAUSE_NS` or more."""
         return tuple(
             Stretch(before.end_ns, after.start_ns)
             for before, after in pairwise(self.sounds)
@@ -84,7 +85,7 @@ class UserSpeech:
 
     @property
     def phrases(self) -> tuple[Stretch, ...]:
-        """What is said before, between and after its pauses; at least one stretch."""
+        """The parts between the pauses; at least one."""
         edges = [self.start_ns, *(edge for pause in self.pauses for edge in pause), self.end_ns]
         return tuple(Stretch(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
 
@@ -94,15 +95,14 @@ class AgentSpeech:
     """One response of the endpoint.
 
     Args:
-        response_id: The endpoint's name for it, or ours where it gives none.
-        sounds: Its audible sound as heard, in order, split at every pause of 100 ms or more; empty if nothing
-            of it was heard.
-        created_ns: The endpoint said that the response began; None if it does not say so.
-        cancelled_ns: The endpoint said that it stops or was interrupted; None if it did not say so.
-        completed: Whether the endpoint said that it ended by itself, with nothing cancelled or dropped.
-        discarded_ns: Duration of the audible audio that arrived and was not heard.
-        text: What it says, as the endpoint transcribes it; empty if unknown.
-        unsure: Why the sound that follows may be the rest of it; empty if it is another reply.
+        response_id: The endpoint's ID, or ours if it sends none.
+        sounds: Its audible parts as heard, split at every pause of 100 ms or more; empty if it was not heard.
+        created_ns: When the endpoint announced it, or None.
+        cancelled_ns: When the endpoint reported that it stops or was interrupted, or None.
+        completed: Whether the endpoint reported a normal end, with nothing cancelled or dropped.
+        discarded_ns: Duration of the audible audio that arrived but was not heard.
+        text: Its transcript from the endpoint; empty if unknown.
+        unsure: Why the next sound may belong to the same reply; empty if it belongs to another.
     """
 
     response_id: str
@@ -116,7 +116,7 @@ class AgentSpeech:
 
     @property
     def began_ns(self) -> int | None:
-        """The first sign of it: the endpoint's word, or its first audible sample; None without either."""
+        """Its announcement or its first audible sample, whichever is first; None without either."""
         signs = (self.created_ns, self.sounds[0].start_ns if self.sounds else None)
         return min((at for at in signs if at is not None), default=None)
 
@@ -127,13 +127,13 @@ class Conversation:
 
     Args:
         start_ns: When the user's audio begins.
-        end_ns: Until when both sides were recorded.
-        user: The user's utterances, in order.
-        agent: The endpoint's responses, in the order in which they began.
-        speech_started_ns: When the endpoint reported that it hears the user begin, each time.
-        speech_stopped_ns: When it reported the end of the user's speech, or accepted a commit, each time.
-        lag_ns: How late we were ourselves at most: the error bar of its durations.
-        continuous: Whether only silence divides the endpoint's replies.
+        end_ns: When the recording of both sides ends.
+        user: The utterances, in order.
+        agent: The responses, ordered by their beginning.
+        speech_started_ns: When the endpoint reported the start of the user's speech.
+        speech_stopped_ns: When it reported the end, or accepted a commit.
+        lag_ns: Our maximum lateness: the error bar of all durations.
+        continuous: Whether only silence separates the endpoint's replies.
     """
 
     start_ns: int
@@ -146,9 +146,9 @@ class Conversation:
     continuous: bool = False
 
     def reply_at(self, at_ns: int) -> AgentSpeech | None:
-        """Return the reply over which the user speaks from a moment on; None if nothing sounds then.
+        """Return the audible reply at the moment when the user begins to speak, or None.
 
-        A reply that pauses at that moment does not sound. One that begins within `SIMULTANEOUS_NS` does.
+        A reply in a pause is not audible. One that begins within `SIMULTANEOUS_NS` counts as audible.
         """
         sounding = (
             each
@@ -160,9 +160,95 @@ class Conversation:
 
 
 def overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:
-    """Yield the stretches in which both sides sound."""
+    """Yield the stretches in which both sides are audible."""
     for mine in user:
         for theirs in agent:
             start_ns, end_ns = max(mine.start_ns, theirs.start_ns), min(mine.end_ns, theirs.end_ns)
             if start_ns < end_ns:
                 yield Stretch(start_ns, end_ns)
+
+
+class AgentSegment(NamedTuple):
+    """A reply that was heard, from its first to its last audible sample, pauses included."""
+
+    start_ns: int
+    end_ns: int
+    response: AgentSpeech
+    natural_end: bool
+
+
+class Exchange(NamedTuple):
+    """An utterance that expects an answer, and the time in which the answer can come.
+
+    Args:
+        speech: The utterance.
+        over: The reply that was audible when it began, or None.
+        until_ns: Start of the next exchange, or the end of the recording.
+        last: Whether it is the last exchange.
+        agent: The agent's segments that begin within the exchange.
+    """
+
+    speech: UserSpeech
+    over: AgentSegment | None
+    until_ns: int
+    last: bool
+    agent: list[AgentSegment]
+
+
+def agent_segments(conversation: Conversation) -> list[AgentSegment]:
+    """Return the agent's segments in order, one for each reply, however long its pauses."""
+    found = [
+        AgentSegment(each.sounds[0].start_ns, each.sounds[-1].end_ns, each, each.completed)
+        for each in conversation.agent
+        if each.sounds
+    ]
+    return sorted(found, key=lambda segment: segment.start_ns)
+
+
+def over_at(conversation: Conversation, segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
+    """Return the segment of `Conversation.reply_at`."""
+    reply = conversation.reply_at(at_ns)
+    return next((each for each in segments if each.response is reply), None)
+
+
+def speaking_at(segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
+    """Return the segment that contains a time, even in a pause; None without one."""
+    return next((each for each in segments if each.start_ns <= at_ns < each.end_ns), None)
+
+
+def exchanges(conversation: Conversation, segments: Sequence[AgentSegment]) -> list[Exchange]:
+    """Return an exchange for each utterance of the kind `SpeechKind.TURN`, in order."""
+    turns = [speech for speech in conversation.user if speech.kind is SpeechKind.TURN]
+    if not turns:
+        return []
+    ends = [*(speech.start_ns for speech in turns[1:]), conversation.end_ns]
+    return [
+        Exchange(
+            speech,
+            over_at(conversation, segments, speech.start_ns),
+            until_ns,
+            speech is turns[-1],
+            [
+                each
+                for each in segments
+                if speech.start_ns <= each.start_ns and (speech is turns[-1] or each.start_ns < until_ns)
+            ],
+        )
+        for speech, until_ns in zip(turns, ends, strict=True)
+    ]
+
+
+def answer_to(turn: Exchange) -> AgentSegment | None:
+    """Return the first segment of an exchange that outlasts the user's speech, or None.
+
+    The rest of an interrupted reply is no answer.
+    """
+    return next(
+        (
+            each
+            for each in turn.agent
+            if each.end_ns > turn.speech.end_ns
+            and (turn.over is None or each.response is not turn.over.response)
+        ),
+        None,
+    )

@@ -5,8 +5,9 @@ Source: tau2-bench a2c0247, ``src/tau2/metrics/voice_interaction_metrics.py`` an
 recorded calls.
 
 tau2 cuts a call into ticks of 200 ms, in each of which a side speaks or is silent. Here a side speaks in
-every tick into which its sound falls, so segments grow outwards to the grid: L_R falls short, and L_Y is
-too long, by up to two ticks. The corrected values take exact times.
+every tick that contains any of its speech, so segments grow outwards to the grid: L_R is too short and L_Y
+too
+long, by up to two ticks. The corrected values use exact times.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.conversation import Conversation, UserSpeech
-from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
-from live_eval.analysis.turn_taking.segments import agent_segments, over_at, speaking_at, user_turns
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.turn_taking.speech import (
+    Conversation,
+    UserSpeech,
+    agent_segments,
+    exchanges,
+    over_at,
+    speaking_at,
+)
 from live_eval.types import SpeechKind
 
-__all__ = ["DEFINITIONS", "LISTENING_NS", "MIN_EVENTS", "SOURCE", "TICK_NS", "figures"]
+__all__ = ["DEFINITIONS", "LISTENING_NS", "MIN_EVENTS", "SOURCE", "TICK_NS", "metrics"]
 
 SOURCE = "tau2-bench a2c0247, src/tau2/metrics/voice_interaction_metrics.py"
 TICK_NS = 200_000_000
@@ -45,46 +52,46 @@ _INTERRUPTIONS = (
 )
 
 DEFINITIONS = (
-    Definition(
+    MetricDefinition(
         name="tau2.L_R",
         means="mean time from the end of a user's turn to the agent's next segment",
         unit="s",
         better="lower",
         corrects=_GRID,
     ),
-    Definition(
+    MetricDefinition(
         name="tau2.L_Y",
         means="mean time from the start of the user's interruption until the agent is silent, if within 2 s",
         unit="s",
         better="lower",
         corrects=_INTERRUPTIONS,
     ),
-    Definition(
+    MetricDefinition(
         name="tau2.R_R",
         means="share of the user's turns that the agent answers before the user speaks again",
         better="higher",
         corrects=f"{_GRID}; an unanswered last turn counts if at least 4 s were recorded after it",
     ),
-    Definition(
+    MetricDefinition(
         name="tau2.R_Y",
         means="share of the user's interruptions that silence the agent within 2 s",
         better="higher",
         corrects=_INTERRUPTIONS,
     ),
-    Definition(
+    MetricDefinition(
         name="tau2.I_A",
         means="agent segments that begin while the user speaks, over the turns of R_R; can exceed 1",
         better="lower",
         corrects=f"{_GRID}; the share of the user's turns during which the agent begins to speak",
     ),
-    Definition(
+    MetricDefinition(
         name="tau2.S_BC",
         means="share of backchannels over the agent's speech that do not silence it within 1 s",
         better="higher",
         corrects=f"{_GRID}; {_NATURAL}",
     ),
     *(
-        Definition(
+        MetricDefinition(
             name=f"tau2.{name}",
             means=f"share of {what} that neither silence the agent within 1 s nor make it begin within 2 s",
             better="higher",
@@ -94,7 +101,7 @@ DEFINITIONS = (
         )
         for name, what in (("S_VT", "vocal tics"), ("S_ND", "utterances to somebody else"))
     ),
-    Definition(
+    MetricDefinition(
         name="tau2.selectivity",
         means="mean of S_BC, S_VT and S_ND; hidden if one has fewer than 10 events",
         better="higher",
@@ -117,7 +124,7 @@ _NONE = {
 
 @dataclass(slots=True)
 class _Events:
-    """What happened in a set of conversations; durations in ns."""
+    """Events in a set of conversations; durations in ns."""
 
     responses_ns: list[int] = field(default_factory=list)
     unanswered: int = 0
@@ -131,18 +138,11 @@ class _Events:
     natural_ends: Counter[SpeechKind] = field(default_factory=Counter)
 
 
-def figures(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> dict[str, Figure]:
-    """Return tau2's panel over a set of conversations.
+def metrics(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> dict[str, MetricValue]:
+    """Return L_R and L_Y in seconds, R_R, R_Y, I_A, S_BC, S_VT, S_ND and selectivity, by name.
 
     Turns and backchannels are tau2's segments of the user; vocal tics and utterances to somebody else are its
-    effects, which mark the segment that they fall into and elsewhere stand alone.
-
-    Args:
-        conversations: The conversations.
-        tick_ns: The source's tick.
-
-    Returns:
-        L_R, L_Y in seconds, R_R, R_Y, I_A, S_BC, S_VT, S_ND and selectivity, by name.
+    effects, which mark the segment that contains them or stand alone.
     """
     defined, exact = _Events(), _Events()
     for conversation in conversations:
@@ -151,27 +151,27 @@ def figures(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> di
     turns = len(defined.responses_ns) + defined.unanswered
     natural = {kind: f"natural ends left out: {count}" for kind, count in exact.natural_ends.items()}
     found = {
-        "L_R": mean_figure(
+        "L_R": mean_value(
             _seconds(defined.responses_ns), _seconds(exact.responses_ns), missing="no answered turn"
         ),
-        "L_Y": mean_figure(
+        "L_Y": mean_value(
             _seconds(defined.yields_ns),
             _seconds(exact.yields_ns),
             missing="no yield",
             why=natural.get(SpeechKind.TURN, ""),
         ),
-        "R_R": mean_figure(
+        "R_R": mean_value(
             _outcomes(len(defined.responses_ns), defined.unanswered),
             _outcomes(len(exact.responses_ns), exact.unanswered),
             missing="no turn that ends with the agent silent and is followed by speech",
         ),
-        "R_Y": mean_figure(
+        "R_Y": mean_value(
             _outcomes(len(defined.yields_ns), defined.kept_talking),
             _outcomes(len(exact.yields_ns), exact.kept_talking),
             missing="no interruption",
             why=natural.get(SpeechKind.TURN, ""),
         ),
-        "I_A": Figure(
+        "I_A": MetricValue(
             as_defined=defined.interruptions / turns if turns else None,
             corrected=fmean(exact.interrupted) if exact.interrupted else None,
             n=turns,
@@ -180,14 +180,14 @@ def figures(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> di
         ),
     }
     for name, kind in _IGNORED.items():
-        found[name] = mean_figure(
+        found[name] = mean_value(
             defined.ignored[kind], exact.ignored[kind], missing=_NONE[kind], why=natural.get(kind, "")
         )
     found["selectivity"] = _selectivity([found[name] for name in _IGNORED])
     return found
 
 
-def _selectivity(parts: Sequence[Figure]) -> Figure:
+def _selectivity(parts: Sequence[MetricValue]) -> MetricValue:
     defined = [part.as_defined for part in parts if part.as_defined is not None and part.n >= MIN_EVENTS]
     corrected = [part.corrected for part in parts if part.corrected is not None]
     why = []
@@ -196,7 +196,7 @@ def _selectivity(parts: Sequence[Figure]) -> Figure:
         why.append(f"as defined: hidden, {counts} events of S_BC, S_VT and S_ND, {MIN_EVENTS} of each needed")
     if len(corrected) < len(parts):
         why.append("corrected: S_BC, S_VT or S_ND has no event")
-    return Figure(
+    return MetricValue(
         as_defined=fmean(defined) if len(defined) == len(parts) else None,
         corrected=fmean(corrected) if len(corrected) == len(parts) else None,
         n=sum(part.n for part in parts),
@@ -295,7 +295,7 @@ def _until(ticks: int, spans: Iterable[_Span]) -> list[_Span]:
 
 
 def _joined(spans: Iterable[_Span]) -> list[_Span]:
-    """Join spans without a tick between them; the first one's kind holds."""
+    """Join spans without a tick between them; the kind of the first one applies."""
     found: list[_Span] = []
     for each in sorted(spans):
         if found and each.start <= found[-1].end:
@@ -327,7 +327,7 @@ def _outside(effect: _Span, user: Sequence[_Span]) -> list[tuple[int, int]]:
 def _count(conversation: Conversation, events: _Events) -> None:
     """Count events on exact times, without tau2's defects."""
     agent = agent_segments(conversation)
-    turns = user_turns(conversation, agent)
+    turns = exchanges(conversation, agent)
     answerable = [turn for turn in turns if speaking_at(agent, turn.speech.end_ns) is None]
     for place, turn in enumerate(answerable):
         end_ns = turn.speech.end_ns
@@ -382,7 +382,7 @@ def _inside_a_turn(speech: UserSpeech, conversation: Conversation) -> bool:
 def _answers_a_turn(
     reply_ns: int, speech: UserSpeech, conversation: Conversation, starts_ns: Sequence[int]
 ) -> bool:
-    """Return whether a reply may be to a turn: to one after the sound, or to an open one before it."""
+    """Return whether a reply may answer a turn: one after the effect, or an open one before it."""
     turns = [each for each in conversation.user if each.kind is SpeechKind.TURN]
     if any(speech.end_ns <= each.start_ns < reply_ns for each in turns):
         return True

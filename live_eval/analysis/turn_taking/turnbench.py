@@ -1,8 +1,8 @@
 """TurnBench: recall and false-positive rate of end-of-turn and interruption events.
 
 Source: TurnBench (SesameAILabs/turnbench) 5456220, ``turnbench/README.md`` and ``turnbench/score.py``. A
-prediction is the endpoint's own word, as in the source's baseline for OpenAI's detector: it reports the
-end of the user's speech (end of turn, EOT) or its beginning (interruption, INT). Ends of turns are the
+prediction is an event that the endpoint sends, as in the source's baseline for OpenAI's detector: the end
+of the user's speech (end of turn, EOT) or its beginning (interruption, INT). Ends of turns are the
 positives of EOT and pauses inside turns its negatives; turns that begin while the agent speaks are the
 positives of INT, and backchannels, tics, speech to others and noise its negatives.
 """
@@ -14,12 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.conversation import Conversation, Stretch
-from live_eval.analysis.turn_taking.figure import Definition, Figure
-from live_eval.analysis.turn_taking.segments import agent_segments, user_turns
+from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue
+from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_segments, exchanges
 from live_eval.types import SpeechKind
 
-__all__ = ["AFTER_NS", "BEFORE_NS", "BUDGET", "DEFINITIONS", "SOURCE", "TaskScore", "figures", "score_task"]
+__all__ = ["AFTER_NS", "BEFORE_NS", "BUDGET", "DEFINITIONS", "SOURCE", "TaskScore", "metrics", "score_task"]
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
@@ -43,26 +42,26 @@ DEFINITIONS = tuple(
     definition
     for task, events in _TASKS.items()
     for definition in (
-        Definition(
+        MetricDefinition(
             name=f"turnbench.{task}.recall",
             means=f"share of {events} that the endpoint reports within 3 s",
             better="higher",
             corrects=_EXACT,
         ),
-        Definition(
+        MetricDefinition(
             name=f"turnbench.{task}.fp_rate",
             means=f"share of {_FOOLS[task]} during which the endpoint reports one",
             better="lower",
             corrects=_EXACT,
         ),
-        Definition(
+        MetricDefinition(
             name=f"turnbench.{task}.recall_at_fp_rate",
             means=f"recall of {events}, where the false-positive rate is at most {BUDGET}",
             better="higher",
             corrects=_EXACT,
         ),
         *(
-            Definition(
+            MetricDefinition(
                 name=f"turnbench.{task}.latency_p{percent}",
                 means=f"{percent}th percentile of the time until {events} are reported, where they are",
                 unit="ms",
@@ -84,15 +83,7 @@ class _Value(NamedTuple):
 
 @dataclass(slots=True)
 class TaskScore:
-    """Counts of one task.
-
-    Args:
-        tp: Events that were reported.
-        fn: Events that were not.
-        fp: Negative spans in which one was reported.
-        tn: Negative spans in which none was.
-        latencies_ns: From each reported event to its report.
-    """
+    """Counts of one task over events and negative spans, with the delay of each reported event."""
 
     tp: int = 0
     fn: int = 0
@@ -130,14 +121,13 @@ def score_task(
     """Match the predictions of one conversation with its events, one to one.
 
     Each event takes the earliest free prediction in its window, which ends at the next event at the latest. A
-    prediction outside all windows that falls into a negative span makes it a false positive.
+    prediction outside all windows and within a negative span makes that span a false positive.
 
     Args:
-        events_ns: When something happened that should be reported.
-        negatives: Stretches in which nothing should be.
+        events_ns: Events to be reported.
+        negatives: Spans in which nothing should be reported.
         predictions_ns: When the endpoint reported something.
-        before_ns: How early a report may be.
-        after_ns: How late a report may be.
+        before_ns: How early a report may be; `after_ns`, how late.
     """
     events, free = sorted(events_ns), sorted(predictions_ns)
     score, windows = TaskScore(), []
@@ -161,8 +151,8 @@ def score_task(
     return score
 
 
-def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
-    """Return the source's figures over a set of conversations, by name; latencies in ms."""
+def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
+    """Return the source's metrics by name; latencies in ms."""
     found = {}
     for task in _TASKS:
         defined, exact = TaskScore(), TaskScore()
@@ -175,7 +165,7 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
         for name, (one, other, missing) in _values(task, defined, exact).items():
             if not reported and missing != _NO_EVENT[task]:
                 one, other, missing = _Value(None, one.n), _Value(None, other.n), _SILENT[task]
-            found[f"{task}.{name}"] = Figure(
+            found[f"{task}.{name}"] = MetricValue(
                 as_defined=one.value,
                 corrected=other.value,
                 n=one.n,
@@ -187,7 +177,7 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
 
 def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretch], tuple[int, ...]]:
     """Return events, negative spans and predictions."""
-    turns = user_turns(conversation, agent_segments(conversation))
+    turns = exchanges(conversation, agent_segments(conversation))
     if task == "int":
         others = [each for each in conversation.user if each.kind is not SpeechKind.TURN]
         return (
@@ -200,7 +190,7 @@ def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretc
 
 
 def _values(task: str, defined: TaskScore, exact: TaskScore) -> dict[str, tuple[_Value, _Value, str]]:
-    """Return each figure's values as defined and corrected, and why one would be missing."""
+    """Return each metric's values as defined and corrected, and why one would be missing."""
     no_event = _NO_EVENT[task] if not defined.tp + defined.fn else ""
     found = {
         "recall": (_recall(defined), _recall(exact), no_event),

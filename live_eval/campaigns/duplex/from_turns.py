@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.audio import Audio, int16_to_float, resample
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.record import heard_pieces, with_heard

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from live_eval.analysis.turn_taking.conversation import (
+from live_eval.analysis.turn_taking.speech import (
     PAUSE_NS,
     AgentSpeech,
     Conversation,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise
 
-from live_eval.analysis.turn_taking.conversation import (
+from live_eval.analysis.turn_taking.speech import (
     BREATH_NS,
     SIMULTANEOUS_NS,
     AgentSpeech,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from live_eval.analysis.turn_taking.conversation import Conversation
+from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.campaigns.duplex.from_turns import conversation_of
 from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.campaigns.duplex.segmentation import as_replies

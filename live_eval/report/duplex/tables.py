@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, Definition
+from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricDefinition
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.duplex.sides import Side
 from live_eval.report.duplex.words import DURATION_TITLES, spelt
@@ -49,7 +49,7 @@ class MetricRow:
         why: What the correction changed here, or why a value is missing.
     """
 
-    definition: Definition
+    definition: MetricDefinition
     side: Side
     figures: tuple[str, str, str]
     n: str
@@ -205,7 +205,7 @@ def metric_rows(sides: Sequence[Side], metrics: Sequence[Mapping[str, Any]]) -> 
     return rows
 
 
-def _metric(definition: Definition, side: Side, figure: Mapping[str, Any]) -> MetricRow:
+def _metric(definition: MetricDefinition, side: Side, figure: Mapping[str, Any]) -> MetricRow:
     digits = 0 if definition.unit == "ms" else 3
     events = dict.fromkeys((figure["n"], figure["n_corrected"]))
     return MetricRow(

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, overlaps
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, overlaps
 from live_eval.audio.peaks import peaks
 from live_eval.campaigns.duplex.outcomes import Rule
 from live_eval.campaigns.duplex.trials import PlayedTrial

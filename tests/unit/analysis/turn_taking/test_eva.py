@@ -48,7 +48,7 @@ def test_a_conversation_scores_the_mean_of_its_turns() -> None:
             reply((16, 17)),
         ],
     )
-    found = eva.figures([spoken])
+    found = eva.metrics([spoken])
     score = found["turn_taking"]
     assert (score.as_defined, score.corrected) == pytest.approx((0.775, 0.775))
     assert found["user_interruption.mean_yield_ms"].as_defined == pytest.approx(100)
@@ -56,31 +56,31 @@ def test_a_conversation_scores_the_mean_of_its_turns() -> None:
 
 
 def test_an_agent_that_speaks_on_over_the_end_has_no_latency_after_it() -> None:
-    found = eva.figures([conversation([said((0, 2))], [reply((1.6, 4))])])["turn_taking"]
+    found = eva.metrics([conversation([said((0, 2))], [reply((1.6, 4))])])["turn_taking"]
     assert found.as_defined == pytest.approx(0.5 * (1 - 400 / 2000))
 
 
 def test_a_pause_belongs_to_the_users_audio() -> None:
-    found = eva.figures([conversation([said((0, 1), (3, 4))], [reply((1.5, 2.5)), reply((5, 6))])])
+    found = eva.metrics([conversation([said((0, 1), (3, 4))], [reply((1.5, 2.5)), reply((5, 6))])])
     assert found["turn_taking"].as_defined == pytest.approx(0.5 * (1 - 1000 / 2000))
 
 
 def test_a_missed_last_turn_zeroes_the_conversation_and_once_corrected_itself() -> None:
     user, agent = [said((0, 1)), said((5, 6))], [reply((2, 4))]
-    found = eva.figures([conversation(user, agent)])["turn_taking"]
+    found = eva.metrics([conversation(user, agent)])["turn_taking"]
     assert (found.as_defined, found.corrected) == (0.0, 0.5)
     assert found.why == "unanswered turns: 1"
 
 
 def test_a_missed_turn_in_between_is_dropped_and_once_corrected_counts() -> None:
-    found = eva.figures([conversation([said((0, 1)), said((5, 6))], [reply((7, 9))])])["turn_taking"]
+    found = eva.metrics([conversation([said((0, 1)), said((5, 6))], [reply((7, 9))])])["turn_taking"]
     assert (found.as_defined, found.corrected) == (1.0, 0.5)
 
 
 def test_a_natural_end_counts_as_a_yield_and_once_corrected_the_latency_decides() -> None:
     user = [said((0, 1)), said((3, 4))]
     spoken = conversation(user, [reply((2, 3.2)), reply((6.75, 8))])
-    found = eva.figures([spoken])
+    found = eva.metrics([spoken])
     assert found["turn_taking"].as_defined == pytest.approx((1 + 0.9) / 2)
     assert found["turn_taking"].corrected == pytest.approx((1 + 0.5) / 2)
     yields = found["user_interruption.mean_yield_ms"]
@@ -89,11 +89,11 @@ def test_a_natural_end_counts_as_a_yield_and_once_corrected_the_latency_decides(
 
 
 def test_talking_to_the_end_is_not_excused() -> None:
-    found = eva.figures([conversation([said((0, 1)), said((3, 4))], [reply((2, 5.5)), reply((6, 8))])])
+    found = eva.metrics([conversation([said((0, 1)), said((3, 4))], [reply((2, 5.5)), reply((6, 8))])])
     assert found["turn_taking"].corrected == pytest.approx(0.5)
     assert found["user_interruption.mean_yield_ms"].corrected == pytest.approx(2500)
 
 
 def test_a_greeting_is_no_turn() -> None:
-    found = eva.figures([conversation([said((3, 4))], [reply((0, 2)), reply((5, 6))])])["turn_taking"]
+    found = eva.metrics([conversation([said((3, 4))], [reply((0, 2)), reply((5, 6))])])["turn_taking"]
     assert found.as_defined == 1.0

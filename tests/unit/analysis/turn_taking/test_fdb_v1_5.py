@@ -10,7 +10,7 @@ USER = [said((0, 1)), said((3, 5))]
 
 
 def test_the_overlap_is_the_stop_latency_and_the_gap_the_response_latency() -> None:
-    found = fdb_v1_5.figures([conversation(USER, [reply((1.5, 3.4), completed=False), reply((5.8, 8))])])
+    found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 3.4), completed=False), reply((5.8, 8))])])
     stop, response = found["stop_latency"], found["response_latency"]
     assert (stop.as_defined, stop.corrected) == pytest.approx((0.4, 0.4))
     assert (response.as_defined, response.corrected) == pytest.approx((0.65, 0.65))
@@ -18,7 +18,7 @@ def test_the_overlap_is_the_stop_latency_and_the_gap_the_response_latency() -> N
 
 
 def test_never_stopping_gives_the_utterances_length_and_is_left_out_once_corrected() -> None:
-    found = fdb_v1_5.figures([conversation(USER, [reply((1.5, 9))])])["stop_latency"]
+    found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 9))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == (2.0, None)
     assert found.why == "corrected: no overlap that the agent yields to; never stopped, left out: 1"
 
@@ -27,18 +27,18 @@ def test_a_stop_after_a_short_utterance_is_longer_than_the_utterance() -> None:
     spoken = conversation(
         [said((0, 1)), said((3, 3.5))], [reply((1.5, 4.2), completed=False), reply((5.8, 8))]
     )
-    found = fdb_v1_5.figures([spoken])["stop_latency"]
+    found = fdb_v1_5.metrics([spoken])["stop_latency"]
     assert (found.as_defined, found.corrected) == pytest.approx((0.5, 1.2))
 
 
 def test_a_natural_end_is_no_stop() -> None:
-    found = fdb_v1_5.figures([conversation(USER, [reply((1.5, 3.4)), reply((5.8, 8))])])["stop_latency"]
+    found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 3.4)), reply((5.8, 8))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == pytest.approx((0.4, None))
     assert found.why.endswith("natural ends left out: 1")
 
 
 def test_an_early_reply_has_a_negative_latency_once_corrected() -> None:
-    found = fdb_v1_5.figures([conversation([said((0, 2))], [reply((1.6, 4))])])["response_latency"]
+    found = fdb_v1_5.metrics([conversation([said((0, 2))], [reply((1.6, 4))])])["response_latency"]
     assert (found.as_defined, found.corrected) == pytest.approx((None, -0.4))
     assert found.why == "as defined: no reply; early replies that the source leaves out: 1"
 
@@ -47,7 +47,7 @@ def test_a_backchannel_expects_no_answer() -> None:
     spoken = conversation(
         [said((0, 1)), said((3, 3.3), kind=SpeechKind.BACKCHANNEL)], [reply((1.5, 6)), reply((8, 9))]
     )
-    found = fdb_v1_5.figures([spoken])["response_latency"]
+    found = fdb_v1_5.metrics([spoken])["response_latency"]
     assert found.as_defined == pytest.approx((0.5 + 4.7) / 2)
     assert found.corrected == pytest.approx(0.5)
 

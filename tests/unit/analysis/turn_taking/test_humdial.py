@@ -3,7 +3,7 @@
 import pytest
 
 from live_eval.analysis.turn_taking import humdial
-from live_eval.analysis.turn_taking.figure import Figure
+from live_eval.analysis.turn_taking.published import MetricValue
 from tests.support.conversations import conversation, reply, said
 
 FASTEST_S, BASELINE_S = 0.624, 2.531  # HelloWorld and the baseline on the results page
@@ -18,8 +18,8 @@ def test_delay_scores_are_those_of_the_results_page(delay_s: float, score: float
     assert humdial.delay_score(delay_s, FASTEST_S, BASELINE_S) == pytest.approx(score, abs=0.1)
 
 
-def delay(as_defined: float | None, corrected: float | None = None, why: str = "") -> Figure:
-    return Figure(as_defined=as_defined, corrected=corrected, n=1, n_corrected=1, why=why)
+def delay(as_defined: float | None, corrected: float | None = None, why: str = "") -> MetricValue:
+    return MetricValue(as_defined=as_defined, corrected=corrected, n=1, n_corrected=1, why=why)
 
 
 BEHAVIOURS = {
@@ -59,7 +59,7 @@ def test_a_missing_delay_leaves_no_total() -> None:
 def test_the_first_response_delay_drops_early_replies_and_once_corrected_does_not() -> None:
     late = conversation([said((0, 2))], [reply((2.6, 5))])
     early = conversation([said((0, 2))], [reply((1.8, 5))])
-    found = humdial.figures([late, early])["first_response_delay"]
+    found = humdial.metrics([late, early])["first_response_delay"]
     assert (found.as_defined, found.n) == pytest.approx((0.6, 1))
     assert (found.corrected, found.n_corrected) == pytest.approx((0.2, 2))
     assert found.why == "early replies that the source drops: 1"
@@ -67,10 +67,10 @@ def test_the_first_response_delay_drops_early_replies_and_once_corrected_does_no
 
 def test_the_total_delay_is_the_mean_of_three() -> None:
     spoken = conversation([said((0, 1)), said((3, 5))], [reply((1.5, 3.4), completed=False), reply((5.8, 8))])
-    found = humdial.figures([spoken])["total_delay"]
+    found = humdial.metrics([spoken])["total_delay"]
     assert found.as_defined == pytest.approx((0.4 + 0.65 + 0.5) / 3)
 
 
 def test_a_total_delay_without_an_overlap_says_so() -> None:
-    found = humdial.figures([conversation([said((0, 1))], [reply((2, 3))])])["total_delay"]
+    found = humdial.metrics([conversation([said((0, 1))], [reply((2, 3))])])["total_delay"]
     assert (found.as_defined, found.why) == (None, "no stop_latency")

@@ -3,7 +3,7 @@
 import pytest
 
 from live_eval.analysis.turn_taking import interaction_gym
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, UserSpeech
+from live_eval.analysis.turn_taking.speech import AgentSpeech, UserSpeech
 from live_eval.types import SpeechKind
 from tests.support.conversations import conversation, reply, said
 
@@ -32,7 +32,7 @@ def test_a_very_late_reply_scores_almost_nothing() -> None:
 def value(
     expects: str, user: list[UserSpeech], agent: list[AgentSpeech], end_s: float = 30.0
 ) -> float | None:
-    found = interaction_gym.figures([conversation(user, agent, end_s=end_s)])[expects]
+    found = interaction_gym.metrics([conversation(user, agent, end_s=end_s)])[expects]
     assert found.corrected == found.as_defined
     return found.as_defined
 
@@ -68,7 +68,7 @@ def test_an_interruption_is_to_be_yielded_to(agent: list[AgentSpeech], score: fl
 
 def test_a_natural_end_is_no_yield_once_corrected() -> None:
     spoken = conversation([said((0, 1)), said((3, 4.5))], [reply((2, 3.4)), reply((5, 7))])
-    found = interaction_gym.figures([spoken])["yield"]
+    found = interaction_gym.metrics([spoken])["yield"]
     assert (found.as_defined, found.corrected) == (interaction_gym.latency_score(400), None)
     assert found.why == "corrected: no interruption; natural ends left out: 1"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, Figure, all_metrics
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, UserSpeech
-from live_eval.analysis.turn_taking.figure import mean_figure
+from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricValue, all_metrics
+from live_eval.analysis.turn_taking.published import mean_value
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, UserSpeech
 from live_eval.types import SpeechKind
 from tests.support.conversations import conversation, reply, said
 
@@ -148,7 +148,7 @@ def test_the_page_lists_every_metric_as_it_is_defined() -> None:
 
 
 def test_a_difference_needs_both_values() -> None:
-    both = Figure(as_defined=0.5, corrected=0.25, n=4, n_corrected=4)
+    both = MetricValue(as_defined=0.5, corrected=0.25, n=4, n_corrected=4)
     assert both.difference == -0.25
     assert both.as_json() == {
         "as_defined": 0.5,
@@ -158,4 +158,4 @@ def test_a_difference_needs_both_values() -> None:
         "n_corrected": 4,
         "why": "",
     }
-    assert mean_figure([], [1.0], missing="nothing").difference is None
+    assert mean_value([], [1.0], missing="nothing").difference is None

@@ -32,7 +32,7 @@ COUNTS = {
 
 @recorded
 def test_recorded_calls_have_the_values_that_tau2_expects() -> None:
-    found, expected = tau2.figures(tau2_calls.calls()), tau2_calls.expected()
+    found, expected = tau2.metrics(tau2_calls.calls()), tau2_calls.expected()
     assert {name: found[name].as_defined for name in NAMES} == pytest.approx(
         {name: expected[field] for name, field in NAMES.items()}, rel=1e-14
     )
@@ -43,7 +43,7 @@ def test_recorded_calls_have_the_values_that_tau2_expects() -> None:
 
 @recorded
 def test_selectivity_of_recorded_calls_is_hidden_as_on_the_leaderboard() -> None:
-    found = tau2.figures(tau2_calls.calls())["selectivity"]
+    found = tau2.metrics(tau2_calls.calls())["selectivity"]
     assert found.as_defined is None
     assert found.why == "as defined: hidden, 3, 7, 6 events of S_BC, S_VT and S_ND, 10 of each needed"
     assert found.corrected == pytest.approx((1 / 3 + 2 / 5 + 2 / 7) / 3)
@@ -51,7 +51,7 @@ def test_selectivity_of_recorded_calls_is_hidden_as_on_the_leaderboard() -> None
 
 def test_the_grid_makes_a_latency_short_and_a_yield_long() -> None:
     # The first reply begins 0.5 s after the user; the user interrupts it, and it stops after 0.5 s.
-    found = tau2.figures(
+    found = tau2.metrics(
         [
             conversation(
                 [said((0.0, 1.1)), said((2.9, 4.0))],
@@ -72,15 +72,15 @@ def test_a_reply_that_ends_by_itself_is_no_yield() -> None:
     ended = conversation(heard, [reply((2.0, 3.6)), after])
     kept = conversation(heard, [reply((2.0, 5.4)), after])
 
-    found = tau2.figures([cut, ended, kept])["R_Y"]
+    found = tau2.metrics([cut, ended, kept])["R_Y"]
     assert (found.as_defined, found.n) == pytest.approx((2 / 3, 3))
     assert (found.corrected, found.n_corrected) == (0.5, 2)
     assert found.why == "natural ends left out: 1"
-    assert tau2.figures([cut, ended])["L_Y"].corrected == pytest.approx(0.6)
+    assert tau2.metrics([cut, ended])["L_Y"].corrected == pytest.approx(0.6)
 
 
 def test_an_interruption_that_was_not_recorded_long_enough_is_left_out() -> None:
-    found = tau2.figures(
+    found = tau2.metrics(
         [conversation([said((0.0, 1.0)), said((3.0, 4.0))], [reply((2.0, 4.0), completed=False)], end_s=4.0)]
     )["R_Y"]
     assert (found.as_defined, found.corrected) == (0.0, None)
@@ -91,23 +91,23 @@ def test_a_pause_inside_a_reply_is_no_yield_and_another_reply_is() -> None:
     user = [said((0.0, 1.0)), said((3.0, 4.0))]
     breath = conversation(user, [reply((2.0, 3.4), (3.8, 9.0))])
     long = conversation(user, [reply((2.0, 3.4), (4.4, 9.0))])
-    assert tau2.figures([long])["R_Y"].corrected == 0.0
+    assert tau2.metrics([long])["R_Y"].corrected == 0.0
     stop = conversation(user, [reply((2.0, 3.4), completed=False), reply((4.4, 9.0))])
-    assert tau2.figures([breath])["R_Y"].corrected == 0.0
-    assert tau2.figures([stop])["R_Y"].corrected == 1.0
+    assert tau2.metrics([breath])["R_Y"].corrected == 0.0
+    assert tau2.metrics([stop])["R_Y"].corrected == 1.0
 
 
 def test_a_last_turn_without_an_answer_counts_where_somebody_listened() -> None:
     user, agent = [said((0.0, 1.0)), said((6.0, 7.0))], [reply((2.0, 4.0))]
-    listened = tau2.figures([conversation(user, agent, end_s=12.0)])["R_R"]
-    hung_up = tau2.figures([conversation(user, agent, end_s=8.0)])["R_R"]
+    listened = tau2.metrics([conversation(user, agent, end_s=12.0)])["R_R"]
+    hung_up = tau2.metrics([conversation(user, agent, end_s=8.0)])["R_R"]
     assert (listened.as_defined, listened.corrected) == (1.0, 0.5)
     assert (hung_up.as_defined, hung_up.corrected) == (1.0, 1.0)
 
 
 def test_agent_interruptions_are_a_share_of_turns_once_corrected() -> None:
     # One turn, interrupted twice, then answered.
-    found = tau2.figures(
+    found = tau2.metrics(
         [conversation([said((0.0, 8.0))], [reply((2.0, 3.0)), reply((5.0, 6.0)), reply((9.0, 11.0))])]
     )["I_A"]
     assert (found.as_defined, found.corrected) == (2.0, 1.0)
@@ -115,7 +115,7 @@ def test_agent_interruptions_are_a_share_of_turns_once_corrected() -> None:
 
 @pytest.mark.parametrize(("end_s", "right"), [(3.8, 0.0), (5.0, 1.0)])
 def test_a_backchannel_should_not_silence_the_agent(end_s: float, right: float) -> None:
-    found = tau2.figures(
+    found = tau2.metrics(
         [
             conversation(
                 [said((0.0, 1.0)), said((3.0, 3.4), kind=SpeechKind.BACKCHANNEL)],
@@ -130,7 +130,7 @@ def test_a_tic_that_the_agent_talks_through_counts_once_corrected() -> None:
     through = conversation(
         [said((0.0, 1.0)), said((3.0, 3.2), kind=SpeechKind.VOCAL_TIC)], [reply((2.0, 6.0), completed=False)]
     )
-    found = tau2.figures([through])["S_VT"]
+    found = tau2.metrics([through])["S_VT"]
     assert (found.as_defined, found.n) == (None, 0)
     assert (found.corrected, found.n_corrected) == (1.0, 1)
     assert found.why == "as defined: no vocal tic"
@@ -143,15 +143,15 @@ def test_the_answer_to_a_turn_is_no_reaction_to_a_sound_after_it() -> None:
         [said((0.0, 1.0)), said((6.0, 6.6), kind=SpeechKind.NON_DIRECTED)],
         [reply((1.6, 4.0)), reply((7.0, 8.0))],
     )
-    assert tau2.figures([answered])["S_ND"].as_defined == 0.0
-    assert tau2.figures([answered])["S_ND"].corrected == 1.0
-    assert tau2.figures([reacted])["S_ND"].as_defined == 0.0
-    assert tau2.figures([reacted])["S_ND"].corrected == 0.0
+    assert tau2.metrics([answered])["S_ND"].as_defined == 0.0
+    assert tau2.metrics([answered])["S_ND"].corrected == 1.0
+    assert tau2.metrics([reacted])["S_ND"].as_defined == 0.0
+    assert tau2.metrics([reacted])["S_ND"].corrected == 0.0
 
 
 def test_a_tic_inside_a_turn_belongs_to_the_turn() -> None:
     # tau2 takes the whole interruption for the tic, and yielding to it for an error.
-    found = tau2.figures(
+    found = tau2.metrics(
         [
             conversation(
                 [said((0.0, 1.0)), said((3.0, 5.0)), said((4.0, 4.2), kind=SpeechKind.VOCAL_TIC)],
@@ -165,12 +165,12 @@ def test_a_tic_inside_a_turn_belongs_to_the_turn() -> None:
 
 def test_a_tic_in_a_backchannel_to_a_silent_agent_counts_as_a_tic() -> None:
     along, tic = said((4.0, 5.0), kind=SpeechKind.BACKCHANNEL), said((4.4, 4.6), kind=SpeechKind.VOCAL_TIC)
-    found = tau2.figures(
+    found = tau2.metrics(
         [conversation([said((0.0, 1.0)), along, tic], [reply((2.0, 3.0)), reply((6.0, 7.0))])]
     )
     assert (found["S_BC"].n, found["S_VT"].as_defined) == (0, 0.0)
 
 
 def test_without_conversations_every_value_is_missing_with_a_reason() -> None:
-    found = tau2.figures([])
+    found = tau2.metrics([])
     assert all(each.as_defined is None and each.corrected is None and each.why for each in found.values())

@@ -3,7 +3,7 @@
 import pytest
 
 from live_eval.analysis.turn_taking import turnbench
-from live_eval.analysis.turn_taking.conversation import Stretch
+from live_eval.analysis.turn_taking.speech import Stretch
 from live_eval.types import SpeechKind
 from tests.support.conversations import S, conversation, reply, said, stretch
 
@@ -52,7 +52,7 @@ def test_a_pause_inside_a_turn_is_no_end_of_turn() -> None:
     spoken = conversation(
         [said((0, 1), (3, 4)), said((10, 11))], [reply((5, 7)), reply((12, 14))], stopped_s=[1.5, 4.5, 11.3]
     )
-    found = turnbench.figures([spoken])
+    found = turnbench.metrics([spoken])
     assert found["eot.recall"].as_defined == 1.0
     assert found["eot.fp_rate"].as_defined == 1.0
     assert found["eot.latency_p50"].as_defined == pytest.approx(400)
@@ -73,7 +73,7 @@ def test_a_backchannel_is_no_interruption() -> None:
         [reply((2, 8.5), completed=False), reply((10, 12))],
         started_s=[0.1, 8.2, 20.4],
     )
-    found = turnbench.figures([spoken])
+    found = turnbench.metrics([spoken])
     assert (found["int.recall"].as_defined, found["int.recall"].n) == (1.0, 1)
     assert (found["int.fp_rate"].as_defined, found["int.fp_rate"].n) == (0.5, 2)
     assert found["int.latency_p10"].as_defined == pytest.approx(200)
@@ -81,12 +81,12 @@ def test_a_backchannel_is_no_interruption() -> None:
 
 def test_a_good_detector_is_ranked() -> None:
     spoken = conversation([said((0, 1), (3, 4))], [reply((5, 7))], stopped_s=[4.5])
-    assert turnbench.figures([spoken])["eot.recall_at_fp_rate"].as_defined == 1.0
+    assert turnbench.metrics([spoken])["eot.recall_at_fp_rate"].as_defined == 1.0
 
 
 def test_a_report_before_the_end_is_early_once_corrected() -> None:
     spoken = conversation([said((0, 1))], [reply((2, 3))], stopped_s=[0.8])
-    found = turnbench.figures([spoken])
+    found = turnbench.metrics([spoken])
     assert (found["eot.recall"].as_defined, found["eot.recall"].corrected) == (1.0, 0.0)
     latency = found["eot.latency_p50"]
     assert (latency.as_defined, latency.corrected) == pytest.approx((-200, None))
@@ -94,7 +94,7 @@ def test_a_report_before_the_end_is_early_once_corrected() -> None:
 
 
 def test_an_endpoint_that_reports_nothing_has_no_score() -> None:
-    found = turnbench.figures([conversation([said((0, 1))], [reply((2, 3))])])
+    found = turnbench.metrics([conversation([said((0, 1))], [reply((2, 3))])])
     assert found["eot.recall"].as_defined is None
     assert found["eot.recall"].why == "the endpoint reports no end of speech"
     assert found["int.recall"].why == "no interruption"

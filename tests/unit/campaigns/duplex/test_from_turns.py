@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.conversation import Stretch
+from live_eval.analysis.turn_taking.speech import Stretch
 from live_eval.audio import Audio, Codec, CodecName
 from live_eval.campaigns.duplex.from_turns import (
     both_sides_of,

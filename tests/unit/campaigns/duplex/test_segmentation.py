@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, UserSpeech
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, UserSpeech
 from live_eval.campaigns.duplex.segmentation import OwnReplies, own_replies, segmented
 from live_eval.types import SpeechKind
 from tests.unit.campaigns.duplex.test_outcomes import ASKED, MS, START, STOP, replies, says, talk

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation
+from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation
 from live_eval.campaigns.duplex.figures import differences
 from live_eval.campaigns.duplex.outcomes import Outcome, Rule, judge
 from live_eval.campaigns.duplex.stimuli import Trial
