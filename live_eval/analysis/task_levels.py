@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.agreement import spearman
-from live_eval.analysis.columns import BenchmarkColumn, benchmark_columns
+from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
 from live_eval.analysis.statistics import (
     MIN_CLUSTERS,
     Estimate,
@@ -39,7 +39,7 @@ from live_eval.analysis.statistics import (
     paired_difference,
     rounded,
 )
-from live_eval.analysis.summary import RunSummary, ScoreColumn, ScoreTable, TurnFacts
+from live_eval.analysis.summary import Observation, RunSummary, ScoreColumn, ScoreTable
 from live_eval.data import QUESTION_TYPES
 from live_eval.text.wording import counted
 from live_eval.types import Task, Variant
@@ -216,7 +216,7 @@ def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]]
     """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]
-    scored: dict[BenchmarkColumn, list[tuple[TurnFacts, float]]] = {}
+    scored: dict[BenchmarkColumn, list[tuple[Observation, float]]] = {}
     for column in related_columns():
         of_task = [turn for turn in turns if turn.task is column.task]
         if (score := table.filling(column)) is not None and (found := table.scored(of_task, score)):
@@ -241,7 +241,7 @@ class _Recording(NamedTuple):
     variant: Variant
 
 
-def _recording(turn: TurnFacts) -> _Recording:
+def _recording(turn: Observation) -> _Recording:
     return _Recording(turn.source, turn.script_id, turn.variant)
 
 
@@ -262,7 +262,7 @@ def _if_enough(estimate: Estimate, unit: str = "script") -> Estimate:
 
 
 def _relations(
-    scored: Mapping[BenchmarkColumn, Sequence[tuple[TurnFacts, float]]],
+    scored: Mapping[BenchmarkColumn, Sequence[tuple[Observation, float]]],
     attributes: Mapping[_Recording, str | None],
 ) -> Iterator[Relation]:
     """Yield the correlation of each pair of columns of different tasks, by script and by attribute."""
@@ -292,7 +292,7 @@ def _relations(
 
 
 def _cue_recognised(
-    scored: Mapping[BenchmarkColumn, Sequence[tuple[TurnFacts, float]]],
+    scored: Mapping[BenchmarkColumn, Sequence[tuple[Observation, float]]],
     with_cue: Iterable[_Recording],
     asks_for: Mapping[str, frozenset[str]],
 ) -> Iterator[CueRecognised]:
@@ -318,7 +318,7 @@ def _cue_recognised(
         yield CueRecognised(column.title, means[0], means[1], _difference(replies, means))
 
 
-def _asks_for_cue(turn: TurnFacts, asks_for: Mapping[str, frozenset[str]]) -> bool:
+def _asks_for_cue(turn: Observation, asks_for: Mapping[str, frozenset[str]]) -> bool:
     kind, fine = turn.question_kind, turn.cue.fine if turn.cue is not None else None
     if fine is None:
         return False
@@ -348,7 +348,7 @@ def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Esti
     return estimate_figure(figure, [script for _, script, _ in replies])
 
 
-def _speech_source(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterator[SourceGap]:
+def _speech_source(table: ScoreTable, turns: Sequence[Observation]) -> Iterator[SourceGap]:
     """Yield each score's difference between human and synthetic recordings, in runs that have both."""
     if not {_HUMAN, _SYNTHESIS} <= {turn.source for turn in turns}:
         return
@@ -372,7 +372,7 @@ def _speech_source(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterator[So
 
 
 def _by_question(
-    table: ScoreTable, turns: Sequence[TurnFacts], column: ScoreColumn, task: Task, source: str
+    table: ScoreTable, turns: Sequence[Observation], column: ScoreColumn, task: Task, source: str
 ) -> dict[Any, float]:
     """Return the mean of a score by script, variant and type of question."""
     spoken = [turn for turn in turns if turn.task is task and turn.source == source]

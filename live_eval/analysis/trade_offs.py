@@ -12,10 +12,10 @@ from typing import Any
 
 from live_eval.analysis.comparison import ComparedRun, latencies_differ
 from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import RunSummary, ScoreSummary, TurnFacts
+from live_eval.analysis.summary import Observation, RunSummary, ScoreSummary
 from live_eval.analysis.summary.latencies import has_uncertain_start
 
-__all__ = ["LATENCY", "RunTradeOff", "TradeOff", "TurnTradeOff", "pareto_front", "trade_offs"]
+__all__ = ["LATENCY", "RunTradeOff", "TradeOff", "TradeOffPoint", "pareto_front", "trade_offs"]
 
 LATENCY = "voice_to_voice"
 """The latency that scores are plotted against."""
@@ -39,7 +39,7 @@ class RunTradeOff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnTradeOff:
+class TradeOffPoint:
     """A turn with a latency and a score.
 
     Args:
@@ -74,7 +74,7 @@ class TradeOff:
     unit: str
     higher_is_better: bool
     runs: tuple[RunTradeOff, ...]
-    turns: tuple[TurnTradeOff, ...]
+    turns: tuple[TradeOffPoint, ...]
     notes: tuple[str, ...]
 
     def as_json(self, labels: Sequence[str]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> Tra
             for at, (place, x, y) in enumerate(medians)
         ),
         turns=tuple(
-            TurnTradeOff(run=place, turn_id=turn_id, latency_ms=x, score=y, on_front=at in best_turns)
+            TradeOffPoint(run=place, turn_id=turn_id, latency_ms=x, score=y, on_front=at in best_turns)
             for at, (place, turn_id, x, y) in enumerate(values)
         ),
         notes=tuple(notes),
@@ -176,7 +176,7 @@ def _incomparable(first: ComparedRun, mine: ScoreSummary, other: ComparedRun, th
     return latencies_differ(first, other)
 
 
-def _pairs(summary: RunSummary, score: ScoreSummary) -> Iterator[tuple[TurnFacts, tuple[float, float]]]:
+def _pairs(summary: RunSummary, score: ScoreSummary) -> Iterator[tuple[Observation, tuple[float, float]]]:
     for turn, value in summary.table.scored(summary.turns, score.column):
         latency = turn.milliseconds(LATENCY)
         if latency is not None and not has_uncertain_start(turn.timing, LATENCY):

@@ -146,7 +146,7 @@ def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
 
 def _note_lost(writer: RunWriter) -> None:
     """Print which turns are played again because their audio is missing."""
-    again = writer.to_play_again()
+    again = writer.to_repeat()
     if again:
         turns = f"{', '.join(again[:_NAMED])}{', …' if len(again) > _NAMED else ''}"
         click.echo(

@@ -15,7 +15,7 @@ from typing import Any
 
 from live_eval.errors import ConnectError, FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.files import private_folder
-from live_eval.pytest_plugin.played_turns import PlayedTurn, PlayedTurns, read_turns
+from live_eval.pytest_plugin.results import Result, Results, read_turns
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
@@ -46,7 +46,7 @@ class EndpointTester:
     base_folder: Path
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def play(self, recording: Path | str, *, text: str | None = None) -> PlayedTurn:
+    def play(self, recording: Path | str, *, text: str | None = None) -> Result:
         """Play a recording at the pace of speech and return the turn.
 
         Args:
@@ -78,7 +78,7 @@ class EndpointTester:
         repeat: int = 1,
         concurrency: int = 1,
         limit: int | None = None,
-    ) -> PlayedTurns:
+    ) -> Results:
         """Play a data set and return its turns; those that failed are among them.
 
         Args:

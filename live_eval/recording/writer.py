@@ -189,7 +189,7 @@ class RunWriter:
             ).fetchall()
         return {row["turn_id"]: row["attempt"] for row in rows}
 
-    def to_play_again(self) -> list[str]:
+    def to_repeat(self) -> list[str]:
         """Return the captured turns whose audio is missing; failed turns stay as they are."""
         with self._reading():
             rows = self._db.execute(KEPT_AUDIO).fetchall()

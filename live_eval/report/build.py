@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from live_eval import __version__
 from live_eval.analysis.comparison import ComparedRun, compared_run
-from live_eval.analysis.summary import TurnFacts, summarise
+from live_eval.analysis.summary import Observation, summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.analysis.turn_view import TurnView
@@ -235,7 +235,7 @@ def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
 
 
 def _rows(
-    ordered: Sequence[tuple[OpenRun, TurnFacts]], keys: Mapping[tuple[int, str], str], shown: Sequence[str]
+    ordered: Sequence[tuple[OpenRun, Observation]], keys: Mapping[tuple[int, str], str], shown: Sequence[str]
 ) -> Iterator[Mapping[str, Any]]:
     for run, turn in ordered:
         summary, record = run.view.summary, run.reader.turn(turn.turn_id)
@@ -244,7 +244,7 @@ def _rows(
 
 
 def _sound_files(
-    ordered: Sequence[tuple[OpenRun, TurnFacts]], keys: Mapping[tuple[int, str], str]
+    ordered: Sequence[tuple[OpenRun, Observation]], keys: Mapping[tuple[int, str], str]
 ) -> list[list[tuple[str, Path]]]:
     """Return for each run the files of both sides, in the order of the page.
 

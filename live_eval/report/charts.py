@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from live_eval.analysis.columns import BenchmarkColumn
+from live_eval.analysis.benchmark_columns import BenchmarkColumn
 from live_eval.analysis.statistics import ecdf
-from live_eval.analysis.summary import RunSummary, TurnFacts
+from live_eval.analysis.summary import Observation, RunSummary
 from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
 
 __all__ = [
@@ -239,7 +239,7 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> Waterfall | None:
     return Waterfall(tuple(rows), axis.ticks(), axis.percent(0), len(timed))
 
 
-def _stages(turn: TurnFacts) -> list[tuple[str, float, float]]:
+def _stages(turn: Observation) -> list[tuple[str, float, float]]:
     """Return the stages of a turn; a stage without a mark, or with one out of order, joins the next."""
     ends = [
         (name, value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.statistics import Interval
-from live_eval.analysis.trade_offs import RunTradeOff, TradeOff, TurnTradeOff
+from live_eval.analysis.trade_offs import RunTradeOff, TradeOff, TradeOffPoint
 from live_eval.report.charts import HEIGHT, WIDTH, Axis, AxisTick
 from live_eval.report.tables import RunView, number
 
@@ -147,7 +147,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-def _thinned(turns: Sequence[TurnTradeOff]) -> list[TurnTradeOff]:
+def _thinned(turns: Sequence[TradeOffPoint]) -> list[TradeOffPoint]:
     """Return at most `_MOST_TURNS` turns, evenly spaced; those on the front are drawn anyway."""
     if len(turns) <= _MOST_TURNS:
         return list(turns)

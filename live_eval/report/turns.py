@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from live_eval.analysis.summary import TurnFacts
+from live_eval.analysis.summary import Observation
 from live_eval.analysis.turn_view import TurnView
 from live_eval.report.pages import script_json
 from live_eval.report.tables import LATENCY_TITLES, RunView, number
@@ -18,13 +18,13 @@ __all__ = ["turn_order", "turn_row"]
 _EXCERPT = 110
 
 
-def turn_order(turn: TurnFacts) -> tuple[list[tuple[int, int, str]], int, str, int]:
+def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
     """Return what to sort turns by: script, variant, repetition. Numbers in names count as numbers."""
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
 def turn_row(
-    view: TurnView, facts: TurnFacts, run: RunView, key: str, shown: Sequence[str]
+    view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str]
 ) -> Mapping[str, Any]:
     """Return the row of a turn on the page.
 

@@ -226,7 +226,7 @@ class _Run:
         plan = self._plan
         self._open_loop = starts is not None
         done = await asyncio.to_thread(self._writer.done)
-        whole = done.keys() - await asyncio.to_thread(self._writer.to_play_again)
+        whole = done.keys() - await asyncio.to_thread(self._writer.to_repeat)
         if self._retry_failed:
             whole = {turn_id for turn_id in whole if done[turn_id]}
         self._earlier = await asyncio.to_thread(self._writer.attempts)

@@ -1,8 +1,8 @@
 """Compare runs in pairs: a judge, or people, say which of two replies to the same case is better."""
 
-from live_eval.analysis.arena.judging import ArenaPlan, judge_pairs
-from live_eval.analysis.arena.results import ArenaResult, play_arena, verdict_lines, write_verdicts
-from live_eval.analysis.arena.votes import read_votes
+from live_eval.analysis.arena.outcome import ArenaResult, play_arena, verdict_lines, write_verdicts
+from live_eval.analysis.arena.verdicts import ArenaPlan, judge_pairs
+from live_eval.analysis.arena.vote_file import read_votes
 
 __all__ = [
     "ArenaPlan",

@@ -4,6 +4,6 @@ The statistics are pure (`figures`, `agreement`); `audit_run` asks the judge and
 scores, by judge and version. ``docs/audit.md`` explains each figure.
 """
 
-from live_eval.analysis.audit.engine import PARTS, AuditPlan, audit_run
+from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
 
 __all__ = ["PARTS", "AuditPlan", "audit_run"]

@@ -7,6 +7,7 @@ counted along with the pairs.
 from live_eval.analysis.comparison.boundaries import Boundaries
 from live_eval.analysis.comparison.difference import Difference, Verdict, difference_of, script_differences
 from live_eval.analysis.comparison.prompts import averaged, prompt_sensitivity, rank_prompts
+from live_eval.analysis.comparison.run_settings import NOT_RECORDED, prompt_names, states_cue
 from live_eval.analysis.comparison.runs import (
     RunComparison,
     check_same_data,
@@ -23,7 +24,6 @@ from live_eval.analysis.comparison.series import (
     score_series,
     series_of,
 )
-from live_eval.analysis.comparison.settings import NOT_RECORDED, prompt_names, states_cue
 from live_eval.analysis.summary import TurnKey
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.summary import TurnFacts, TurnKey
+from live_eval.analysis.summary import Observation, TurnKey
 from live_eval.text.wording import counted
 from live_eval.types import SpeechBoundaries
 
@@ -68,7 +68,7 @@ class Boundaries:
         )
 
 
-def speech_ends(turns: Sequence[TurnFacts]) -> dict[TurnKey, SpeechEnd]:
+def speech_ends(turns: Sequence[Observation]) -> dict[TurnKey, SpeechEnd]:
     """Return the end of speech of each turn in which there was speech to play."""
     return {
         turn.key: SpeechEnd(_method(turn.boundaries), turn.speech_end_ns)

@@ -9,13 +9,13 @@ from typing import Any
 
 from live_eval.analysis.comparison.boundaries import Boundaries, boundaries_of
 from live_eval.analysis.comparison.difference import Difference, Verdict, difference_of
+from live_eval.analysis.comparison.run_settings import Setting, settings_that_differ
 from live_eval.analysis.comparison.series import (
     CAPTURED,
     ComparedRun,
     Series,
     find_series,
 )
-from live_eval.analysis.comparison.settings import Setting, settings_that_differ
 from live_eval.analysis.statistics import flips_for, holm
 from live_eval.analysis.summary import TurnKey
 from live_eval.errors import UsageError

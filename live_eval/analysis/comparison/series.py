@@ -10,15 +10,15 @@ from typing import Any, Literal
 from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
 from live_eval.analysis.summary import (
     LATENCIES,
+    Observation,
     ScoreColumn,
     ScoreTable,
-    TurnFacts,
     TurnKey,
     judges_asked_for,
     read_scores,
 )
-from live_eval.analysis.summary.facts import read_facts
 from live_eval.analysis.summary.latencies import has_uncertain_start
+from live_eval.analysis.summary.observations import read_observations
 from live_eval.errors import FailureCause, UsageError
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.types import Task
@@ -114,11 +114,11 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
 
 def _read(path: Path, name: str, retime: bool) -> ComparedRun:
     with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        turns = read_facts(run.turns(retime=retime))
+        turns = read_observations(run.turns(retime=retime))
         return compared_run(run, name, turns, read_scores(scores, judges_asked_for(run.manifest)))
 
 
-def compared_run(run: RunReader, name: str, turns: Sequence[TurnFacts], table: ScoreTable) -> ComparedRun:
+def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table: ScoreTable) -> ComparedRun:
     """Return a run prepared for comparison, called `name`."""
     versions = {turn.timing_version for turn in turns}
     return ComparedRun(
@@ -136,7 +136,7 @@ def compared_run(run: RunReader, name: str, turns: Sequence[TurnFacts], table: S
     )
 
 
-def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
+def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
     """Return every metric of a run, by name; with `by_task`, a score of several tasks is split by task.
 
     Latencies that begin with an uncertain end of speech are None.
@@ -166,7 +166,7 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
 
 
 def score_series(
-    turns: Sequence[TurnFacts], table: ScoreTable, column: ScoreColumn, task: Task | None = None
+    turns: Sequence[Observation], table: ScoreTable, column: ScoreColumn, task: Task | None = None
 ) -> Series:
     """Return one score of a run, over the turns that it applies to, failed ones included.
 

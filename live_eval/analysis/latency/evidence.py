@@ -14,13 +14,13 @@ from live_eval.recording import RunReader
 from live_eval.recording.record import LoggedMessage, TurnRecord
 from live_eval.speech.recognition import Word
 
-__all__ = ["NO_RECOGNISER", "TurnEvidence", "read_evidence"]
+__all__ = ["NO_RECOGNISER", "Evidence", "read_evidence"]
 
 NO_RECOGNISER = "no words: the offline recogniser was not asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TurnEvidence:
+class Evidence:
     """What is known of one turn.
 
     Args:
@@ -49,7 +49,7 @@ def read_evidence(
     recognise: Callable[[TurnRecord, Audio], tuple[Word, ...]] | None = None,
     *,
     no_words: str = NO_RECOGNISER,
-) -> list[TurnEvidence]:
+) -> list[Evidence]:
     """Return what is known of turns of a run; those that were not captured are left out.
 
     Args:
@@ -66,7 +66,7 @@ def _evidence(
     turn: TurnRecord,
     recognise: Callable[[TurnRecord, Audio], tuple[Word, ...]] | None,
     no_words: str,
-) -> TurnEvidence:
+) -> Evidence:
     words: tuple[Word, ...] | None = None
     sides: tuple[NDArray[np.int16], int] | None = None
     try:
@@ -78,7 +78,7 @@ def _evidence(
             no_words = "no words: the reply has no audio"
     except StoreError as error:
         no_words = f"no words: {error}"
-    return TurnEvidence(
+    return Evidence(
         turn=turn,
         log=run.log(turn.turn_id),
         both_sides=sides[0] if sides is not None else None,

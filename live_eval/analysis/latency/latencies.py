@@ -27,8 +27,8 @@ from live_eval.analysis.statistics import (
     quantile,
     rounded,
 )
-from live_eval.analysis.summary.facts import latency
 from live_eval.analysis.summary.latencies import Percentiles, has_uncertain_start
+from live_eval.analysis.summary.observations import latency
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED
 from live_eval.recording import TurnRecord

@@ -1,8 +1,4 @@
-"""Quantiles, intervals and tests for turns that depend on each other through their scripts.
-
-The unit of inference is the script: intervals resample scripts (`live_eval.analysis.statistics.intervals`),
-and tests flip their signs (`live_eval.analysis.statistics.paired`).
-"""
+"""Quantiles, intervals and tests for turns that depend on each other through their scripts."""
 
 from live_eval.analysis.statistics.intervals import (
     LEVEL,

@@ -1,18 +1,20 @@
 """Quantiles, distributions and intervals for turns that depend on each other through their scripts.
 
-The variants of a script, and its repetitions, are not independent: intervals come from a bootstrap that draws
-whole *scripts* with replacement. They are percentile intervals of `RESAMPLES` resamples, with the tails moved
-out as Student's t and the factor √(k/(k−1)) for k scripts ask ("expanded percentile interval": Hesterberg,
-"What Teachers Should Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the
-plain percentile interval is too narrow for few scripts.
+The variants and repetitions of a script are not independent: the bootstrap draws whole *scripts* with
+replacement. Intervals are percentile intervals of `RESAMPLES` resamples, with the tails moved out by
+Student's
+t and the factor √(k/(k−1)) for k scripts ("expanded percentile interval": Hesterberg, "What Teachers Should
+Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the plain percentile
+interval is too narrow for few scripts.
 
-An interval is given only if it is meaningful: from `MIN_CLUSTERS` scripts; for a quantile, if at least
-`MIN_BEYOND` values are expected beyond it (from 100 turns for the 95th percentile); for a mean, if the values
-differ, since identical values do not show how far others may lie from them. A quantile other than the median
-is itself given only if at least `MIN_BEYOND_VALUE` values are expected beyond it (from 30 turns for the 95th
-percentile): with fewer, it is just the largest value.
+An interval needs `MIN_CLUSTERS` scripts; for a quantile, `MIN_BEYOND` expected values beyond it (100 turns
+for
+the 95th percentile); for a mean, values that differ, since identical values do not show how far others may
+lie. A quantile other than the median needs `MIN_BEYOND_VALUE` expected values beyond it (30 turns for the
+95th
+percentile): with fewer, it is just the maximum.
 
-Scripts are numbered in the order of their names, so the order of the values does not matter.
+Scripts are numbered by name, so the order of the values does not matter.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ MIN_CLUSTERS = 8
 MIN_BEYOND = 5
 MIN_BEYOND_VALUE = 1.5
 SCRIPTS = "scripts"
-"""What intervals draw, unless a caller says otherwise."""
+"""The default resampling unit."""
 _BLOCK = 250
 # Smaller differences are due to rounding.
 _ROUNDING = 1e-9
@@ -67,7 +69,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval: its lower and its upper end. Its nominal coverage is `LEVEL`."""
+    """A confidence interval with the nominal coverage `LEVEL`."""
 
     low: float
     high: float
@@ -75,14 +77,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, its interval and the number of values behind it.
+    """A value with its interval.
 
     Args:
-        value: The figure; None if there is nothing to compute it from.
-        n: Values it rests on.
-        clusters: Scripts they belong to.
+        value: None if there is nothing to compute it from.
+        n: Number of values behind it.
+        clusters: Number of scripts that these belong to.
         interval: Its interval, or None.
-        reason: Why there is no figure, or no interval; empty if both are given.
+        reason: Why the value or the interval is missing; empty if neither is.
     """
 
     value: float | None
@@ -92,12 +94,7 @@ class Estimate:
     reason: str = ""
 
     def as_json(self, digits: int = 6, *, scripts: bool = False) -> dict[str, Any]:
-        """Return it as JSON values: the figure, n, and the interval or why there is none.
-
-        Args:
-            digits: Decimals to round to.
-            scripts: Whether to add how many scripts the values belong to.
-        """
+        """Return it as JSON values, rounded; with `scripts`, add the number of scripts."""
         return {
             "value": rounded(self.value, digits),
             "n": self.n,
@@ -114,7 +111,7 @@ class Ecdf:
     Args:
         values: Ascending, shape (n,).
         shares: Share of all at or below each value, shape (n,).
-        total: How many there are with those that have no value (censored), which keep the last share below 1.
+        total: Number of values including missing (censored) ones, which keep the last share below 1.
     """
 
     values: NDArray[np.float64]
@@ -123,12 +120,12 @@ class Ecdf:
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:
-    """Return a figure as a JSON value."""
+    """Return a value rounded for JSON."""
     return None if value is None else round(value, digits)
 
 
 def interval_json(interval: Interval | None, digits: int = 6) -> list[float] | None:
-    """Return an interval as ``[low, high]``."""
+    """Return an interval as ``[low, high]``, rounded for JSON."""
     return None if interval is None else [round(interval.low, digits), round(interval.high, digits)]
 
 
@@ -148,10 +145,6 @@ def finite(values: ArrayLike) -> NDArray[np.float64]:
 def quantile(values: ArrayLike, share: float) -> float | None:
     """Return a quantile by linear interpolation (Hyndman and Fan's type 7), or None without values.
 
-    Args:
-        values: Shape (n,).
-        share: Which quantile, 0 to 1.
-
     Raises:
         ValueError: A value is not finite.
 
@@ -163,7 +156,7 @@ def quantile(values: ArrayLike, share: float) -> float | None:
 
 
 def too_few_for(share: float, n: int) -> str:
-    """Return why n values have no quantile above 0 and below 1; empty if they have one.
+    """Return why n values are too few for a quantile; empty if they are enough.
 
     >>> too_few_for(0.95, 29), too_few_for(0.95, 30), too_few_for(0.5, 1)
     ('fewer than 30 values', '', '')
@@ -180,7 +173,7 @@ def _too_few(share: float, n: int, beyond: float) -> str:
 
 
 def ecdf(values: ArrayLike, total: int | None = None) -> Ecdf:
-    """Return the empirical distribution of values, shape (n,); `total` is n where None."""
+    """Return the empirical distribution of values, shape (n,); `total` is n by default."""
     ascending = np.sort(np.asarray(values, np.float64))
     total = len(ascending) if total is None else total
     return Ecdf(ascending, np.arange(1, len(ascending) + 1) / max(1, total), total)
@@ -193,8 +186,8 @@ def estimate_mean(
 
     Args:
         values: Shape (n,).
-        clusters: The script of each value, or what else is drawn.
-        drawn_as: What reasons call the clusters.
+        clusters: The script, or other resampling unit, of each value.
+        drawn_as: The name of the units in reasons.
         seed: Seed of the resampling.
 
     Raises:
@@ -206,12 +199,7 @@ def estimate_mean(
 def estimate_means(
     columns: Sequence[ArrayLike], clusters: Sequence[Hashable], *, drawn_as: str = SCRIPTS, seed: int = 0
 ) -> list[Estimate]:
-    """Return the mean of each column of values with its interval; otherwise as `estimate_mean`.
-
-    Args:
-        columns: Values of the same things, each of shape (n,).
-        clusters: The script of each thing, or what else is drawn, shape (n,).
-    """
+    """Return the mean of each column, of shape (n,), with its interval; otherwise as `estimate_mean`."""
     arrays = [finite(values) for values in columns]
     if len({len(array) for array in arrays}) > 1:
         raise ValueError(f"expected columns of one length, but they have {[len(array) for array in arrays]}")
@@ -248,11 +236,12 @@ def estimate_share(
     drawn_as: str = SCRIPTS,
     seed: int = 0,
 ) -> Estimate:
-    """Return the mean of values that lie between nothing (0) and the whole, with its interval.
+    """Return the mean of values between 0 and `whole` with its interval; otherwise as `estimate_mean`.
 
-    If all are 0, or all the whole, so is every resample. Then the interval is the exact one of a
-    binomial share with a trial for each script (Clopper and Pearson, Biometrika 26:4, 1934): with k scripts
-    it ends at ``(α/2)^(1/k)`` of the whole. The whole is 100 for per cent; otherwise as `estimate_mean`.
+    If all values are 0, or all are `whole`, so is every resample. The interval is then the exact one of a
+    binomial share with one trial per script (Clopper and Pearson, Biometrika 26:4, 1934): for k scripts its
+    inner
+    end is ``(α/2)^(1/k)`` of the whole.
 
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
@@ -261,7 +250,7 @@ def estimate_share(
 
 
 def share_of(mean: Estimate, whole: float = 100.0) -> Estimate:
-    """Return the mean of values between nothing and the whole with the interval of `estimate_share`."""
+    """Return a mean of values between 0 and `whole` with the interval of `estimate_share`."""
     if mean.clusters < MIN_CLUSTERS or mean.value not in (0.0, whole):
         return mean
     reach = whole * ((1 - LEVEL) / 2) ** (1 / mean.clusters)
@@ -277,10 +266,9 @@ def estimate_quantile(
     drawn_as: str = SCRIPTS,
     seed: int = 0,
 ) -> Estimate:
-    """Return a quantile of values (as `quantile` does) with its interval; otherwise as `estimate_mean`.
+    """Return a quantile (as `quantile`) with its interval; otherwise as `estimate_mean`.
 
-    If values around it are tied, the interval may have no width. Too few values (`too_few_for`) have no
-    quantile.
+    With ties around it, the interval may have no width. For too few values, see `too_few_for`.
     """
     array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
@@ -314,18 +302,18 @@ def estimate_figure(
     no_width: str = "all resamples are alike",
     seed: int = 0,
 ) -> Estimate:
-    """Return any figure of values with its interval.
+    """Return any statistic of values with its interval.
 
-    The resampling does not depend on the order of the values; the rounding of the figure's own sums may.
+    The resampling does not depend on the order of the values; rounding in the statistic's own sums may.
 
     Args:
-        figure: Function from how often each value is drawn, shape (resamples, n), to the figure of
-            each resample, shape (resamples,); NaN where it is undefined.
+        figure: Function from how often each value is drawn, shape (resamples, n), to the statistic of each
+            resample, shape (resamples,); NaN where it is undefined.
         clusters: The script of each value, shape (n,).
-        most_undefined: Share of the resamples that may leave the figure undefined, and are then left out;
-            with more it has no interval. Pass a smaller one where they would all lie beyond one end.
-        no_width: The reason to give instead of an interval without width; empty to give that interval.
-        seed: Seed of the resampling.
+        most_undefined: Maximum share of undefined resamples, which are left out; beyond it there is no
+            interval.
+            Pass a smaller one if undefined resamples would all lie beyond one end.
+        no_width: The reason to give instead of an interval without width; empty to return that interval.
     """
     members, count = cluster_numbers(clusters, len(clusters))
     if not len(members):
@@ -349,13 +337,13 @@ def paired_difference(
     drawn_as: str = SCRIPTS,
     seed: int = 0,
 ) -> Estimate:
-    """Return the mean of ``second − first`` over pairs, each of shape (n,); otherwise as `estimate_mean`."""
+    """Return the mean of ``second − first`` over pairs; otherwise as `estimate_mean`."""
     differences = np.asarray(second, np.float64) - np.asarray(first, np.float64)
     return estimate_mean(differences, clusters, drawn_as=drawn_as, seed=seed)
 
 
 def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
-    """Return for each value the number of its cluster, and how many clusters there are.
+    """Return the number of each value's cluster, and the number of clusters.
 
     They are numbered in the order of their names, which are all of one type.
 
@@ -371,20 +359,15 @@ def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.in
 
 
 def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the places of rows by cluster, and by their values, each of shape (n,), from the last column on.
+    """Return the order of rows by cluster, then by their values from the last column to the first.
 
-    Sums over rows in this order do not depend on the order they came in.
+    Sums in this order do not depend on the order of the input.
     """
     return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 
 
 class _Blocks:
-    """Find values by rank in resamples of ascending values: first the block, then the place in it.
-
-    Args:
-        owners: The cluster of each value, shape (n,).
-        clusters: How many clusters there are.
-    """
+    """Find values by rank in resamples of ascending values: first the block, then the position in it."""
 
     def __init__(self, owners: NDArray[np.int64], clusters: int) -> None:
         self._size = math.isqrt(len(owners) - 1) + 1
@@ -397,13 +380,13 @@ class _Blocks:
         self._owners = padded.reshape(blocks, self._size)
 
     def counts(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many values each resample has up to the end of each block, shape (resamples, blocks)."""
+        """Return the number of values up to the end of each block, shape (resamples, blocks)."""
         return drawn @ self._upto
 
     def places(
         self, drawn: NDArray[np.float64], upto: NDArray[np.float64], rank: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return the place of the value of a rank, from 0, in each resample, shape (resamples,)."""
+        """Return the position of the value of a rank, from 0, in each resample, shape (resamples,)."""
         rows = np.arange(len(drawn))
         block = (upto <= rank[:, None]).sum(axis=1)
         before = np.where(block > 0, upto[rows, block - 1], 0)
@@ -433,15 +416,9 @@ def _intervals(
     no_width: Sequence[str],
     drawn_as: str,
 ) -> list[tuple[Interval | None, str]]:
-    """Return the interval of each column of figures, or why it has none.
+    """Return the interval of each column of a statistic, or why it has none.
 
-    Args:
-        statistic: Function from draws, shape (resamples, clusters), to figures, shape (resamples, columns).
-        clusters: How many clusters are drawn from.
-        seed: Seed of the resampling.
-        most_undefined: See `estimate_figure`.
-        no_width: See `estimate_figure`; one for each column.
-        drawn_as: What reasons call the clusters.
+    `statistic` maps draws, shape (resamples, clusters), to values, shape (resamples, columns).
     """
     if clusters < MIN_CLUSTERS:
         return [(None, f"fewer than {MIN_CLUSTERS} {drawn_as}")] * len(no_width)
@@ -465,7 +442,7 @@ def _intervals(
 
 @lru_cache(maxsize=8)
 def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """Return how often each cluster is drawn in each resample; figures of one run share the draws."""
+    """Return how often each cluster is drawn in each resample; the metrics of a run share the draws."""
     chosen = np.random.default_rng(seed).integers(0, clusters, size=(resamples, clusters))
     chosen += clusters * np.arange(resamples)[:, None]
     counts = np.bincount(chosen.ravel(), minlength=resamples * clusters)

@@ -1,7 +1,6 @@
 """Whether two runs on the same cases differ: sign-flip tests, Holm's correction, the standardised difference.
 
-The unit is the script: its variants and repetitions are averaged first, so that a script counts once however
-often it was spoken.
+The unit is the script: its variants and repetitions are averaged first, so that each script counts once.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ __all__ = [
 ]
 
 ALPHA = round(1 - LEVEL, 10)
-"""The p from which on no difference is shown."""
+"""The p at or above which no difference is shown."""
 EXACT_SCRIPTS = 18
-"""Up to this many differing scripts, all signs are tried: 2^17 assignments, as one half mirrors the other."""
+"""For up to this many differing scripts, all signs are tried: 2^17 assignments, since half are mirrored."""
 FLIPS = 9_999
-"""Random assignments of signs if there are more; see `flips_for` for many tests."""
+"""Random sign assignments for more scripts; see `flips_for` for many tests."""
 # The resolution of p must be this many times finer than Holm's first step.
 _FINER = 5
 # Signs to multiply at a time, so that they fit a processor's cache.
@@ -58,9 +57,9 @@ class SignFlip:
     """The result of a sign-flip test.
 
     Args:
-        p: Share of assignments at least as far from 0 as the observed one, on both sides; None if
-            there are too few scripts.
-        flips: How many assignments were tried, the observed one included.
+        p: Share of assignments at least as far from 0 as the observed one, two-sided; None for too few
+            scripts.
+        flips: Number of assignments tried, including the observed one.
         exact: Whether all assignments were tried.
         informative: Whether any script differs; otherwise p is 1 and nothing was tried.
         reason: Why there is no p; empty if there is one.
@@ -74,7 +73,7 @@ class SignFlip:
 
     @property
     def method(self) -> str:
-        """How p was found, in words."""
+        """How p was computed, in words."""
         if self.p is None:
             return self.reason
         if not self.informative:
@@ -83,7 +82,7 @@ class SignFlip:
 
 
 def least_p(scripts: int) -> float:
-    """Return the smallest p that a sign-flip test of so many scripts can give.
+    """Return the smallest p that a sign-flip test of this many scripts can give.
 
     >>> least_p(8)
     0.0078125
@@ -92,10 +91,9 @@ def least_p(scripts: int) -> float:
 
 
 def flips_for(tests: int) -> int:
-    """Return how many random sign assignments a test needs if p is corrected over so many tests.
+    """Return the number of random sign assignments for a p that is corrected over this many tests.
 
-    With n assignments, p is at least 1/(n + 1); with too few, Holm's correction hides a difference of any
-    size.
+    With n assignments, p is at least 1/(n + 1); with too few, Holm's correction hides every difference.
 
     >>> flips_for(20), flips_for(500)
     (9999, 49999)
@@ -119,7 +117,8 @@ def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np
 def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> SignFlip:
     """Test whether paired differences, shape (scripts,), are centred on 0, by swapping their sides at random.
 
-    ``p = #{|Σ s d| ≥ |Σ d|} / #s`` over assignments s of signs: all of them up to `EXACT_SCRIPTS` differences
+    ``p = #{|Σ s d| ≥ |Σ d|} / #s`` over assignments s of signs: all of them for up to `EXACT_SCRIPTS`
+    differences
     that are not 0; otherwise `flips` random ones plus the observed one (Phipson and Smyth,
     "Permutation P-values Should Never Be Zero", 2010).
 
@@ -158,8 +157,8 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values with Holm's correction, which bounds the probability of any false positive.
 
-    The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979). It holds
-    for any dependence between the tests. None was not tested and does not count.
+    The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979), whatever the
+    dependence between the tests. None was not tested and does not count.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
@@ -174,11 +173,13 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def standardised_mean(differences: ArrayLike) -> Estimate:
-    """Return Cohen's d_z of paired differences, shape (scripts,): their mean by their standard deviation.
+    """Return Cohen's d_z of paired differences, shape (scripts,): mean by standard deviation.
 
-    It says how consistent a difference is over scripts, whatever its unit. The interval contains the values
-    that the non-central t does not exclude (Steiger and Fouladi, 1997): exact for normal differences. A
-    bootstrap covers less with few scripts (see ``benchmarks/statistics_validity.py``).
+    It shows how consistent a difference is over scripts, in any unit. The interval contains the values that
+    the
+    non-central t does not exclude (Steiger and Fouladi, 1997): exact for normal differences. A bootstrap
+    covers
+    less with few scripts (see ``benchmarks/statistics_validity.py``).
 
     Raises:
         ValueError: A difference is not finite.
@@ -212,7 +213,7 @@ def _effect_at(value: float, count: int, share: float) -> float:
 
 
 def noncentral_below(bound: float, freedom: int, centre: float) -> float:
-    """Return ``P(T ≤ bound)`` for T of the non-central t, which gives power and intervals of d_z.
+    """Return ``P(T ≤ bound)`` for T of the non-central t.
 
     >>> round(noncentral_below(2.0, 9, 1.0), 4)
     0.8041
@@ -227,8 +228,6 @@ def noncentral_below(bound: float, freedom: int, centre: float) -> float:
 def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
     """Return the standard deviation of values, shape (scripts,), with its bootstrap interval.
 
-    It is undefined for fewer than two.
-
     Raises:
         ValueError: A value is not finite.
     """
@@ -239,8 +238,7 @@ def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
 def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the standard deviation of each resample, shape (resamples,); NaN for fewer than two values.
 
-    It is 0 if the values, shape (n,), are equal except for rounding; each is drawn `drawn` times, shape
-    (resamples, n).
+    Equal values give 0, despite rounding. `drawn` is how often each value is drawn, shape (resamples, n).
     """
     count = drawn.sum(axis=1)
     centred = array - array.mean()  # for the precision of the squares

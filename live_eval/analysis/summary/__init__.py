@@ -8,9 +8,9 @@ and counts in both sums.
 
 from live_eval.analysis.summary.audits import audit_in_words
 from live_eval.analysis.summary.changes import DialogueFigures
-from live_eval.analysis.summary.facts import TurnFacts, TurnKey, latency
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary
+from live_eval.analysis.summary.observations import Observation, TurnKey, latency
 from live_eval.analysis.summary.run import (
     OutageSpan,
     RunSummary,
@@ -19,7 +19,7 @@ from live_eval.analysis.summary.run import (
     summarise,
     unfinished,
 )
-from live_eval.analysis.summary.scores import (
+from live_eval.analysis.summary.score_table import (
     JudgeFacts,
     ScoreColumn,
     ScoreSummary,
@@ -27,7 +27,7 @@ from live_eval.analysis.summary.scores import (
     judges_asked_for,
     read_scores,
 )
-from live_eval.analysis.summary.tasks import QuestionFigures, TaskFigures
+from live_eval.analysis.summary.task_metrics import QuestionFigures, TaskFigures
 
 __all__ = [
     "LATENCIES",
@@ -35,6 +35,7 @@ __all__ = [
     "Group",
     "JudgeFacts",
     "LatencySummary",
+    "Observation",
     "OutageSpan",
     "QuestionFigures",
     "RunSummary",
@@ -42,7 +43,6 @@ __all__ = [
     "ScoreSummary",
     "ScoreTable",
     "TaskFigures",
-    "TurnFacts",
     "TurnKey",
     "audit_in_words",
     "judges_asked_for",

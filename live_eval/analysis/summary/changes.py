@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, paired_difference, rounded
-from live_eval.analysis.summary.facts import TurnFacts
-from live_eval.analysis.summary.scores import ScoreColumn, ScoreTable
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.judging import score_name
 from live_eval.registry import installed_judges
 from live_eval.types import Task
@@ -26,7 +26,7 @@ __all__ = ["ChangeFigures", "DialogueFigures", "summarise_dialogues"]
 _NEUTRAL = "neutral"
 
 
-_Change: TypeAlias = tuple[TurnFacts, TurnFacts]
+_Change: TypeAlias = tuple[Observation, Observation]
 """The turn before a turn whose cue differs from its own, and that turn."""
 
 
@@ -81,9 +81,9 @@ class DialogueFigures:
         }
 
 
-def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> DialogueFigures | None:
+def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> DialogueFigures | None:
     """Return the figures of a run's dialogues; None if it has none."""
-    dialogues: dict[tuple[str, int], list[TurnFacts]] = defaultdict(list)
+    dialogues: dict[tuple[str, int], list[Observation]] = defaultdict(list)
     for turn in turns:
         if turn.dialogue_id is not None:
             dialogues[turn.dialogue_id, turn.repeat].append(turn)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.statistics import Estimate, estimate_quantile
-from live_eval.analysis.summary.facts import TurnFacts
-from live_eval.analysis.summary.scores import ScoreTable, means
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.score_table import ScoreTable, means
 from live_eval.types import Task, Variant
 
 __all__ = ["Group", "group_turns"]
@@ -47,7 +47,7 @@ class Group:
     scores: Mapping[str, Estimate]
 
 
-def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, ...]:
+def group_turns(turns: Sequence[Observation], table: ScoreTable) -> tuple[Group, ...]:
     """Return each task's turns by variant, by each dimension of the cue, and by attribute and variant."""
     return tuple(
         group
@@ -56,7 +56,7 @@ def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, .
     )
 
 
-def _group_task(task: Task, turns: Sequence[TurnFacts], table: ScoreTable) -> Iterator[Group]:
+def _group_task(task: Task, turns: Sequence[Observation], table: ScoreTable) -> Iterator[Group]:
     columns = [column for column in table.columns if task in column.tasks]
     values = table.values(turns, columns)
     order = {variant.value: index for index, variant in enumerate(Variant)}
@@ -73,7 +73,7 @@ def _group_task(task: Task, turns: Sequence[TurnFacts], table: ScoreTable) -> It
             yield _group(task, level, labels, of_group, scores)
 
 
-def _labels(turn: TurnFacts) -> tuple[str, ...]:
+def _labels(turn: Observation) -> tuple[str, ...]:
     """Return the dimensions of a turn's cue, coarse and fine, its attribute, and the variant."""
     cue = turn.cue
     if cue is None:
@@ -88,7 +88,7 @@ def _group(
     task: Task,
     level: str,
     labels: tuple[str, ...],
-    turns: Sequence[TurnFacts],
+    turns: Sequence[Observation],
     scores: Mapping[str, Estimate],
 ) -> Group:
     timed = [

@@ -15,7 +15,7 @@ from live_eval.analysis.statistics import (
     rounded,
     too_few_for,
 )
-from live_eval.analysis.summary.facts import TurnFacts, latency
+from live_eval.analysis.summary.observations import Observation, latency
 from live_eval.judging import TURN_FAILED
 from live_eval.timing import Latencies
 
@@ -112,9 +112,9 @@ def has_uncertain_start(timing: Latencies, name: str) -> bool:
     return timing.uncertain and name not in _NOT_FROM_VOICE_END
 
 
-def summarise_latency(name: str, turns: Sequence[TurnFacts]) -> LatencySummary:
+def summarise_latency(name: str, turns: Sequence[Observation]) -> LatencySummary:
     """Return one latency over the turns of a run."""
-    certain: list[tuple[float, TurnFacts]] = []
+    certain: list[tuple[float, Observation]] = []
     uncertain: list[float] = []
     missing: Counter[str] = Counter()
     for turn in turns:

@@ -12,11 +12,11 @@ from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of
 from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueFigures, summarise_dialogues
-from live_eval.analysis.summary.facts import TurnFacts, read_facts
 from live_eval.analysis.summary.groups import Group, group_turns
 from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, summarise_latency
-from live_eval.analysis.summary.media import MediaSummary, summarise_media
-from live_eval.analysis.summary.scores import (
+from live_eval.analysis.summary.media_tracks import MediaSummary, summarise_media
+from live_eval.analysis.summary.observations import Observation, read_observations
+from live_eval.analysis.summary.score_table import (
     JudgeFacts,
     ScoreSummary,
     ScoreTable,
@@ -25,7 +25,7 @@ from live_eval.analysis.summary.scores import (
     read_scores,
     summarise_scores,
 )
-from live_eval.analysis.summary.tasks import TaskFigures, summarise_tasks
+from live_eval.analysis.summary.task_metrics import TaskFigures, summarise_tasks
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
@@ -121,7 +121,7 @@ class RunSummary:
     """
 
     facts: RunFacts
-    turns: tuple[TurnFacts, ...]
+    turns: tuple[Observation, ...]
     failures: Mapping[str, int]
     retried: Mapping[str, int]
     warnings: Mapping[str, int]
@@ -226,7 +226,7 @@ class RunSummary:
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     @cached_property
-    def _captured(self) -> tuple[TurnFacts, ...]:
+    def _captured(self) -> tuple[Observation, ...]:
         return tuple(turn for turn in self.turns if turn.captured)
 
     def as_json(self) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
             failures.update([turn.failure.kind.value] if turn.failure is not None else [])
             yield turn
 
-    turns = read_facts(counted_turns())
+    turns = read_observations(counted_turns())
     retried = Counter(attempt.failure.kind.value for attempt in run.failures() if attempt.retried)
     return RunSummary(
         facts=_run_facts(run, models),

@@ -26,14 +26,14 @@ from live_eval.campaigns.duplex.probes import (
     trials_of,
 )
 from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION, Recorded, Trial, write_stimuli
-from live_eval.campaigns.duplex.trials import (
+from live_eval.campaigns.duplex.trial_results import (
     CLEAN,
     IMPAIRED,
-    MOST_PLAYINGS,
-    PlayedTrial,
-    last_playings,
+    MOST_ATTEMPTS,
+    TrialResult,
+    last_attempts,
     read_trials,
-    to_play_again,
+    to_repeat,
 )
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
@@ -97,7 +97,7 @@ class DuplexCampaign(Campaign):
         self._trials = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._recorded: set[tuple[str, str | None]] = set()  # trials of runs, before the campaign is resumed
         self._order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
-        self._played: dict[str, Sequence[PlayedTrial]] = {}
+        self._played: dict[str, Sequence[TrialResult]] = {}
         base = make_plan(plan.config.model_copy(update={"data": DataTable()}))
         _check(base)  # refuses what is wrong before anything is written
         asked = {
@@ -140,7 +140,7 @@ class DuplexCampaign(Campaign):
         observer.note(f"{name}:")
         for jobs in self._batches(name, observer):
             outcome = await self._play_jobs(name, jobs, observer, stop)
-            last = last_playings(await asyncio.to_thread(self._read, name))
+            last = last_attempts(await asyncio.to_thread(self._read, name))
             failed = [each.judgement.reason for each in last if each.outcome is Outcome.FAILED]
             if failed and len(failed) == len(last):
                 return f"no session could be held ({failed[0]})"
@@ -158,14 +158,14 @@ class DuplexCampaign(Campaign):
             yield opening
         jobs = list(planned)
         yield jobs
-        for playing in range(1, MOST_PLAYINGS):
-            if not (void := to_play_again(self._played[name])):
+        for playing in range(1, MOST_ATTEMPTS):
+            if not (void := to_repeat(self._played[name])):
                 return
             observer.note(f"{name}: playing {counted(len(void), 'void trial')} again")
             jobs += [Job(job.case, playing) for job in planned if job.case.dialogue_id in void]
             yield jobs
 
-    def _read(self, name: str) -> Sequence[PlayedTrial]:
+    def _read(self, name: str) -> Sequence[TrialResult]:
         """Read the trials of a run that were played so far."""
         self._played[name] = read_trials(self.folder / name, self._trials)
         return self._played[name]
@@ -176,7 +176,7 @@ class DuplexCampaign(Campaign):
         for name in self._order:
             if name not in self._played and self._has_begun(name):
                 self._read(name)
-        played = map(last_playings, self._played.values())
+        played = map(last_attempts, self._played.values())
         return sum(each.outcome is Outcome.FAILED for trials in played for each in trials)
 
     def _facts(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.summary import outages_in_words
-from live_eval.campaigns.duplex.figures import (
+from live_eval.campaigns.duplex.metrics import (
     condition_figures,
     differences,
     listing_order,
@@ -23,7 +23,7 @@ from live_eval.campaigns.duplex.figures import (
 from live_eval.campaigns.duplex.outcomes import DURATIONS, RULES_VERSION
 from live_eval.campaigns.duplex.probes import SENTINEL
 from live_eval.campaigns.duplex.stimuli import Trial
-from live_eval.campaigns.duplex.trials import CLEAN, PlayedTrial, last_playings, read_trials
+from live_eval.campaigns.duplex.trial_results import CLEAN, TrialResult, last_attempts, read_trials
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader
 from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, names_a_run
@@ -53,12 +53,12 @@ class DuplexRecord:
 
     folder: Path
     facts: Mapping[str, Any]
-    trials: Mapping[str, Sequence[PlayedTrial]]
+    trials: Mapping[str, Sequence[TrialResult]]
     outages: Sequence[str] = ()
 
-    def last(self, run: str) -> list[PlayedTrial]:
+    def last(self, run: str) -> list[TrialResult]:
         """Return the last playing of each trial of a run."""
-        return last_playings(self.trials.get(run, ()))
+        return last_attempts(self.trials.get(run, ()))
 
 
 def read_duplex(folder: Path) -> DuplexRecord:
@@ -147,10 +147,10 @@ def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, An
     }
 
 
-def _other_words(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> list[str]:
+def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[str]:
     """Return a note where trials of one name do not play the same recordings."""
 
-    def recordings(trials: Sequence[PlayedTrial]) -> dict[str, list[str]]:
+    def recordings(trials: Sequence[TrialResult]) -> dict[str, list[str]]:
         return {trial.facts.trial_id: [turn.case.audio_path.name for turn in trial.turns] for trial in trials}
 
     ones, others = recordings(first), recordings(second)
@@ -160,9 +160,9 @@ def _other_words(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) ->
     return [note] if differ else []
 
 
-def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[PlayedTrial]]]:
+def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[TrialResult]]]:
     """Return the trials of a run by probe and condition, in the order of the probes."""
-    groups: dict[tuple[str, str], list[PlayedTrial]] = {}
+    groups: dict[tuple[str, str], list[TrialResult]] = {}
     for trial in sorted(campaign.trials[run], key=listing_order):
         if trial.facts.probe != SENTINEL:
             groups.setdefault((trial.facts.probe, trial.facts.condition), []).append(trial)

@@ -23,7 +23,7 @@ from live_eval.campaigns.latency.points import (
     SessionKind,
     steps_of,
 )
-from live_eval.campaigns.latency.step_watch import EndedTurns, OverloadError, StepWatch
+from live_eval.campaigns.latency.step_watch import OverloadError, PointOutcomes, StepWatch
 from live_eval.campaigns.latency.watch import LoadWatch
 from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
@@ -68,7 +68,7 @@ class LatencyCampaign(Campaign):
         self._steps = steps_of(plan)
         self._points = {step.point.name: step.point for step in self._steps}
         self._held: int | None = None
-        self._ended_turns: defaultdict[str, EndedTurns] = defaultdict(EndedTurns)  # by point
+        self._ended_turns: defaultdict[str, PointOutcomes] = defaultdict(PointOutcomes)  # by point
         _check(plan)
         base = make_plan(_base_of(plan))  # refuses what is wrong before anything is written
         order = [step.point.name for step in self._steps]

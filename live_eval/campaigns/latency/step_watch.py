@@ -14,7 +14,7 @@ from live_eval.run.runner import Observer
 from live_eval.text.wording import one_line
 from live_eval.types import Failure
 
-__all__ = ["EndedTurns", "OverloadError", "StepWatch"]
+__all__ = ["OverloadError", "PointOutcomes", "StepWatch"]
 
 _LONGEST_REASON = 300
 
@@ -23,7 +23,7 @@ class OverloadError(LiveEvalError):
     """The load of a point cannot be held; the message says what could be."""
 
 
-class EndedTurns:
+class PointOutcomes:
     """The turns of a point that have ended, those of both halves together."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class StepWatch(Observer):
     """
 
     def __init__(
-        self, observer: Observer, load: LoadWatch, ended: EndedTurns, *, holds_sessions: bool
+        self, observer: Observer, load: LoadWatch, ended: PointOutcomes, *, holds_sessions: bool
     ) -> None:
         self._observer = observer
         self._ended = ended

@@ -26,8 +26,8 @@ from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary import OutageSpan, outage_spans, outages_in_words
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, read_campaign_file
+from live_eval.campaigns.latency.reply_words import ReplyWords
 from live_eval.campaigns.latency.watch import queued
-from live_eval.campaigns.latency.words import ReplyWords
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.scoring.llm.budget import Price

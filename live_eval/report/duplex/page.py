@@ -17,7 +17,7 @@ from live_eval.campaigns.duplex.from_turns import both_sides_of
 from live_eval.campaigns.duplex.outcomes import Outcome
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
-from live_eval.campaigns.duplex.trials import CLEAN, PlayedTrial
+from live_eval.campaigns.duplex.trial_results import CLEAN, TrialResult
 from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.build import write_report
@@ -196,7 +196,7 @@ def _views(sources: Sequence[_Source]) -> list[TrialView]:
     order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
     places = {asked: place for place, asked in reversed(list(enumerate(order)))}
 
-    def place(each: tuple[int, int, PlayedTrial]) -> tuple[Any, ...]:
+    def place(each: tuple[int, int, TrialResult]) -> tuple[Any, ...]:
         side, _, trial = each
         facts = trial.facts
         asked = places.get((facts.probe, facts.condition), len(order))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, overlaps
 from live_eval.audio.peaks import peaks
 from live_eval.campaigns.duplex.outcomes import Rule
-from live_eval.campaigns.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
 from live_eval.report.pages import script_json
 from live_eval.report.tables import number
@@ -53,7 +53,7 @@ class TrialView:
     number: int
     run: str
     base: str
-    played: PlayedTrial
+    played: TrialResult
 
     @property
     def name(self) -> str:
@@ -173,7 +173,7 @@ def _details(
     }
 
 
-def _marks(played: PlayedTrial, conversation: Conversation) -> list[list[Any]]:
+def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
     """Return the moments that decided, in seconds on the trial's axis, in the order of time."""
     moments = sorted(played.judgement.marks_ns.items(), key=lambda mark: mark[1])
     return [
@@ -223,7 +223,7 @@ def _in_words(conversation: Conversation) -> str:
     return f"In seconds: {'; '.join(parts)}." if parts else ""
 
 
-def _texts(played: PlayedTrial) -> list[list[str]]:
+def _texts(played: TrialResult) -> list[list[str]]:
     """Return what was said, in the order of time, and what the endpoint heard."""
     conversation = played.conversation
     said: list[tuple[int, str, str]]

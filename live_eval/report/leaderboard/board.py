@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from live_eval.analysis.columns import BenchmarkColumn, benchmark_columns
+from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
 from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import JudgeFacts, TurnFacts
+from live_eval.analysis.summary import JudgeFacts, Observation
 from live_eval.judging import LeaderboardTable
 from live_eval.report.leaderboard.entries import (
     BoardRun,
@@ -217,7 +217,7 @@ def _table(title: str, columns: tuple[BenchmarkColumn, ...], chosen: Chosen) -> 
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, said)))
 
 
-def _cell(entry: Entry, column: BenchmarkColumn, turns: Sequence[TurnFacts]) -> BoardCell:
+def _cell(entry: Entry, column: BenchmarkColumn, turns: Sequence[Observation]) -> BoardCell:
     """Return a figure over some turns of a run."""
     estimate = entry.mean(column, turns)
     judge = entry.judge(column) if estimate.value is not None else None
@@ -306,12 +306,12 @@ def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
 def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
     """Return a map, or None if no run has the figure."""
 
-    def row_of(turn: TurnFacts) -> str | None:
+    def row_of(turn: Observation) -> str | None:
         if column.task.asks:
             return turn.question_kind
         return turn.cue.name if turn.cue is not None else None
 
-    turns: dict[Entry, dict[str, list[TurnFacts]]] = {entry: defaultdict(list) for entry in entries}
+    turns: dict[Entry, dict[str, list[Observation]]] = {entry: defaultdict(list) for entry in entries}
     for entry, of_row in turns.items():
         for turn in entry.turns(column):
             if name := row_of(turn):

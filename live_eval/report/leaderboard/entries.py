@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.columns import BenchmarkColumn, benchmark_columns
+from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
 from live_eval.analysis.comparison import (
     NOT_RECORDED,
     Series,
@@ -20,7 +20,7 @@ from live_eval.analysis.comparison import (
     states_cue,
 )
 from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import JudgeFacts, RunSummary, TurnFacts, summarise
+from live_eval.analysis.summary import JudgeFacts, Observation, RunSummary, summarise
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
@@ -104,11 +104,11 @@ class Entry:
     states_cue: bool
     summary: RunSummary
 
-    def turns(self, column: BenchmarkColumn) -> list[TurnFacts]:
+    def turns(self, column: BenchmarkColumn) -> list[Observation]:
         """Return the turns that a column is about, failed ones included."""
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
-    def mean(self, column: BenchmarkColumn, turns: Iterable[TurnFacts]) -> Estimate:
+    def mean(self, column: BenchmarkColumn, turns: Iterable[Observation]) -> Estimate:
         """Return a column's mean over some turns: scored ones, and unanswered questions."""
         table = self.summary.table
         score = table.filling(column)

@@ -13,7 +13,7 @@ import orjson
 
 from live_eval.analysis.agreement import krippendorff
 from live_eval.analysis.arena.ratings import Match, rate
-from live_eval.analysis.audit.agreement import Labels, RunTurns, agreement_json
+from live_eval.analysis.audit.labels import Labels, LabelTargets, agreement_json
 from live_eval.analysis.statistics import estimate_mean, estimate_share
 from live_eval.analysis.summary import ScoreTable, judges_asked_for, read_scores
 from live_eval.errors import StoreError
@@ -168,7 +168,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
         for run in ballots.test.runs
         for case in ballots.test.cases
     }
-    turns = RunTurns(units, {})
+    turns = LabelTargets(units, {})
     agreement: dict[str, Any] = {}
     means: list[dict[str, Any]] = []
     imports: list[str] = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from live_eval.analysis.audit.turns import spread_over_scripts
+from live_eval.analysis.audit.sample import spread_over_scripts
 from live_eval.analysis.comparison import check_same_data, read_runs
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader

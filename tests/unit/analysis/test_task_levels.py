@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from live_eval.analysis.comparison import series_of
 from live_eval.analysis.statistics import MIN_CLUSTERS
 from live_eval.analysis.summary import RunSummary, TaskFigures, summarise
-from live_eval.analysis.summary.facts import read_facts
+from live_eval.analysis.summary.observations import read_observations
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli
 from live_eval.data import cue_of
@@ -237,7 +237,7 @@ def test_an_error_of_the_server_counts_once_it_was_sent_the_turn(
     turn = spoken_turn(case(Task.UNDERSTANDING, 0), failing(kind))
     if not heard:
         turn = replace(turn, trace=replace(turn.trace, t0_ns=None))
-    [facts] = read_facts([turn])
+    [facts] = read_observations([turn])
     assert facts.failed_by is cause
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from live_eval.campaigns.duplex.probes.answers import RESPONSE_LATENCY
 from live_eval.campaigns.duplex.probes.interruptions import BARGE_IN, CORRECTION, SIMULTANEOUS
+from live_eval.campaigns.duplex.probes.own_recordings import OWN, expressive_probe, note_on_pauses, own_probe
 from live_eval.campaigns.duplex.probes.pauses import EXPRESSIVE_PAUSE, FILLED_PAUSE, PAUSE
 from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_of, trials_of
 from live_eval.campaigns.duplex.probes.reactions import BACKCHANNEL, NOISE, SIDE_TALK
-from live_eval.campaigns.duplex.probes.recordings import OWN, expressive_probe, note_on_pauses, own_probe
 from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.data import DataSet
 from live_eval.errors import DataError, UsageError

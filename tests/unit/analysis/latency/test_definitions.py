@@ -23,7 +23,7 @@ from live_eval.analysis.latency.definitions import (
     tau2_response_latency,
     voice_to_voice,
 )
-from live_eval.analysis.latency.evidence import TurnEvidence, read_evidence
+from live_eval.analysis.latency.evidence import Evidence, read_evidence
 from live_eval.audio import Audio, read_audio, resample
 from live_eval.data import load, locate
 from live_eval.recording import RunReader, RunWriter, TurnRecord
@@ -39,13 +39,13 @@ MS = 1_000_000
 SPEECH_MS = 800  # what the user says in made-up turns
 
 
-def evidence_of(turn: TurnRecord, **known: Any) -> TurnEvidence:
-    return TurnEvidence(
+def evidence_of(turn: TurnRecord, **known: Any) -> Evidence:
+    return Evidence(
         turn=turn, both_sides=turn.both_sides, both_rate_hz=turn.both_rate_hz, **{"log": turn.log, **known}
     )
 
 
-def evidence(plan: TurnPlan | None = None, **known: Any) -> TurnEvidence:
+def evidence(plan: TurnPlan | None = None, **known: Any) -> Evidence:
     return evidence_of(spoken_turn(a_case(0), plan), **known)
 
 
@@ -171,7 +171,7 @@ def test_silero_on_both_sides_is_near_ours() -> None:
     assert abs(found - own) < 150 * MS
     silent = replace(turn, both_sides=np.zeros_like(turn.both_sides))
     assert aiewf_wav_v2v(evidence_of(silent)).reason == "Silero finds no speech of the user"
-    assert aiewf_wav_v2v(TurnEvidence(turn=turn)).reason == "no audio of both sides"
+    assert aiewf_wav_v2v(Evidence(turn=turn)).reason == "no audio of both sides"
 
 
 def test_the_table_shows_how_far_each_definition_moves_the_number() -> None:

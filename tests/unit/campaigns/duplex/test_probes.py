@@ -24,7 +24,7 @@ from live_eval.campaigns.duplex.probes import (
     sessions_of,
     trials_of,
 )
-from live_eval.campaigns.duplex.probes.recordings import inner_parts, own_probe
+from live_eval.campaigns.duplex.probes.own_recordings import inner_parts, own_probe
 from live_eval.campaigns.duplex.stimuli import (
     LONGEST_SILENCE_MS,
     RATE_HZ,

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation
-from live_eval.campaigns.duplex.figures import differences
+from live_eval.campaigns.duplex.metrics import differences
 from live_eval.campaigns.duplex.outcomes import Outcome, Rule, judge
 from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
-from live_eval.campaigns.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
 from tests.support import duplex_campaigns as written
@@ -33,9 +33,9 @@ def trial(
     *,
     playing: int = 0,
     correction: dict[str, bool | None] | None = None,
-) -> PlayedTrial:
+) -> TrialResult:
     meant = ("tuesday",) if correction is not None else ()
-    return PlayedTrial(
+    return TrialResult(
         facts=Trial(trial_id=f"{probe}-{condition}-{number}", probe=probe, condition=condition, meant=meant),
         playing=playing,
         rule=rule,
@@ -47,31 +47,31 @@ def trial(
     )
 
 
-def interrupted(number: int, stop_ms: int, *, condition: str = "900 ms", playing: int = 0) -> PlayedTrial:
+def interrupted(number: int, stop_ms: int, *, condition: str = "900 ms", playing: int = 0) -> TrialResult:
     """A reply from 2 s on that is silent so long after the user began to speak at 3 s."""
     stopped = replies((2000, 3000 + stop_ms), cancelled_ns=3000 + stop_ms, completed=False)
     talked = talk([says((0, 1000)), says((3000, 4000))], [stopped])
     return trial("barge-in", condition, number, talked, Rule.INTERRUPTION, playing=playing)
 
 
-def void(number: int) -> PlayedTrial:
+def void(number: int) -> TrialResult:
     talked = talk([says((0, 1000)), says((3000, 4000))], [replies((2000, 3500))])
     return trial("barge-in", "900 ms", number, talked, Rule.INTERRUPTION)
 
 
-def paused(gap_ms: int, number: int, *, waits: bool) -> PlayedTrial:
+def paused(gap_ms: int, number: int, *, waits: bool) -> TrialResult:
     user = says((0, 1000), (1000 + gap_ms, 2000 + gap_ms))
     onset_ms = 2500 + gap_ms if waits else 1100
     talked = talk([user], [replies((onset_ms, onset_ms + 1000))])
     return trial("pause", f"{gap_ms} ms", number, talked, Rule.PAUSE)
 
 
-def noise(number: int, agent: list[AgentSpeech]) -> PlayedTrial:
+def noise(number: int, agent: list[AgentSpeech]) -> TrialResult:
     talked = talk([says((0, 20_000), kind=SpeechKind.NOISE)], agent)
     return trial("noise", "floor -30 dBFS", number, talked, Rule.FALSE_TRIGGER)
 
 
-def figures(*trials: PlayedTrial, impaired: Sequence[PlayedTrial] = ()) -> dict[str, Any]:
+def figures(*trials: TrialResult, impaired: Sequence[TrialResult] = ()) -> dict[str, Any]:
     runs = {"clean": trials, **({"impaired": impaired} if impaired else {})}
     record = DuplexRecord(
         folder=Path("c"), facts={"endpoint": "e", "runs": {run: run for run in runs}}, trials=runs

@@ -14,8 +14,8 @@ import pytest
 from live_eval.analysis.latency.drift import sentinel_figures
 from live_eval.analysis.latency.endpointing import endpointing_cost
 from live_eval.audio import Audio
+from live_eval.campaigns.latency.reply_words import WORDS_FILE, ReplyWords
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
-from live_eval.campaigns.latency.words import WORDS_FILE, ReplyWords
 from live_eval.cli._latency import print_campaign
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import TurnRecord

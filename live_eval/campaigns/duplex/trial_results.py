@@ -23,11 +23,11 @@ __all__ = [
     "ANCHOR_WITHIN_NS",
     "CLEAN",
     "IMPAIRED",
-    "MOST_PLAYINGS",
-    "PlayedTrial",
-    "last_playings",
+    "MOST_ATTEMPTS",
+    "TrialResult",
+    "last_attempts",
     "read_trials",
-    "to_play_again",
+    "to_repeat",
 ]
 
 CLEAN = "clean"
@@ -35,7 +35,7 @@ CLEAN = "clean"
 IMPAIRED = "impaired"
 """Folder of the run with it."""
 
-MOST_PLAYINGS = 3
+MOST_ATTEMPTS = 3
 """How often a trial is played at most, while it is void."""
 
 ANCHOR_WITHIN_NS = 50_000_000
@@ -59,7 +59,7 @@ _BEHAVIOUR = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedTrial:
+class TrialResult:
     """One playing of a trial.
 
     Args:
@@ -99,7 +99,7 @@ class PlayedTrial:
         return max((turn.timing.lag_ns for turn in self.turns), default=0)
 
 
-def read_trials(folder: Path, trials: Sequence[Trial]) -> list[PlayedTrial]:
+def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
     """Read the trials of a run that were played so far, complete or not.
 
     Args:
@@ -119,7 +119,7 @@ def read_trials(folder: Path, trials: Sequence[Trial]) -> list[PlayedTrial]:
         listed = [
             (each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
             for each in trials
-            for playing in range(MOST_PLAYINGS)
+            for playing in range(MOST_ATTEMPTS)
             if (turns := played.get((each.trial_id, playing)))
         ]
         heard = [
@@ -133,12 +133,12 @@ def read_trials(folder: Path, trials: Sequence[Trial]) -> list[PlayedTrial]:
     ]
 
 
-def last_playings(trials: Iterable[PlayedTrial]) -> list[PlayedTrial]:
+def last_attempts(trials: Iterable[TrialResult]) -> list[TrialResult]:
     """Return the last playing of each trial, from all of them in order."""
     return list({each.facts.trial_id: each for each in trials}.values())
 
 
-def to_play_again(trials: Iterable[PlayedTrial]) -> set[str]:
+def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
     """Return the trials that are void, and may be known if they are played again.
 
     A trial in which no reply sounds at its anchor is played again once: the endpoint may pause there, or its
@@ -168,7 +168,7 @@ def _spoken(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
 
 def _trial(
     trial: Trial, playing: int, turns: Sequence[TurnRecord], conversation: Conversation | None
-) -> PlayedTrial:
+) -> TrialResult:
     rule = rule_of([turn.case for turn in turns])
     failure = next(
         (turn.failure for turn in turns if turn.failure and turn.failure.kind not in _BEHAVIOUR), None
@@ -182,7 +182,7 @@ def _trial(
     if judgement.outcome is Outcome.NO_REPLY:
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
-    return PlayedTrial(
+    return TrialResult(
         facts=trial,
         playing=playing,
         rule=rule,

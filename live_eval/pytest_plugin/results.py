@@ -16,11 +16,11 @@ from live_eval.recording import RunReader
 from live_eval.recording.record import TurnRecord
 from live_eval.text.wording import counted
 
-__all__ = ["PlayedTurn", "PlayedTurns", "read_turns"]
+__all__ = ["Result", "Results", "read_turns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PlayedTurn:
+class Result:
     """A turn that was played, with its latencies as durations (docs/timing.md defines them).
 
     Args:
@@ -98,7 +98,7 @@ class PlayedTurn:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PlayedTurns(Sequence[PlayedTurn]):
+class Results(Sequence[Result]):
     """The turns that were played, failed ones included, in the order in which they ended.
 
     Args:
@@ -106,7 +106,7 @@ class PlayedTurns(Sequence[PlayedTurn]):
         run: The run's folder.
     """
 
-    turns: tuple[PlayedTurn, ...]
+    turns: tuple[Result, ...]
     run: Path
 
     @property
@@ -137,10 +137,10 @@ class PlayedTurns(Sequence[PlayedTurn]):
         )
 
     @overload
-    def __getitem__(self, index: int) -> PlayedTurn: ...
+    def __getitem__(self, index: int) -> Result: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[PlayedTurn]: ...
-    def __getitem__(self, index: int | slice) -> PlayedTurn | Sequence[PlayedTurn]:
+    def __getitem__(self, index: slice) -> Sequence[Result]: ...
+    def __getitem__(self, index: int | slice) -> Result | Sequence[Result]:
         return self.turns[index]
 
     def __len__(self) -> int:
@@ -150,11 +150,11 @@ class PlayedTurns(Sequence[PlayedTurn]):
         return f"<{counted(len(self.turns), 'turn')} recorded in {self.run}>"
 
 
-def read_turns(run: Path) -> PlayedTurns:
+def read_turns(run: Path) -> Results:
     """Return the turns of a run.
 
     Raises:
         StoreError: There is no run in the folder.
     """
     with RunReader.open(run) as reader:
-        return PlayedTurns(tuple(PlayedTurn(record, run) for record in reader.turns()), run)
+        return Results(tuple(Result(record, run) for record in reader.turns()), run)

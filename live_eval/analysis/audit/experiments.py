@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from live_eval.analysis.audit.asking import Pair, PairAsker, TurnAsker
-from live_eval.analysis.audit.figures import (
+from live_eval.analysis.audit.probes import Change, DonorKind, JudgeProbe, probes_for
+from live_eval.analysis.audit.reliability import (
     BothOrders,
     Degraded,
     Repeated,
@@ -17,8 +18,7 @@ from live_eval.analysis.audit.figures import (
     order_effect,
     sight,
 )
-from live_eval.analysis.audit.probes import Change, DonorKind, JudgeProbe, probes_for
-from live_eval.analysis.audit.turns import Opponents
+from live_eval.analysis.audit.sample import Opponents
 from live_eval.judging import (
     Failed,
     JudgedTurn,
@@ -31,7 +31,7 @@ from live_eval.judging import (
     score_name,
 )
 
-__all__ = ["FindDonor", "PairTrials", "Tally", "TrialSettings", "Trials", "TurnTrials"]
+__all__ = ["ExperimentSettings", "Experiments", "FindDonor", "PairExperiments", "SingleExperiments", "Tally"]
 
 FindDonor = Callable[[JudgedTurn, DonorKind], JudgedTurn | None]
 
@@ -72,7 +72,7 @@ class _Probed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialSettings:
+class ExperimentSettings:
     """What to try: the parts of the audit among `parts` that ask the judge, with `repeats` for consistency.
 
     `donor` finds another turn to borrow from; `seed` is that of the degradations and of the resampling.
@@ -85,7 +85,7 @@ class TrialSettings:
     seed: int
 
 
-class Trials(ABC):
+class Experiments(ABC):
     """The trials of a judge, batch by batch.
 
     Args:
@@ -93,7 +93,7 @@ class Trials(ABC):
         outputs: The outputs whose response to degradations is measured.
     """
 
-    def __init__(self, settings: TrialSettings, outputs: Collection[str]) -> None:
+    def __init__(self, settings: ExperimentSettings, outputs: Collection[str]) -> None:
         self._spec = spec = settings.spec
         self._parts = settings.parts
         self._rounds = settings.repeats if "consistency" in settings.parts else 1
@@ -177,10 +177,10 @@ class Trials(ABC):
         return changed if absent is None else Unscored(f"{probe.title}: {absent}")
 
 
-class TurnTrials(Trials):
+class SingleExperiments(Experiments):
     """The trials of a judge of single turns."""
 
-    def __init__(self, settings: TrialSettings, asker: TurnAsker) -> None:
+    def __init__(self, settings: ExperimentSettings, asker: TurnAsker) -> None:
         self._asker = asker
         self._signs = {
             output.name: -1.0 if output.higher_is_better is False else 1.0 for output in settings.spec.outputs
@@ -217,10 +217,10 @@ class TurnTrials(Trials):
         return [next(given) if isinstance(turn, JudgedTurn) else turn for turn in changed]
 
 
-class PairTrials(Trials):
+class PairExperiments(Experiments):
     """The trials of a judge of pairs: every pair in both orders."""
 
-    def __init__(self, settings: TrialSettings, asker: PairAsker, opponents: Opponents) -> None:
+    def __init__(self, settings: ExperimentSettings, asker: PairAsker, opponents: Opponents) -> None:
         self._asker = asker
         self._opponents = opponents
         self._output = settings.spec.outputs[0].name

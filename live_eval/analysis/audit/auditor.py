@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from live_eval import registry
-from live_eval.analysis.audit.agreement import RunTurns, against_json, agreement_json, read_labels
 from live_eval.analysis.audit.asking import PairAsker, TurnAsker
-from live_eval.analysis.audit.trials import PairTrials, Trials, TrialSettings, TurnTrials
-from live_eval.analysis.audit.turns import Opponents, TurnPicker
+from live_eval.analysis.audit.experiments import (
+    Experiments,
+    ExperimentSettings,
+    PairExperiments,
+    SingleExperiments,
+)
+from live_eval.analysis.audit.labels import LabelTargets, against_json, agreement_json, read_labels
+from live_eval.analysis.audit.sample import JudgeSample, Opponents
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeKind, JudgeSpec, Need
@@ -147,7 +152,7 @@ class _Audit:
     def stored(self) -> dict[str, Any]:
         """Return the parts that rest on the scores that the run holds."""
         spec, plan = self.spec, self.plan
-        turns = RunTurns.of(self.run)
+        turns = LabelTargets.of(self.run)
         values = self._scores(spec.name, self.version)
         made: dict[str, Any] = {}
         if "agreement" in self.parts and plan.labels is not None:
@@ -182,21 +187,21 @@ class _Audit:
         if spec.kind is JudgeKind.PAIRWISE:
             opponents = Opponents(spec, plan.against_run, self.stack, self.options.recordings)
         also = frozenset[Need]() if opponents is None else opponents.looks_at
-        picker = TurnPicker(
+        picker = JudgeSample(
             self.run, spec, limit=plan.limit, seed=plan.seed, also=also, sendable=self.options.recordings
         )
-        settings = TrialSettings(
+        settings = ExperimentSettings(
             spec=spec, parts=self.parts, repeats=plan.repeats, donor=picker.donor, seed=plan.seed
         )
         given = spec, self.options, self.stack, self.store
         asker: TurnAsker | PairAsker
-        trials: Trials
+        trials: Experiments
         if opponents is None:
             asker = TurnAsker(*given, again=plan.again, seed=plan.seed)
-            trials = TurnTrials(settings, asker)
+            trials = SingleExperiments(settings, asker)
         else:
             asker = PairAsker(*given, again=plan.again)
-            trials = PairTrials(settings, asker, opponents)
+            trials = PairExperiments(settings, asker, opponents)
         progress(spec.name, 0, picker.planned)
         for turns in picker.chunks():
             trials.take(turns)

@@ -16,13 +16,13 @@ from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Need, Un
 from live_eval.recording import RunReader
 from live_eval.scoring.runner import AUDIO_NEEDS, before_asking, read_turn
 
-__all__ = ["Opponents", "TurnPicker", "spread_over_scripts", "turn_in_other"]
+__all__ = ["JudgeSample", "Opponents", "spread_over_scripts", "turn_in_other"]
 
 _CHUNK_TURNS = 16
 _OF_THE_USER = AUDIO_NEEDS - {Need.REPLY_AUDIO}
 
 
-class TurnPicker:
+class JudgeSample:
     """Pick turns of a run that a judge can judge, and turns that they can borrow from.
 
     Args:

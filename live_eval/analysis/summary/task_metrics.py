@@ -23,8 +23,8 @@ from live_eval.analysis.statistics import (
     interval_json,
     rounded,
 )
-from live_eval.analysis.summary.facts import TurnFacts
-from live_eval.analysis.summary.scores import ScoreTable
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.data import QUESTION_TYPES
 from live_eval.judging import JudgeRole
 from live_eval.types import Task
@@ -121,7 +121,7 @@ class TaskFigures:
         return figures
 
 
-def summarise_tasks(table: ScoreTable, turns: Sequence[TurnFacts]) -> tuple[TaskFigures, ...]:
+def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[TaskFigures, ...]:
     """Return the figures of each task in a run, in the order of the levels."""
     by_task = {task: [turn for turn in turns if turn.task is task] for task in Task}
     return tuple(
@@ -139,8 +139,8 @@ def summarise_tasks(table: ScoreTable, turns: Sequence[TurnFacts]) -> tuple[Task
     )
 
 
-def _questions(table: ScoreTable, turns: Sequence[TurnFacts], task: Task) -> tuple[QuestionFigures, ...]:
-    by_kind: dict[str, list[TurnFacts]] = {}
+def _questions(table: ScoreTable, turns: Sequence[Observation], task: Task) -> tuple[QuestionFigures, ...]:
+    by_kind: dict[str, list[Observation]] = {}
     for turn in turns:
         by_kind.setdefault(turn.question_kind or _UNKNOWN, []).append(turn)
     known = [kind for kind in QUESTION_TYPES[task] if kind in by_kind]
@@ -148,7 +148,7 @@ def _questions(table: ScoreTable, turns: Sequence[TurnFacts], task: Task) -> tup
     return (_kind(table, turns, ""), *(_kind(table, by_kind[kind], kind) for kind in kinds))
 
 
-def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionFigures:
+def _kind(table: ScoreTable, turns: Sequence[Observation], kind: str) -> QuestionFigures:
     column = table.accuracy
     counted = table.scored(turns, column) if column is not None else []
     rows = [table.answer(turn.turn_id) for turn, _ in counted if turn.captured]
@@ -164,7 +164,7 @@ def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionF
     )
 
 
-def _errors(table: ScoreTable, turns: Sequence[TurnFacts], how: str) -> ErrorFigures:
+def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorFigures:
     rates: list[float] = []
     counts: list[tuple[float, float]] = []
     scripts: list[str] = []

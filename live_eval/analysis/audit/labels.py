@@ -18,7 +18,7 @@ from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader
 from live_eval.registry import installed_judges
 
-__all__ = ["Labels", "RunTurns", "against_json", "agreement_json", "read_labels"]
+__all__ = ["LabelTargets", "Labels", "against_json", "agreement_json", "read_labels"]
 
 _NEEDED = ("turn_id or case_id", "score")
 _OPTIONAL = ("rater", "output")
@@ -26,14 +26,14 @@ _ONE_RATER = ""
 
 
 @dataclass(frozen=True, slots=True)
-class RunTurns:
+class LabelTargets:
     """The turns of a run by the names that labels use: the script of each turn, the turns of each case."""
 
     scripts: Mapping[str, str]
     cases: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, run: RunReader) -> RunTurns:
+    def of(cls, run: RunReader) -> LabelTargets:
         """Return the turns of a run."""
         scripts: dict[str, str] = {}
         cases: dict[str, list[str]] = {}
@@ -57,7 +57,7 @@ class Labels:
     scores: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
-def read_labels(path: Path, spec: JudgeSpec, turns: RunTurns) -> Labels:
+def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
     """Read labels of a judge's scores from a CSV file, in UTF-8, with a heading.
 
     Columns: ``score``; ``turn_id``, or ``case_id`` if the run played the case once; and optionally
@@ -115,7 +115,7 @@ def _output(where: str, name: str | None, spec: JudgeSpec) -> str | None:
     raise DataError(f"{where}: output {name!r}: expected one of {known}, or a score of another judge")
 
 
-def _turn(where: str, row: Mapping[str, str], turns: RunTurns) -> str | None:
+def _turn(where: str, row: Mapping[str, str], turns: LabelTargets) -> str | None:
     """Return the turn that a row is about, or None if the run does not have it."""
     turn_id, case_id = row.get("turn_id"), row.get("case_id")
     if turn_id:
@@ -135,7 +135,7 @@ def agreement_json(
     labels: Labels,
     spec: JudgeSpec,
     values: Mapping[str, Mapping[str, float]],
-    turns: RunTurns,
+    turns: LabelTargets,
     *,
     seed: int = 0,
 ) -> dict[str, Any]:

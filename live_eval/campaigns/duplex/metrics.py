@@ -25,7 +25,7 @@ from live_eval.analysis.turn_taking import DEFINITIONS, all_metrics
 from live_eval.campaigns.duplex.outcomes import Outcome, Rule
 from live_eval.campaigns.duplex.probes import PROBES, SENTINEL
 from live_eval.campaigns.duplex.probes.pauses import PAUSE
-from live_eval.campaigns.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.text.wording import natural_order
 from live_eval.types import SpeechKind
 
@@ -49,7 +49,7 @@ _MS = 3
 # -- One condition -------------------------------------------------------------------------------------
 
 
-def listing_order(trial: PlayedTrial) -> tuple[Any, ...]:
+def listing_order(trial: TrialResult) -> tuple[Any, ...]:
     """Return a key that sorts trials as the probes, their conditions and their numbers are listed."""
     facts = trial.facts
     probes = list(PROBES)
@@ -63,7 +63,7 @@ def listing_order(trial: PlayedTrial) -> tuple[Any, ...]:
     )
 
 
-def condition_figures(run: str, probe: str, condition: str, trials: Sequence[PlayedTrial]) -> dict[str, Any]:
+def condition_figures(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
     """Return the figures of one condition in one run.
 
     Args:
@@ -97,7 +97,7 @@ def condition_figures(run: str, probe: str, condition: str, trials: Sequence[Pla
     return entry
 
 
-def _trial(run: str, trial: PlayedTrial) -> dict[str, Any]:
+def _trial(run: str, trial: TrialResult) -> dict[str, Any]:
     conversation, judgement = trial.conversation, trial.judgement
     start_ns = conversation.start_ns if conversation is not None else 0
     return {
@@ -122,7 +122,7 @@ def _trial(run: str, trial: PlayedTrial) -> dict[str, Any]:
     }
 
 
-def _values(trials: Iterable[PlayedTrial], name: str) -> dict[str, float]:
+def _values(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
     """Return a duration in ms, by trial; void trials have none."""
     return {
         trial.facts.trial_id: ns / 1e6
@@ -154,7 +154,7 @@ def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
     return estimate_mean(list(known.values()), list(known), drawn_as=TRIALS).as_json(_MS)
 
 
-def _counted(trials: Sequence[PlayedTrial]) -> list[PlayedTrial]:
+def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
     """Return the trials that passed or failed; none where at least as many are unknown.
 
     Those that remain would be selected by what makes an outcome known.
@@ -164,23 +164,23 @@ def _counted(trials: Sequence[PlayedTrial]) -> list[PlayedTrial]:
     return counted if len(counted) > unknown else []
 
 
-def _share(trials: Sequence[PlayedTrial], holds: Callable[[PlayedTrial], bool]) -> Estimate:
+def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) -> Estimate:
     """Return of how many per cent of trials something holds."""
     names = [trial.facts.trial_id for trial in trials]
     return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
 
 
-def _taken_up(trials: Sequence[PlayedTrial], where: str) -> dict[str, Any]:
+def _taken_up(trials: Sequence[TrialResult], where: str) -> dict[str, Any]:
     """Return the share of corrections that were taken up, of those whose words are known."""
     known = [trial for trial in trials if trial.correction.get(where) is not None]
     return _share(known, lambda trial: bool(trial.correction[where])).as_json(_MS)
 
 
-def _hears_noise(trial: PlayedTrial) -> bool:
+def _hears_noise(trial: TrialResult) -> bool:
     return trial.conversation is not None and trial.conversation.user[-1].kind is SpeechKind.NOISE
 
 
-def _per_minute(trial: PlayedTrial) -> float | None:
+def _per_minute(trial: TrialResult) -> float | None:
     """Return responses that nothing called for, per minute since the sound began."""
     conversation, triggers = trial.conversation, trial.judgement.triggers
     if conversation is None or triggers is None:
@@ -191,7 +191,7 @@ def _per_minute(trial: PlayedTrial) -> float | None:
 # -- Pairs ---------------------------------------------------------------------------------------------
 
 
-def differences(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> list[dict[str, Any]]:
+def differences(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[dict[str, Any]]:
     """Return for each condition how the trials of two runs differ, the second minus the first.
 
     Args:
@@ -199,7 +199,7 @@ def differences(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> 
         second: The same in the other; trials are paired by their names, and void ones are left out.
     """
     others = {trial.facts.trial_id: trial for trial in second}
-    groups: dict[tuple[str, str], list[tuple[PlayedTrial, PlayedTrial]]] = {}
+    groups: dict[tuple[str, str], list[tuple[TrialResult, TrialResult]]] = {}
     for trial in sorted(first, key=listing_order):
         other = others.get(trial.facts.trial_id)
         if trial.facts.probe != SENTINEL and other is not None:
@@ -210,7 +210,7 @@ def differences(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> 
     ]
 
 
-def _differences(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]]) -> dict[str, Any]:
+def _differences(pairs: Sequence[tuple[TrialResult, TrialResult]]) -> dict[str, Any]:
     judged = [pair for pair in pairs if None not in (pair[0].passed, pair[1].passed)]
     passed = paired_difference(
         [_WHOLE * bool(one.passed) for one, _ in judged],
@@ -227,7 +227,7 @@ def _differences(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]]) -> dict[str, 
     }
 
 
-def _difference(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]], name: str) -> dict[str, Any]:
+def _difference(pairs: Sequence[tuple[TrialResult, TrialResult]], name: str) -> dict[str, Any]:
     """Return the medians of a duration over the trials that have it in both runs, and the mean difference."""
     ones = _values((one for one, _ in pairs), name)
     others = _values((other for _, other in pairs), name)
@@ -241,7 +241,7 @@ def _difference(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]], name: str) -> 
     }
 
 
-def metrics(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
+def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
     """Return the field's metrics over every trial that was held, void ones included, as their sources do.
 
     Trials in which a reply cannot be told from the next one are left out.
@@ -269,7 +269,7 @@ def metrics(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
 # -- The endpoint --------------------------------------------------------------------------------------
 
 
-def profile(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
+def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
     """Return how patient, how quick and how selective an endpoint is."""
     # Nothing triggers an endpoint that is never heard at all: that is no manners either.
     heard = any(
@@ -302,12 +302,12 @@ def profile(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
     }
 
 
-def _patience(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
+def _patience(trials: Sequence[TrialResult]) -> dict[str, Any]:
     """Return the share of each gap of the ladder that was survived, and the longest one that was.
 
     A gap is survived where at least half of its trials are, and those of every shorter gap.
     """
-    gaps: dict[str, list[PlayedTrial]] = {}
+    gaps: dict[str, list[TrialResult]] = {}
     for condition in PAUSE.conditions:
         played = [
             trial
@@ -328,9 +328,9 @@ def _patience(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
     return {"longest_pause_ms": longest, "survived": survived}
 
 
-def sentinel_drift(trials: Sequence[PlayedTrial]) -> list[dict[str, Any]]:
+def sentinel_drift(trials: Sequence[TrialResult]) -> list[dict[str, Any]]:
     """Return the drift of the same question through a run."""
-    parts: dict[str, list[PlayedTrial]] = {}
+    parts: dict[str, list[TrialResult]] = {}
     for trial in trials:
         if trial.facts.probe == SENTINEL:
             parts.setdefault(trial.facts.condition, []).append(trial)

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import orjson
 
-from live_eval.analysis.arena.judging import ArenaPlan, PairVerdicts, judge_pairs
 from live_eval.analysis.arena.ratings import Match, Ratings, rate
-from live_eval.analysis.arena.votes import Votes, read_votes
-from live_eval.analysis.audit.engine import Progress
-from live_eval.analysis.audit.figures import BothOrders, OrderEffect, order_effect
+from live_eval.analysis.arena.verdicts import ArenaPlan, PairVerdicts, judge_pairs
+from live_eval.analysis.arena.vote_file import Votes, read_votes
+from live_eval.analysis.audit.auditor import Progress
+from live_eval.analysis.audit.reliability import BothOrders, OrderEffect, order_effect
 from live_eval.analysis.comparison import ComparedRun, check_same_data
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.errors import JudgeError, StoreError, UsageError

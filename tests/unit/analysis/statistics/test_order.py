@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from live_eval.analysis.agreement import kendall, krippendorff, spearman
 from live_eval.analysis.arena.ratings import Match, rate
-from live_eval.analysis.audit.figures import Repeated, consistency
+from live_eval.analysis.audit.reliability import Repeated, consistency
 from live_eval.analysis.comparison import Series, TurnKey, difference_of
 from live_eval.analysis.statistics import (
     cluster_means,

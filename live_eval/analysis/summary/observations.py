@@ -12,14 +12,14 @@ from live_eval.recording import TurnRecord
 from live_eval.timing import Latencies, Latency, TurnTrace
 from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
 
-__all__ = ["TurnFacts", "TurnKey", "latency", "read_facts"]
+__all__ = ["Observation", "TurnKey", "latency", "read_observations"]
 
 TurnKey: TypeAlias = tuple[str, int]
 """A case and its repetition, from 0: what pairs the turns of several runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFacts:
+class Observation:
     """The facts about a turn that figures need: everything but its marks.
 
     `failed_by` is the cause of its failure, None if it was captured; `speech_end_ns` counts from the
@@ -84,13 +84,13 @@ def latency(timing: Latencies, name: str) -> Latency:
     return found
 
 
-def read_facts(turns: Iterable[TurnRecord]) -> list[TurnFacts]:
+def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
     """Return the facts about the turns of a run; turns after a failed one in a dialogue have its cause."""
-    facts: list[TurnFacts] = []
+    facts: list[Observation] = []
     causes: dict[tuple[str, int], FailureCause] = {}
     followers: list[int] = []
     for turn in turns:
-        each = _turn_facts(turn)
+        each = _observation(turn)
         if turn.failure is not None and each.dialogue_id is not None:
             if turn.failure.kind is FailureKind.DIALOGUE_ENDED:
                 followers.append(len(facts))
@@ -104,14 +104,14 @@ def read_facts(turns: Iterable[TurnRecord]) -> list[TurnFacts]:
     return facts
 
 
-def _turn_facts(turn: TurnRecord) -> TurnFacts:
+def _observation(turn: TurnRecord) -> Observation:
     trace, failure = turn.trace, turn.failure
     speech_end_ns: int | None = None
     if trace.boundaries is not None:
         speech_end_ns = trace.boundaries.voice_end_ns
     elif trace.t0_ns is not None and trace.voice_end_ns is not None:  # a run that kept no boundaries
         speech_end_ns = trace.voice_end_ns - trace.t0_ns
-    return TurnFacts(
+    return Observation(
         turn_id=turn.turn_id,
         case_id=turn.case.case_id,
         repeat=turn.repeat,

@@ -11,7 +11,7 @@ import pytest
 from live_eval.errors import FailureKind, UsageError
 from live_eval.pytest_plugin import ms
 from live_eval.pytest_plugin.endpoint_tester import EndpointTester
-from live_eval.pytest_plugin.played_turns import PlayedTurn, PlayedTurns
+from live_eval.pytest_plugin.results import Result, Results
 from live_eval.recording.record import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
@@ -22,16 +22,16 @@ CASE = Case(
 NO_RESPONSE = Failure(FailureKind.NO_RESPONSE, "no response began within 30 s")
 
 
-def turns(*plans: TurnPlan) -> PlayedTurns:
+def turns(*plans: TurnPlan) -> Results:
     records = [
         spoken_turn(replace(CASE, case_id=f"q{number}", script_id=f"q{number}"), plan)
         for number, plan in enumerate(plans)
     ]
-    return PlayedTurns(tuple(PlayedTurn(record, Path("run")) for record in records), Path("run"))
+    return Results(tuple(Result(record, Path("run")) for record in records), Path("run"))
 
 
 def test_the_latencies_of_a_turn_are_durations_with_its_lag_as_error_bar() -> None:
-    turn = PlayedTurn(spoken_turn(CASE, TurnPlan(frame_late_ns=700_000)), Path("run"))
+    turn = Result(spoken_turn(CASE, TurnPlan(frame_late_ns=700_000)), Path("run"))
     assert ms(579) < turn.voice_to_voice < ms(581)
     assert repr(turn.first_byte) == "500.0 ms (error bar 0.7 ms)"
     assert turn.lead_silence.ms == pytest.approx(80, abs=0.5)
@@ -42,7 +42,7 @@ def test_the_latencies_of_a_turn_are_durations_with_its_lag_as_error_bar() -> No
 
 
 def test_a_latency_that_a_turn_does_not_have_says_why() -> None:
-    turn = PlayedTurn(spoken_turn(CASE, TurnPlan(endpointing_ms=None)), Path("run"))
+    turn = Result(spoken_turn(CASE, TurnPlan(endpointing_ms=None)), Path("run"))
     assert not turn.endpointing < ms(10_000)
     assert repr(turn.endpointing) == "no time (the endpoint did not say that speech stopped)"
 

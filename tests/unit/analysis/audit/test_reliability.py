@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live_eval.analysis.audit.agreement import RunTurns, against_json, agreement_json, read_labels
-from live_eval.analysis.audit.figures import (
+from live_eval.analysis.audit.labels import LabelTargets, against_json, agreement_json, read_labels
+from live_eval.analysis.audit.reliability import (
     BothOrders,
     Degraded,
     Repeated,
@@ -156,7 +156,7 @@ SPEC = JudgeSpec(
     outputs=(OutputSpec(name="c1", title=""), OutputSpec(name="c4", title="")),
     needs=frozenset({Need.REPLY_TEXT}),
 )
-TURNS = RunTurns(
+TURNS = LabelTargets(
     scripts={**{f"t{i}": f"s{i}" for i in range(30)}, "c/1": "c", "c/2": "c"},
     cases={**{f"case{i}": (f"t{i}",) for i in range(30)}, "twice": ("c/1", "c/2")},
 )

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from live_eval.campaigns.duplex.figures import metrics
+from live_eval.campaigns.duplex.metrics import metrics
 from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule
 from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.summary import read_duplex
-from live_eval.campaigns.duplex.trials import PlayedTrial, to_play_again
+from live_eval.campaigns.duplex.trial_results import TrialResult, to_repeat
 from tests.support import duplex_campaigns as written
 
 Sounds = Sequence[tuple[float, float]]
@@ -27,7 +27,7 @@ def played(
     *,
     own: int = 3,
     settings: Mapping[str, Any] | None = None,
-) -> PlayedTrial:
+) -> TrialResult:
     """An interruption with these responses, in a run with `own` answers that nobody interrupted."""
     questions = [
         ("response-latency", "", written.streamed(f"q-{number}", [ASKED], [own_ms])) for number in range(own)
@@ -38,7 +38,7 @@ def played(
     return campaign.trials["clean"][-1]
 
 
-def stop_ms(trial: PlayedTrial) -> float | None:
+def stop_ms(trial: TrialResult) -> float | None:
     stop_ns = trial.judgement.durations_ns["audible_stop"]
     return None if stop_ns is None else round(stop_ns / 1e6)
 
@@ -160,7 +160,7 @@ def test_the_silence_that_ends_a_reply_is_that_of_the_run(
 )
 def test_void_trials_are_played_again_while_that_may_help(outcomes: list[Outcome], again: bool) -> None:
     playings = [
-        PlayedTrial(
+        TrialResult(
             facts=Trial(trial_id="t", probe="barge-in"),
             playing=playing,
             rule=Rule.INTERRUPTION,
@@ -172,7 +172,7 @@ def test_void_trials_are_played_again_while_that_may_help(outcomes: list[Outcome
         )
         for playing, outcome in enumerate(outcomes)
     ]
-    assert to_play_again(playings) == ({"t"} if again else set())
+    assert to_repeat(playings) == ({"t"} if again else set())
 
 
 def test_a_pause_that_may_be_a_stop_is_unknown(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.columns import BenchmarkColumn
+from live_eval.analysis.benchmark_columns import BenchmarkColumn
 from live_eval.analysis.statistics import Estimate, estimate_means, interval_json, rounded, share_of
-from live_eval.analysis.summary.facts import TurnFacts
+from live_eval.analysis.summary.observations import Observation
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.recording import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
 from live_eval.registry import installed_judges
@@ -126,7 +126,7 @@ class ScoreTable:
         judge = next((column.judge for column in self.columns if column.role is role), None)
         return self.rows.get(turn_id, {}).get(judge) if judge is not None else None
 
-    def value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
+    def value(self, turn: Observation, column: ScoreColumn) -> float | None:
         """Return the value of a turn for the figures, or None.
 
         A failed turn has none, except that a question that the endpoint did not answer counts as wrong.
@@ -137,18 +137,18 @@ class ScoreTable:
             return row.values.get(column.output) if row is not None and row.status == "scored" else None
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
-    def scored(self, turns: Iterable[TurnFacts], column: ScoreColumn) -> list[tuple[TurnFacts, float]]:
+    def scored(self, turns: Iterable[Observation], column: ScoreColumn) -> list[tuple[Observation, float]]:
         """Return the turns with a value for the figures, each with its value."""
         return [(turn, value) for turn in turns if (value := self.value(turn, column)) is not None]
 
-    def mean(self, turns: Iterable[TurnFacts], column: ScoreColumn) -> Estimate:
+    def mean(self, turns: Iterable[Observation], column: ScoreColumn) -> Estimate:
         """Return the mean of a score over the turns with a value."""
         counted = list(turns)
         return means(self.values(counted, [column]), [turn.script_id for turn in counted], [column])[
             column.name
         ]
 
-    def values(self, turns: Sequence[TurnFacts], columns: Sequence[ScoreColumn]) -> NDArray[np.float64]:
+    def values(self, turns: Sequence[Observation], columns: Sequence[ScoreColumn]) -> NDArray[np.float64]:
         """Return the values of turns for the figures, NaN where there is none, shape (turns, columns)."""
         return np.array(
             [[self.value(turn, column) for column in columns] for turn in turns], np.float64
@@ -334,7 +334,7 @@ class ScoreSummary:
         }
 
 
-def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str, ScoreSummary]:
+def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[str, ScoreSummary]:
     """Return the mean of each score over the turns that it applies to, by score."""
     summaries: dict[str, ScoreSummary] = {}
     for column in table.columns:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from live_eval import registry
 from live_eval.analysis.audit.asking import Pair, PairAsker
-from live_eval.analysis.audit.engine import Progress
-from live_eval.analysis.audit.turns import TurnPicker, turn_in_other
+from live_eval.analysis.audit.auditor import Progress
+from live_eval.analysis.audit.sample import JudgeSample, turn_in_other
 from live_eval.errors import UsageError
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Scored
 from live_eval.recording import RunReader, ScoreStore
@@ -117,7 +117,7 @@ def judge_pairs(
         answers = stack.enter_context(ScoreStore.open(next(iter(runs.values()))))
         asker = PairAsker(spec, options, stack, answers, again=False)
         for one, two in itertools.combinations(readers, 2):
-            picker = TurnPicker(
+            picker = JudgeSample(
                 readers[one], spec, limit=plan.limit, seed=plan.seed, sendable=options.recordings
             )
             progress(f"{one} – {two}", 0, picker.planned)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.analysis.statistics import quantile, rounded
-from live_eval.analysis.summary.facts import TurnFacts
+from live_eval.analysis.summary.observations import Observation
 
 __all__ = ["MediaSummary", "summarise_media"]
 
@@ -69,7 +69,7 @@ class MediaSummary:
         return "; ".join(parts)
 
 
-def summarise_media(turns: Sequence[TurnFacts]) -> MediaSummary | None:
+def summarise_media(turns: Sequence[Observation]) -> MediaSummary | None:
     """Return the figures of the media tracks; None if no turn has one."""
     stats = [turn.media for turn in turns if turn.media is not None]
     if not stats:
