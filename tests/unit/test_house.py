@@ -181,7 +181,7 @@ NAMESAKES = {
         ("live_eval/scoring/llm/options.py", "openai"),  # an interface of chat models
     },
     JUDGES: {
-        ("live_eval/analysis/arena/results.py", "arena"),  # a key of the lines of `live-eval arena`
+        ("live_eval/analysis/arena/outcome.py", "arena"),  # a key of the lines of `live-eval arena`
         ("live_eval/cli/__init__.py", "arena"),  # a command
         ("live_eval/data/manifest.py", "transcription"),  # a column of a manifest
         ("live_eval/judging.py", "prosody"),  # a role of judges
