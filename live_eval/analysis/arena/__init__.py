@@ -1,4 +1,4 @@
-"""Compare runs in pairs: a judge, or people, say which of two replies to the same case is better."""
+"""Compare runs in pairs: a judge, or people, decide which of two replies to the same case is better."""
 
 from live_eval.analysis.arena.outcome import ArenaResult, play_arena, verdict_lines, write_verdicts
 from live_eval.analysis.arena.verdicts import ArenaPlan, judge_pairs

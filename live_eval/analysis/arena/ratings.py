@@ -1,11 +1,11 @@
 """Win rates and Bradley–Terry ratings of runs that were compared in pairs. Pure.
 
-Under the model of Bradley and Terry (1952) run i wins against run j with probability
-``1 / (1 + 10^((r_j − r_i) / 400))``. The ratings r maximise the likelihood, a tie counted as half a win of
-each; they lie around 1,000, and 400 points are odds of 10 to 1. It assumes that one number for each run
-explains all pairs: where A beats B, B beats C and C beats A, the win rates show what ratings cannot.
+In the model of Bradley and Terry (1952), run i wins against run j with probability
+``1 / (1 + 10^((r_j − r_i) / 400))``. The ratings r maximise the likelihood, with a tie counted as half a win
+for each; their mean is 1,000, and 400 points are odds of 10 to 1. The model assumes that one number per run
+explains all pairs: if A beats B, B beats C and C beats A, only the win rates show it.
 
-Intervals resample whole scripts, as all of the project's.
+Intervals resample whole scripts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
-# Resamples without a finite rating lie beyond one end of an interval: with more of them it has none there.
+# Resamples without a finite rating lie beyond one end of an interval: with more of them, that end is unknown.
 _MOST_INFINITE = 0.002
 NO_RATING = "no finite rating: for each run some chain of wins has to lead to every other"
 
@@ -47,14 +47,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Matches of a run.
-
-    Args:
-        wins: Matches that it won.
-        ties: Matches that nobody won.
-        losses: Matches that it lost.
-        win_rate: Its points per match: 1 for a win, a half for a tie, in between otherwise.
-    """
+    """Matches of a run; `win_rate` is its points per match: 1 for a win, a half for a tie."""
 
     wins: int
     ties: int
@@ -80,7 +73,7 @@ class RatedRun(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """All runs, by rating (by win rate if there is none), best first, and each pair of them with a match."""
+    """All runs, best first by rating (or else by win rate), and each pair of them with a match."""
 
     runs: tuple[RatedRun, ...]
     pairs: tuple[PairRecord, ...]
@@ -110,10 +103,10 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the logarithms of the strengths that make the points most probable, around 0.
 
     Args:
-        points: Points of each run against each other (a win 1, a tie a half to both), shape (…, runs, runs).
+        points: Points of each run against each other (a win 1, a tie a half for both), shape (…, runs, runs).
 
     Returns:
-        Shape (…, runs); NaN where no finite strengths do: where some runs never took a point from the others.
+        Shape (…, runs); NaN without finite strengths: some runs never took a point from the others.
 
     >>> bradley_terry(np.array([[0.0, 3.0], [1.0, 0.0]])).round(3).tolist()  # half of log 3
     [0.549, -0.549]
@@ -129,7 +122,7 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
         gradient = took - (matches * expected).sum(axis=-1)
         weights = matches * expected * (1 - expected)
         curvature = np.eye(count) * weights.sum(axis=-1)[..., None] - weights + 1 / count
-        # Where there is nothing to find any step will do.
+        # Without a finite solution any step will do.
         curvature = np.where(finite[..., None, None], curvature, np.eye(count))
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
         longest = np.abs(step).max(axis=-1, keepdims=True)
@@ -195,7 +188,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
 
 
 def _connected(beats: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return whether from each run a chain of points leads to every other, for each matrix."""
+    """Return, for each matrix, whether a chain of points leads from each run to every other."""
     count = beats.shape[-1]
     reach = beats | np.eye(count, dtype=bool)
     for _ in range(max(1, math.ceil(math.log2(max(2, count))))):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from live_eval import registry
-from live_eval.analysis.audit.asking import Pair, PairAsker
+from live_eval.analysis.audit.asking import Asker, Pair, swapped
 from live_eval.analysis.audit.auditor import Progress
 from live_eval.analysis.audit.sample import JudgeSample, turn_in_other
 from live_eval.errors import UsageError
@@ -35,15 +35,8 @@ class ArenaPlan:
 class JudgedPair:
     """The verdicts on two runs' replies to one turn.
 
-    Args:
-        turn_id: The turn.
-        case_id: Its case.
-        script_id: Its script.
-        first: The first run.
-        second: The other.
-        forward: With the first run shown first: 1 if the first is better, −1 if the second is, 0 for a tie.
-        backward: With the second run shown first, from its side: 1 if the second is better.
-        reasons: Why, in both orders.
+    `forward` has the first run shown first: 1 if the first is better, −1 if the second is, 0 for a tie.
+    `backward` has the second shown first: 1 if the second is better. `reasons` are those of both orders.
     """
 
     turn_id: str
@@ -63,11 +56,11 @@ class JudgedPair:
 
 @dataclass(slots=True, kw_only=True)
 class PairVerdicts:
-    """All verdicts of a judge, whose version includes the options that change its verdicts.
+    """All verdicts of a judge.
 
     Args:
         judge: The judge.
-        version: Its version.
+        version: Its version, including the options that change its verdicts.
         pairs: The pairs with a verdict in both orders.
         asked: Pairs submitted to the judge.
         n_failed: Pairs with a failed answer in one order or both.
@@ -104,7 +97,7 @@ def judge_pairs(
     Raises:
         UsageError: The judge judges single turns, or has no such option.
         JudgeError: It cannot run here.
-        StoreError: There is no run, or its scores are being written by another process.
+        StoreError: There is no run, or another process is writing its scores.
     """
     spec = registry.judge(plan.judge)
     if spec.kind is not JudgeKind.PAIRWISE:
@@ -115,7 +108,7 @@ def judge_pairs(
     with ExitStack() as stack:
         readers = {name: stack.enter_context(RunReader.open(path)) for name, path in runs.items()}
         answers = stack.enter_context(ScoreStore.open(next(iter(runs.values()))))
-        asker = PairAsker(spec, options, stack, answers, again=False)
+        asker = Asker(spec, options, stack, answers, again=False)
         for one, two in itertools.combinations(readers, 2):
             picker = JudgeSample(
                 readers[one], spec, limit=plan.limit, seed=plan.seed, sendable=options.recordings
@@ -150,11 +143,9 @@ def _pairs(
             judged.skipped[theirs.reason] += 1
 
 
-def _judge(judged: PairVerdicts, asker: PairAsker, names: tuple[str, str], pairs: Sequence[Pair]) -> None:
+def _judge(judged: PairVerdicts, asker: Asker, names: tuple[str, str], pairs: Sequence[Pair]) -> None:
     judged.asked += len(pairs)
-    for (turn, _), ahead, behind in zip(
-        pairs, asker.compare(pairs), asker.compare_swapped(pairs), strict=True
-    ):
+    for (turn, _), ahead, behind in zip(pairs, asker.judge(pairs), asker.judge(swapped(pairs)), strict=True):
         unjudged = [verdict for verdict in (ahead, behind) if not isinstance(verdict, Scored)]
         if unjudged or not (isinstance(ahead, Scored) and isinstance(behind, Scored)):
             judged.n_failed += any(isinstance(verdict, Failed) for verdict in unjudged)

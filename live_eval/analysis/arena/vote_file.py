@@ -20,7 +20,7 @@ _SHOWN_ROWS = 8
 class Vote:
     """One vote about two runs' replies to a case; `first` was presented first.
 
-    `verdict` is 1 if the first won, −1 if the second did, 0 for a tie; without a name, `rater` is empty.
+    `verdict` is 1 if the first won, −1 if the second did, 0 for a tie; `rater` is empty if unnamed.
     """
 
     case_id: str
@@ -46,16 +46,16 @@ class Votes:
 
     @property
     def raters(self) -> int:
-        """How many people voted; votes without a name count as one person."""
+        """Number of raters; unnamed votes count as one."""
         return len({vote.rater for vote in self.votes})
 
 
 def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> Votes:
-    """Read votes about these runs from a CSV file, in UTF-8, with a heading; `scripts` are those of cases.
+    """Read votes about these runs from a CSV file in UTF-8 with a heading; `scripts` are those of cases.
 
     Columns: ``case_id``; ``first`` and ``second``, the names of the runs in the order in which their replies
     were presented; ``winner``: ``first``, ``second``, ``tie`` or a run's name; and optionally ``rater``.
-    Votes about other runs, or about cases that the runs do not have, are counted and ignored.
+    Votes about other runs or other cases are counted and ignored.
 
     Raises:
         DataError: The file cannot be read, or rows are invalid; lists them by line.

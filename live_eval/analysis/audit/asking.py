@@ -1,8 +1,4 @@
-"""A judge under audit, asked about the same input again without reuse of earlier answers.
-
-In both classes, `repeat` is 0 for the judgement that scoring gives; each further number asks for an
-independent one.
-"""
+"""Ask a judge again about the same input, without reusing its earlier answers."""
 
 from __future__ import annotations
 
@@ -15,24 +11,24 @@ import numpy as np
 
 from live_eval.errors import JudgeError
 from live_eval.judging import JudgedTurn, JudgeKind, Judgement, JudgeSpec
-from live_eval.scoring.judge_runner import (
-    JudgeOptions,
-    LlmJudgeRunner,
-    load_judge_runner,
-    missing_requirements,
-)
+from live_eval.scoring.judge_runner import JudgeOptions, load_judge_runner, missing_requirements
 from live_eval.scoring.llm import AnswerCache, LlmUsage
 
-__all__ = ["Pair", "PairAsker", "TurnAsker"]
+__all__ = ["Asker", "Pair", "swapped"]
 
 Pair: TypeAlias = tuple[JudgedTurn, JudgedTurn]
 
 
-class TurnAsker:
-    """A judge of single turns: a local one recomputes in other batches, an LLM judge asks its model again.
+def swapped(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs in the other order."""
+    return [(second, first) for first, second in pairs]
+
+
+class Asker:
+    """Asks a judge: a local one recomputes in other batches, one that uses a model asks it again.
 
     Args:
-        spec: The judge; local, or one that asks a model.
+        spec: The judge.
         options: Judge options.
         stack: Exit stack that closes its resources.
         answers: Store of the models' answers.
@@ -51,9 +47,11 @@ class TurnAsker:
         answers: AnswerCache,
         *,
         again: bool,
-        seed: int,
+        seed: int = 0,
     ) -> None:
-        _check(spec, options)
+        absent = missing_requirements(spec, options)
+        if absent is not None:
+            raise JudgeError(f"judge {spec.name!r} cannot run here: missing {absent}")
         self._fresh = _FreshAnswers(answers, again=again)
         self._runner = load_judge_runner(
             spec, options, stack, answers=self._fresh, budget=options.llm.budget()
@@ -66,16 +64,23 @@ class TurnAsker:
         """Its use of models so far."""
         return self._runner.usage
 
-    def judge(self, turns: Sequence[JudgedTurn], repeat: int = 0) -> list[Judgement]:
-        """Return a judgement for each turn; the turns have everything the judge needs."""
+    def judge(self, items: Sequence[Any], repeat: int = 0) -> list[Judgement]:
+        """Return a judgement for each `JudgedTurn` or, from a pairwise judge, for each `Pair`.
+
+        Args:
+            items: What to judge, with everything that the judge needs.
+            repeat: 0 for the judgement that scoring gives; each further number is an independent one.
+        """
+        if not items:
+            return []
         self._fresh.repeat = repeat
         if not (self._local and repeat):
-            return self._runner.judge(turns)
+            return self._runner.judge(items)
         judgements: dict[int, Judgement] = {}
-        for places in self._batches(len(turns), repeat):
-            found = self._runner.judge([turns[place] for place in places])
+        for places in self._batches(len(items), repeat):
+            found = self._runner.judge([items[place] for place in places])
             judgements.update(zip(places, found, strict=True))
-        return [judgements[place] for place in range(len(turns))]
+        return [judgements[place] for place in range(len(items))]
 
     def _batches(self, count: int, repeat: int) -> list[list[int]]:
         """Return batches: each turn alone in the first repeat, in random groups of up to five in others."""
@@ -89,46 +94,8 @@ class TurnAsker:
         return batches
 
 
-class PairAsker:
-    """A judge of pairs; arguments and errors as of `TurnAsker`."""
-
-    def __init__(
-        self, spec: JudgeSpec, options: JudgeOptions, stack: ExitStack, answers: AnswerCache, *, again: bool
-    ) -> None:
-        _check(spec, options)
-        self._fresh = _FreshAnswers(answers, again=again)
-        runner = load_judge_runner(spec, options, stack, answers=self._fresh, budget=options.llm.budget())
-        assert isinstance(runner, LlmJudgeRunner)  # every judge of pairs asks a model
-        self._runner = runner
-
-    @property
-    def usage(self) -> LlmUsage:
-        """Its use of models so far."""
-        return self._runner.usage
-
-    def compare(self, pairs: Sequence[Pair], repeat: int = 0) -> list[Judgement]:
-        """Return a judgement for each pair."""
-        self._fresh.repeat = repeat
-        return self._runner.judge(pairs) if pairs else []
-
-    def compare_swapped(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        """Return a judgement for each pair, shown in the other order."""
-        return self.compare([(second, first) for first, second in pairs])
-
-
-def _check(spec: JudgeSpec, options: JudgeOptions) -> None:
-    absent = missing_requirements(spec, options)
-    if absent is not None:
-        raise JudgeError(f"judge {spec.name!r} cannot run here: missing {absent}")
-
-
 class _FreshAnswers:
-    """Stored answers, separate for each repeat.
-
-    Args:
-        answers: Their store. Repeat 0 shares the answers of scoring.
-        again: Whether further repeats ignore stored answers.
-    """
+    """Stored answers, separate for each repeat; repeat 0 shares the answers of scoring."""
 
     def __init__(self, answers: AnswerCache, *, again: bool) -> None:
         self._answers = answers

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from live_eval import registry
-from live_eval.analysis.audit.asking import PairAsker, TurnAsker
+from live_eval.analysis.audit.asking import Asker
 from live_eval.analysis.audit.experiments import (
     Experiments,
     ExperimentSettings,
@@ -42,10 +42,10 @@ class AuditPlan:
     Args:
         parts: Some of `PARTS`; None for all that are possible.
         repeats: How often to ask the judge the same.
-        limit: Maximum number of turns to try it on; 0 for all.
+        limit: Maximum number of turns to ask about; 0 for all.
         seed: Seed of the random choices.
-        again: Repeat the calls of an earlier audit.
-        labels: CSV of what people said, or None.
+        again: Whether to repeat the calls of an earlier audit.
+        labels: CSV of people's labels, or None.
         against: Another judge, or None.
         against_run: Run that pairwise judges compare replies with; None for the reference replies.
     """
@@ -71,17 +71,17 @@ def audit_run(
 ) -> dict[str, Any]:
     """Audit a judge on the run in folder `path`, and store the result with its scores.
 
-    Parts that are not asked for are kept from an earlier audit of the same version of the judge.
+    Parts that were not requested are kept from an earlier audit of the same version of the judge.
 
     Returns:
         The report, as ``live-eval audit --json`` prints it; see ``docs/audit.md``.
 
     Raises:
         PluginError: There is no judge of that name.
-        UsageError: A part was asked for that this judge, or this plan, does not have.
-        DataError: The labels are not what they should be.
+        UsageError: This judge, or this plan, does not have a requested part.
+        DataError: The labels are invalid.
         JudgeError: The judge cannot run here.
-        StoreError: There is no run, or its scores are being written by another process.
+        StoreError: There is no run, or another process is writing its scores.
     """
     plan, options, clock = plan or AuditPlan(), options or JudgeOptions(), clock or SystemClock()
     spec = registry.judge(judge)
@@ -121,7 +121,7 @@ def _parts(spec: JudgeSpec, plan: AuditPlan) -> tuple[str, ...]:
 
 
 def _why_impossible(part: str, spec: JudgeSpec, plan: AuditPlan) -> str | None:
-    """Return why a part cannot be, or None."""
+    """Return why a part is impossible, or None."""
     pairwise = spec.kind is JudgeKind.PAIRWISE
     if part == "consistency":
         return "expected at least 2 repeats" if plan.repeats < 2 else None
@@ -150,7 +150,7 @@ class _Audit:
     stack: ExitStack
 
     def stored(self) -> dict[str, Any]:
-        """Return the parts that rest on the scores that the run holds."""
+        """Return the parts that use the stored scores."""
         spec, plan = self.spec, self.plan
         turns = LabelTargets.of(self.run)
         values = self._scores(spec.name, self.version)
@@ -180,7 +180,7 @@ class _Audit:
         return scores
 
     def asked(self, progress: Progress, clock: Clock) -> dict[str, Any]:
-        """Return the parts that need the judge to be asked."""
+        """Return the parts that ask the judge."""
         began_ns = clock.now_ns()
         spec, plan = self.spec, self.plan
         opponents: Opponents | None = None
@@ -193,18 +193,15 @@ class _Audit:
         settings = ExperimentSettings(
             spec=spec, parts=self.parts, repeats=plan.repeats, donor=picker.donor, seed=plan.seed
         )
-        given = spec, self.options, self.stack, self.store
-        asker: TurnAsker | PairAsker
-        trials: Experiments
-        if opponents is None:
-            asker = TurnAsker(*given, again=plan.again, seed=plan.seed)
-            trials = SingleExperiments(settings, asker)
-        else:
-            asker = PairAsker(*given, again=plan.again)
-            trials = PairExperiments(settings, asker, opponents)
+        asker = Asker(spec, self.options, self.stack, self.store, again=plan.again, seed=plan.seed)
+        experiments: Experiments = (
+            SingleExperiments(settings, asker)
+            if opponents is None
+            else PairExperiments(settings, asker, opponents)
+        )
         progress(spec.name, 0, picker.planned)
         for turns in picker.chunks():
-            trials.take(turns)
+            experiments.take(turns)
             progress(spec.name, picker.asked, picker.planned)
         usage = asker.usage
         about = {
@@ -222,4 +219,4 @@ class _Audit:
                 "cost": usage.cost if usage.calls else 0.0,
             },
         }
-        return {part: {**about, **made} for part, made in trials.as_json().items()}
+        return {part: {**about, **made} for part, made in experiments.as_json().items()}

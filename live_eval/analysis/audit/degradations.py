@@ -1,6 +1,6 @@
-"""Known degradations of replies, which a judge of sound or words should notice. Pure, with a seed.
+"""Known degradations of replies, which a judge of audio or text should notice. Pure, with a seed.
 
-Sound keeps its rate and its length. Levels are those of active speech (`speech_level`), so that a reply with
+Audio keeps its rate and its length. Levels are those of active speech (`speech_level`), so that a reply with
 long pauses is degraded as much as one without. Each degradation changes one thing and keeps the loudness.
 """
 
@@ -30,11 +30,11 @@ __all__ = [
 # WORLD's aperiodicity looks at bands up to 7.9 kHz.
 _VOCODER_RATES_HZ = (16_000, 48_000)
 _FRAME_MS = 5.0
-# WORLD keeps two spectra of 8 kB for each frame: 4,000 frames are 64 MB. A piece ends where it is quietest.
+# WORLD keeps two spectra of 8 kB for each frame: 64 MB for 4,000 frames. Pieces are cut where it is quietest.
 _PIECE_S = 20.0
 _SEARCHED_S = 2.0
 _WINDOW_S = 0.02
-# Sound this far below the active level is a pause and keeps its loudness.
+# Audio this far below the active level is a pause and keeps its loudness.
 _PAUSE_DB = 20.0
 # About a syllable: a shorter stretch would bring consonants to the level of vowels, which is not delivery.
 _EVENED_S = 0.2
@@ -43,27 +43,16 @@ _EVENED_S = 0.2
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
     """Return the recording with white Gaussian noise, as `live_eval.impair.recording.mix_noise` adds it.
 
-    A judge that resamples to a lower rate hears less of the noise.
-
-    Args:
-        audio: The recording; one without sound is returned as it is.
-        snr_db: Signal-to-noise ratio in decibels, of active speech, over the whole band.
-        seed: Seed of the noise.
+    The signal-to-noise ratio in decibels is of active speech over the whole band: a judge that resamples to a
+    lower rate hears less noise. A silent recording is returned unchanged.
     """
     return mix_noise(audio, np.random.default_rng(seed).standard_normal(len(audio.samples)), snr_db)
 
 
 def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
-    """Return the recording with frames replaced by zeros, as packets that were lost and not concealed.
+    """Return the recording with a share of its frames replaced by zeros, as packets lost without concealment.
 
-    ``round(share · frames)`` frames are drawn without replacement, pauses included; a last frame that is not
-    whole is one too.
-
-    Args:
-        audio: The recording.
-        share: Share of the frames that are lost, 0 to 1.
-        seed: Seed of the draw.
-        frame_ms: Length of a frame in milliseconds.
+    ``round(share · frames)`` frames are drawn without replacement, pauses and a last partial frame included.
     """
     step = max(1, round(frame_ms * audio.rate_hz / 1000))
     frames = -(-len(audio.samples) // step)
@@ -75,20 +64,22 @@ def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.
 
 
 def flatten(audio: Audio) -> Audio:
-    """Return the recording spoken flatly: on one pitch and with one loudness, words and timing as they were.
+    """Return the recording spoken flatly: on one pitch and with one loudness, with words and timing
+    unchanged.
 
-    WORLD (Morise et al. 2016) takes the recording apart into pitch, spectral envelope and aperiodicity. Every
-    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. What comes out is brought to the
-    active level where it is no pause (less than 20 dB below that level), by its power in 200 ms around each
-    sample, the gains in decibels smoothed likewise. The level of the whole is as before.
+    WORLD (Morise et al. 2016) decomposes the recording into pitch, spectral envelope and aperiodicity. Every
+    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. The result is brought to the active
+    level, except in pauses (20 dB or more below that level), by its power in 200 ms around each sample, with
+    gains
+    smoothed in decibels over the same window. The overall level is unchanged.
 
-    A vocoder leaves traces of its own: compare the result with `resynthesise`, not with the recording.
+    A vocoder leaves artefacts of its own: compare the result with `resynthesise`, not with the recording.
     """
     return _through_world(audio, flat=True)
 
 
 def resynthesise(audio: Audio) -> Audio:
-    """Return the recording taken apart and put together again by WORLD; one without sound as it is."""
+    """Return the recording decomposed and synthesised again by WORLD; unchanged if silent."""
     return _through_world(audio, flat=False)
 
 
@@ -103,7 +94,7 @@ def shuffle_words(text: str, seed: int = 0) -> str:
 
 
 def halve_words(text: str) -> str:
-    """Return the first half of a text's words, of an odd number with the middle one.
+    """Return the first half of a text's words, rounded up.
 
     >>> halve_words("I am so sorry to hear that")
     'I am so sorry'
@@ -113,7 +104,7 @@ def halve_words(text: str) -> str:
 
 
 def _through_world(audio: Audio, *, flat: bool) -> Audio:
-    """Take a recording apart and put it together at the same level and length, flat or as it was."""
+    """Decompose and synthesise a recording at the same level and length, flat or as it was."""
     level = speech_level(audio).rms
     if level == 0:
         return audio
@@ -142,14 +133,14 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
 def _pitch(
     world: Any, samples: NDArray[np.float64], rate_hz: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return for each frame the pitch in Hz, 0 where there is none, and its time in seconds."""
-    # Harvest finds a little more, and takes twenty times as long.
+    """Return for each frame the pitch in Hz (0 if unvoiced) and its time in seconds."""
+    # Harvest finds a little more but takes twenty times as long.
     pitch, at = world.dio(samples, rate_hz, frame_period=_FRAME_MS)
     return world.stonemask(samples, pitch, at, rate_hz), at
 
 
 def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> NDArray[np.float64]:
-    """Return for each sample the factor that brings speech to one level and leaves pauses."""
+    """Return for each sample the gain that brings speech to one level and leaves pauses alone."""
     from scipy.signal import oaconvolve
 
     window = np.hanning(round(_EVENED_S * rate_hz) + 2)[1:-1]
@@ -162,7 +153,7 @@ def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> N
 
 
 def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, int]]:
-    """Yield the begin and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
+    """Yield begin and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
     longest, searched, step = (round(s * rate_hz) for s in (_PIECE_S, _SEARCHED_S, _WINDOW_S))
     begin = 0
     while len(samples) - begin > longest:

@@ -1,4 +1,4 @@
-"""The trials of a judge (repeats, the other order, degradations) and their results."""
+"""The parts of an audit that ask the judge (repeats, the other order, degradations) and their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from live_eval.analysis.audit.asking import Pair, PairAsker, TurnAsker
+from live_eval.analysis.audit.asking import Asker, Pair, swapped
 from live_eval.analysis.audit.probes import Change, DonorKind, JudgeProbe, probes_for
 from live_eval.analysis.audit.reliability import (
     BothOrders,
@@ -38,7 +38,7 @@ FindDonor = Callable[[JudgedTurn, DonorKind], JudgedTurn | None]
 
 @dataclass(slots=True)
 class Tally:
-    """Judgements without a score, as the turn could not be judged or the judge failed; both by reason."""
+    """Judgements without a score, unscored or failed, by reason."""
 
     n_unscored: int = 0
     n_failed: int = 0
@@ -73,9 +73,9 @@ class _Probed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentSettings:
-    """What to try: the parts of the audit among `parts` that ask the judge, with `repeats` for consistency.
+    """What to ask: those of `parts` that ask the judge, with `repeats` for consistency.
 
-    `donor` finds another turn to borrow from; `seed` is that of the degradations and of the resampling.
+    `donor` finds another turn to borrow from; `seed` is the seed of the degradations and of the resampling.
     """
 
     spec: JudgeSpec
@@ -86,10 +86,10 @@ class ExperimentSettings:
 
 
 class Experiments(ABC):
-    """The trials of a judge, batch by batch.
+    """The experiments with a judge, batch by batch.
 
     Args:
-        settings: What to try.
+        settings: What to ask.
         outputs: The outputs whose response to degradations is measured.
     """
 
@@ -110,10 +110,10 @@ class Experiments(ABC):
 
     @abstractmethod
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all trials on some turns."""
+        """Run all experiments on some turns."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the parts of the audit that were tried, by name."""
+        """Return the results of the audit's parts, by name."""
         made: dict[str, Any] = {}
         if "consistency" in self._parts:
             made["consistency"] = {
@@ -178,9 +178,9 @@ class Experiments(ABC):
 
 
 class SingleExperiments(Experiments):
-    """The trials of a judge of single turns."""
+    """The experiments with a judge of single turns."""
 
-    def __init__(self, settings: ExperimentSettings, asker: TurnAsker) -> None:
+    def __init__(self, settings: ExperimentSettings, asker: Asker) -> None:
         self._asker = asker
         self._signs = {
             output.name: -1.0 if output.higher_is_better is False else 1.0 for output in settings.spec.outputs
@@ -188,7 +188,7 @@ class SingleExperiments(Experiments):
         super().__init__(settings, self._signs)
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all trials on some turns."""
+        """Run all experiments on some turns."""
         base = self._asker.judge(turns)
         if self._rounds > 1:
             again = [self._asker.judge(turns, number) for number in range(1, self._rounds)]
@@ -213,14 +213,14 @@ class SingleExperiments(Experiments):
         """Return a judgement of each changed turn, or why the turn could not be changed."""
         changed = [self._changed(probe, change, turn) for turn in turns]
         askable = [turn for turn in changed if isinstance(turn, JudgedTurn)]
-        given = iter(self._asker.judge(askable) if askable else ())
+        given = iter(self._asker.judge(askable))
         return [next(given) if isinstance(turn, JudgedTurn) else turn for turn in changed]
 
 
 class PairExperiments(Experiments):
-    """The trials of a judge of pairs: every pair in both orders."""
+    """The experiments with a judge of pairs: every pair in both orders."""
 
-    def __init__(self, settings: ExperimentSettings, asker: PairAsker, opponents: Opponents) -> None:
+    def __init__(self, settings: ExperimentSettings, asker: Asker, opponents: Opponents) -> None:
         self._asker = asker
         self._opponents = opponents
         self._output = settings.spec.outputs[0].name
@@ -229,7 +229,7 @@ class PairExperiments(Experiments):
         super().__init__(settings, [self._output])
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all trials on some turns."""
+        """Run all experiments on some turns."""
         if self._rounds > 1 or "order" in self._parts:
             self._compare(turns)
         for probed in self._probed:
@@ -243,16 +243,16 @@ class PairExperiments(Experiments):
                 pairs.append((turn, other))
             else:
                 self._tally.values(other)
-        forward = self._asker.compare(pairs)
+        forward = self._asker.judge(pairs)
         if self._rounds > 1:
-            again = [self._asker.compare(pairs, number) for number in range(1, self._rounds)]
+            again = [self._asker.judge(pairs, number) for number in range(1, self._rounds)]
             self._add_repeats([first for first, _ in pairs], [forward, *again])
         if "order" in self._parts:
             self._orders += self._both(pairs, forward, self._tally)
 
     def _both(self, pairs: Sequence[Pair], forward: Sequence[Judgement], tally: Tally) -> list[BothOrders]:
         rows: list[BothOrders] = []
-        backward = self._asker.compare_swapped(pairs)
+        backward = self._asker.judge(swapped(pairs))
         for (turn, _), one, other in zip(pairs, forward, backward, strict=True):
             first, second = tally.values(one), tally.values(other)
             if first is not None and second is not None:
@@ -274,11 +274,11 @@ class PairExperiments(Experiments):
         # From 0 (the degraded reply is as good) to −1 (it loses in both orders).
         probed.rows[self._output] += [
             Degraded(row.script_id, 0.0, (row.backward - row.forward) / 2)
-            for row in self._both(pairs, self._asker.compare(pairs), probed.tally)
+            for row in self._both(pairs, self._asker.judge(pairs), probed.tally)
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the parts of the audit that were tried, by name."""
+        """Return the results of the audit's parts, by name."""
         made = super().as_json()
         about = {"held_against": self._opponents.name}
         if "consistency" in made:

@@ -1,4 +1,4 @@
-"""Agreement of a judge's scores with labels by people (read from CSV) and with another judge's scores."""
+"""Agreement of a judge's scores with people's labels (read from CSV) and with another judge's scores."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LabelTargets:
 
 @dataclass(slots=True)
 class Labels:
-    """People's labels of the turns of a run, by output of the judge, by turn, by rater.
+    """People's labels of a run's turns, by the judge's output, by turn, by rater.
 
     `n_unknown` rows are about turns that the run does not have, `n_other` about scores of other judges.
     """
@@ -58,12 +58,12 @@ class Labels:
 
 
 def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
-    """Read labels of a judge's scores from a CSV file, in UTF-8, with a heading.
+    """Read labels of a judge's scores from a CSV file in UTF-8 with a heading.
 
-    Columns: ``score``; ``turn_id``, or ``case_id`` if the run played the case once; and optionally
+    Columns: ``score``; ``turn_id``, or ``case_id`` if the run has only one turn of the case; and optionally
     ``rater`` and ``output`` (an output of the judge, or the name of a score, as ``rubric.c4``; the judge's
-    first output if omitted). Rows about scores of other judges, or about turns that the run does not have,
-    are counted and ignored.
+    first
+    output by default). Rows about other scores or other turns are counted and ignored.
 
     Raises:
         DataError: The file cannot be read, or a row is invalid; says where and what was expected.
@@ -102,7 +102,7 @@ def _score(where: str, text: str) -> float:
 
 
 def _output(where: str, name: str | None, spec: JudgeSpec) -> str | None:
-    """Return the output that a row is about, or None if it is another judge's."""
+    """Return the output that a row is about, or None if it belongs to another judge."""
     if not name:
         return spec.outputs[0].name
     for output in spec.outputs:
@@ -139,7 +139,7 @@ def agreement_json(
     *,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return how far a judge (its scores by turn are `values`) agrees with people, and people among them."""
+    """Return how far a judge, with `values` by turn, agrees with people, and people with each other."""
     raters = {rater for by_turn in labels.scores.values() for given in by_turn.values() for rater in given}
     return {
         "file": labels.file,
@@ -193,8 +193,9 @@ def against_json(
 ) -> list[dict[str, Any]]:
     """Return the rank correlation of two judges, for their first outputs and those of the same name.
 
-    Signs are kept: a judge for which lower is better correlates negatively with one for which higher is.
-    `values` and `others` are the outputs of the first and of the other judge, by turn.
+    `values` and `others` are the outputs by turn of the first and the second judge. Signs are kept: a judge
+    for
+    which lower is better correlates negatively with one for which higher is better.
     """
     found: list[dict[str, Any]] = []
     for one, other in _shared_outputs(first, second):

@@ -1,4 +1,4 @@
-"""Known degradations, and which of them a judge could notice at all. Pure."""
+"""Known degradations, and which of them a judge could notice. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need
 __all__ = ["Change", "DonorKind", "JudgeProbe", "probes_for"]
 
 Change: TypeAlias = Callable[[JudgedTurn, JudgedTurn, int], JudgedTurn]
-"""Degrade a turn, given a donor (the turn itself if none is needed) and a seed."""
+"""Degrades a turn, given a donor (the turn itself if none is needed) and a seed."""
 
 
 class DonorKind(StrEnum):
@@ -44,7 +44,7 @@ class JudgeProbe:
         title: In words.
         change: Degrades a turn.
         donor: The kind of turn that it borrows from, or None.
-        control: What the method does to a turn without degrading it; makes the turn to compare with.
+        control: Applies the method without degrading; yields the turn to compare with.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The figures of an audit: repeat consistency, the effect of the order, sensitivity to degradations. Pure."""
+"""Metrics of an audit: repeat consistency, the effect of the order, sensitivity to degradations. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SAME = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Repeated scores of one turn or pair by one output of a judge: at least two values."""
+    """At least two scores of one turn or pair by one output of a judge."""
 
     turn_id: str
     script_id: str
@@ -61,13 +61,13 @@ class Consistency:
 
     Args:
         n: Turns with at least two scores.
-        identical: Share of them whose scores are all the same, to 0.0001.
+        identical: Share of them whose scores are the same up to 0.0001.
         deviation: Mean over the turns of the mean absolute deviation from the turn's mean.
         sd_within: Standard deviation of scores of the same turn, pooled over the turns.
         sd_between: Standard deviation of the turns' true means: the deviation between turns after subtracting
             that within them (one-way random effects).
-        icc: Share of the variance that is between turns, ICC(1): 1 where a repeat changes nothing, 0 where
-            turns differ no more than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979).
+        icc: Share of the variance that is between turns, ICC(1): 1 if a repeat changes nothing, 0 if turns
+            differ no more than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979).
         worst: The turn with the widest spread; None if no scores differ.
     """
 
@@ -109,11 +109,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> Consistency:
     centred = means - np.mean([value for row in rows for value in row.values])
 
     def variances(drawn: _Figures) -> tuple[_Figures, _Figures, _Figures]:
-        """Return the variance within turns, that between them, and the ICC, each of shape (resamples,).
-
-        Args:
-            drawn: How often each turn is drawn, shape (resamples, turns).
-        """
+        """Return the variance within turns, the variance between them and the ICC of each resample."""
         turns, scores = drawn.sum(axis=1), drawn @ counts
         grand = drawn @ (counts * centred) / scores
         between_squares = drawn @ (counts * centred**2) - scores * grand**2
@@ -146,7 +142,8 @@ def _root(variance: np.float64) -> float | None:
 class BothOrders:
     """A judge's verdicts on a pair in both orders.
 
-    `forward` is 1 if the reply shown first is better, −1 if the other is, 0 for a tie; `backward` is the same
+    `forward` is 1 if the reply shown first is better, −1 if the second is, 0 for a tie; `backward` is the
+    same
     with the two swapped: ``−forward`` for a judge that ignores the order.
     """
 
@@ -158,12 +155,12 @@ class BothOrders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderEffect:
-    """Whether a pairwise judge prefers the reply that it is shown first, or second.
+    """Whether a pairwise judge prefers the first or the second reply, whatever they are.
 
     Args:
-        flipped: Share of the pairs whose verdict changes when they are swapped, from or to a tie included.
-        position: Mean of both verdicts over the pairs, from −1 (always the second) to 1 (always the first):
-            the preference for a place; 0 for a judge that ignores the order.
+        flipped: Share of the pairs whose verdict changes when they are swapped, including from or to a tie.
+        position: Mean of both verdicts over the pairs, from −1 (always the second) to 1 (always the first);
+            0 for a judge that ignores the order.
         preference: Mean of ``(forward − backward) / 2``: how much better one side is, with the order effect
             removed.
         ties: Share of verdicts that are ties.
@@ -202,11 +199,11 @@ class Visibility(StrEnum):
     """How a judge responds to a degradation."""
 
     SEES = "sees"
-    """The interval of the mean difference lies on the worse side of 0 (without a direction, on either)."""
+    """The interval of the mean difference is on the worse side of 0 (on either, without a direction)."""
     BLIND = "does not see"
     """The interval contains 0."""
     PREFERS = "prefers"
-    """The interval lies on the better side of 0: the judge mistakes the degradation for an improvement."""
+    """The interval is on the better side of 0: the judge takes the degradation for an improvement."""
     TOO_FEW = "too few to say"
     """There are too few scripts for an interval."""
 

@@ -1,4 +1,4 @@
-"""Which turns of a run are audited, spread evenly over scripts, and the other turns that these need."""
+"""The turns of a run to judge, spread evenly over scripts, and the other turns that these need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_THE_USER = AUDIO_NEEDS - {Need.REPLY_AUDIO}
 
 
 class JudgeSample:
-    """Pick turns of a run that a judge can judge, and turns that they can borrow from.
+    """Turns of a run that a judge can judge, and turns that they can borrow from.
 
     Args:
         run: The run.
@@ -31,6 +31,7 @@ class JudgeSample:
         limit: Maximum number of turns; 0 for all.
         seed: Seed of the random choices.
         also: What else to read of a turn, besides the judge's inputs.
+        sendable: Folders of recordings that may be sent to a model.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class JudgeSample:
     def chunks(self) -> Iterator[list[JudgedTurn]]:
         """Yield the turns with everything the judge uses, in small batches, since their audio takes memory.
 
-        One turn of each script, then a second of each, and so on, in random order.
+        One turn of each script comes first, then a second of each, and so on, in random order.
         """
         chunk: list[JudgedTurn] = []
         scripts = {turn.turn_id: turn.case.script_id for turn in self._known}
@@ -91,7 +92,7 @@ class JudgeSample:
             yield chunk
 
     def donor(self, turn: JudgedTurn, kind: DonorKind) -> JudgedTurn | None:
-        """Return a turn of another script to borrow from, or None if there is none."""
+        """Return a turn of another script to borrow from, or None."""
         random = np.random.default_rng([self._seed, zlib.crc32(turn.turn_id.encode())])
         lent = self._looks_at & _OF_THE_USER if kind is DonorKind.EMOTION else frozenset[Need]()
         for place in random.permutation(len(self._known)):
@@ -122,9 +123,7 @@ class JudgeSample:
 def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
     """Return turns in random order: one of each script, then a second of each, and so on.
 
-    Args:
-        scripts: The script of each turn, in an order that does not depend on which turn finished first.
-        seed: Seed of the order.
+    `scripts` has the script of each turn, in an order that does not depend on which turn finished first.
     """
     turn_ids = list(scripts)
     by_script: dict[str, list[str]] = {}
@@ -135,12 +134,10 @@ def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
 
 
 class Opponents:
-    """What the replies of a run are compared with: those of another run, or the reference replies.
-
-    `path` is the folder of the other run, or None.
+    """What the replies of a run are compared with: those of the run in `path`, or the reference replies.
 
     Raises:
-        StoreError: The folder holds no run.
+        StoreError: The folder is not a run.
     """
 
     def __init__(
