@@ -1,7 +1,8 @@
 """Agreement between judges, between a judge and people, and between people. Pure.
 
-Intervals resample whole scripts, as `live_eval.analysis.statistics` does; every figure is computed for all
-resamples at once from how often each value was drawn.
+Intervals resample whole scripts; each statistic is computed for all resamples at once from how often each
+value
+was drawn.
 """
 
 from __future__ import annotations
@@ -27,15 +28,9 @@ _PAIRS = 1 << 23
 
 
 def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
-    """Return Spearman's rank correlation: Pearson's of the ranks, ties at their mean rank.
+    """Return Spearman's rank correlation: Pearson's of the ranks, with ties at their mean rank.
 
-    From −1 to 1; undefined if all values on one side are equal.
-
-    Args:
-        first: Values of one side, shape (n,).
-        second: Values of the other side on the same turns, shape (n,).
-        clusters: The script of each turn.
-        seed: Seed of the resampling.
+    From −1 to 1; undefined if all values on one side are equal. `clusters` are the scripts of the values.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
@@ -54,8 +49,7 @@ def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *
     """Return Kendall's tau-b: concordant minus discordant pairs, over the pairs without ties.
 
     ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, of which T are tied on a side. From −1 to 1;
-    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). Arguments as of
-    `spearman`.
+    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945).
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
@@ -85,10 +79,9 @@ def krippendorff(
     all ratings are equal. Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
 
     Args:
-        ratings: Shape (units, raters); NaN where a rater did not rate a unit.
+        ratings: Shape (units, raters); NaN for a missing rating.
         clusters: The script of each unit.
-        level: How far apart two ratings are.
-        seed: Seed of the resampling.
+        level: The distance of two ratings.
 
     Returns:
         The alpha; its `n` counts the units with at least two ratings.
@@ -142,7 +135,7 @@ class _Order:
         return (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, self._codes]
 
     def untied(self, drawn: _Figures) -> _Figures:
-        """Return twice the pairs of those drawn that are not tied, shape (resamples,)."""
+        """Return twice the number of drawn pairs that are not tied, shape (resamples,)."""
         return np.asarray(drawn.sum(axis=1) ** 2 - np.square(self._counts(drawn)).sum(axis=1), np.float64)
 
 

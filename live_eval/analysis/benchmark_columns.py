@@ -1,7 +1,6 @@
 """The columns of the paper's tables, and the scores of the installed judges that fill them.
 
-What fills a column is part of each judge's specification (`live_eval.judging.LeaderboardColumn`); nothing
-here names a judge.
+Each judge's specification declares which columns it fills (`live_eval.judging.LeaderboardColumn`).
 """
 
 from __future__ import annotations
@@ -17,16 +16,11 @@ __all__ = ["BenchmarkColumn", "benchmark_columns", "prompt_scores"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkColumn:
-    """A column of one of the paper's tables; what is not explained here is as in `LeaderboardColumn`.
+    """A column of one of the paper's tables; other fields are as in `LeaderboardColumn`.
 
     Args:
-        title: Its heading.
-        table: Its table.
         scores: The scores that fill it; a run shows the first one that it has.
-        task: The task whose turns it is about.
-        unit: Its unit, or empty.
         scale: The ends of its scale, or None.
-        higher_is_better: Its direction.
         rated: Whether a language model rates it.
     """
 
@@ -43,7 +37,7 @@ class BenchmarkColumn:
     note: str = ""
 
     def along(self, value: float) -> float:
-        """Return how far along its scale a value lies, in percent; the column has a scale."""
+        """Return the position of a value on the column's scale, in per cent."""
         assert self.scale is not None
         low, high = self.scale
         return 100 * (value - low) / (high - low)

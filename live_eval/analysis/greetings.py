@@ -1,4 +1,4 @@
-"""How many sessions an endpoint began by speaking first, and for how long. No latency counts greetings."""
+"""How many sessions the endpoint began by speaking first, and for how long. No latency counts greetings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ __all__ = ["Greeting", "GreetingSummary", "greetings_of", "summarise_greetings"]
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What an endpoint said before the user's first utterance.
-
-    Args:
-        heard_s: Seconds of it that were played.
-        spoken_over: Whether it was still heard when the user began to speak.
-    """
+    """How long an endpoint spoke before the user's first utterance, and whether the user spoke over it."""
 
     heard_s: float
     spoken_over: bool
@@ -33,9 +28,9 @@ class GreetingSummary:
 
     Args:
         sessions: Sessions in which the user spoke.
-        greeted: Those in which the endpoint spoke first.
-        spoken_over: Those in which the user began before its greeting had ended.
-        median_s: Median length of the greetings, as heard; None without any.
+        greeted: Sessions in which the endpoint spoke first.
+        spoken_over: Sessions in which the user began during the greeting.
+        median_s: Median audible length of the greetings; None without any.
     """
 
     sessions: int
@@ -44,7 +39,7 @@ class GreetingSummary:
     median_s: float | None
 
     def in_words(self) -> str:
-        """Return the summary as a note; empty if no session had a greeting."""
+        """Return the summary as a note; empty without greetings."""
         if self.median_s is None:
             return ""
         over = f"; the user spoke over {self.spoken_over} of the greetings" if self.spoken_over else ""
@@ -65,7 +60,7 @@ class GreetingSummary:
 
 
 def greetings_of(turns: Iterable[TurnRecord]) -> Iterator[Greeting | None]:
-    """Yield what each session began with, of those in which the user spoke; None where the user began."""
+    """Yield the greeting of each session in which the user spoke, or None."""
     for turn in turns:
         onset_ns = turn.trace.onset_ns
         if onset_ns is None or turn.case.turn_index:
@@ -77,7 +72,7 @@ def greetings_of(turns: Iterable[TurnRecord]) -> Iterator[Greeting | None]:
 
 
 def summarise_greetings(sessions: Sequence[Greeting | None]) -> GreetingSummary:
-    """Return how many sessions began with a greeting, given what `greetings_of` yields."""
+    """Return a summary of what `greetings_of` yields."""
     greetings = [greeting for greeting in sessions if greeting is not None]
     return GreetingSummary(
         sessions=len(sessions),

@@ -1,4 +1,4 @@
-"""The audits of a run's judges in a few words, to show next to their scores."""
+"""The audits of a run's judges in words, to show next to their scores."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ _SEES, _BLIND, _PREFERS, _TOO_FEW = "sees", "does not see", "prefers", "too few 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:
-    """How far a judge can be trusted, in words; a dash if a part was not audited.
+    """How far a judge can be trusted, in words; a dash for a part that was not audited.
 
     Args:
-        judge: The judge.
-        version: Its version.
         repeats: How far it agrees with itself.
-        sees: Degradations that it notices, with the outputs that do, if not all.
-        does_not_see: Those that it misses or prefers, and those with too few turns to say.
+        sees: Degradations that it notices, with the outputs that notice them, if not all.
+        does_not_see: Degradations that it misses or prefers, and those with too few turns.
         order: For pairwise judges, the effect of the order.
         labels: How far it agrees with people.
         other_judge: How far it agrees with another judge.
@@ -43,7 +41,7 @@ class AuditSummary:
 
 
 def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
-    """Return the audit of each judge in the version that judged last, or else that was audited last."""
+    """Return the audit of each judge, in the version that judged last or else was audited last."""
     versions = scores.versions()
     found: dict[str, AuditSummary] = {}
     for audit in scores.audits():
@@ -54,7 +52,7 @@ def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
 
 
 def audit_in_words(audit: StoredAudit) -> AuditSummary:
-    """Return an audit in a few words."""
+    """Return an audit in words."""
     report = audit.report
     parts = {name: part_of(report, name) for name in ("consistency", "order", "sensitivity")}
     degradations = part_of(parts["sensitivity"], "degradations")

@@ -1,9 +1,11 @@
 """Whether replies follow a change of the cue within a dialogue.
 
-A change is a turn whose cue differs from that of the previous turn, if both have one. Scores of the reply
-are compared with those of the previous reply in the dialogue: a model that carries on as if nothing had
-changed scores lower with judges of the cue. A score with `fits_cue_from` (C4: 4) also says of a single reply
-whether it considers the cue. A neutral turn has no cue to consider.
+A change is a turn whose cue differs from the previous turn's, if both have one. Scores of its reply are
+compared with those of the previous reply: a model that ignores the change scores lower with judges of the
+cue.
+A score with `fits_cue_from` (C4: 4) also shows whether a single reply considers the cue. A neutral turn has
+no
+cue to consider.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ _NEUTRAL = "neutral"
 
 
 _Change: TypeAlias = tuple[Observation, Observation]
-"""The turn before a turn whose cue differs from its own, and that turn."""
+"""Two consecutive turns of a dialogue with different cues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFigures:
-    """A score over the changes of the cue that are scored on both sides: its means before and at the change.
+    """Means of a score before and at changes of the cue that are scored on both sides.
 
-    `difference` is the second minus the first, paired, resampled by dialogue.
+    `difference` is the second minus the first, paired, resampled by script.
     """
 
     score: str
@@ -44,7 +46,7 @@ class ChangeFigures:
     difference: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
+        """Return it as ``show --json`` prints it."""
         return {
             "before": rounded(self.before.value),
             "at": rounded(self.at.value),
@@ -57,10 +59,10 @@ class DialogueFigures:
     """The dialogues of a run, repetitions included.
 
     Args:
-        dialogues: How many there are.
-        turns: Their turns.
-        changes: Turns whose cue differs from that of the turn before them, failed ones included.
-        followed: Per cent of the changes to a cue at which the reply considers it, of those judged or failed.
+        dialogues: Number of dialogues.
+        turns: Number of their turns.
+        changes: Turns whose cue differs from the previous turn's, failed ones included.
+        followed: Per cent of the changes to a cue whose reply considers it, among those judged or failed.
         scores: The change of each score that has a direction.
     """
 
@@ -71,7 +73,7 @@ class DialogueFigures:
     scores: tuple[ChangeFigures, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
+        """Return it as ``show --json`` prints it."""
         return {
             "dialogues": self.dialogues,
             "turns": self.turns,
@@ -82,7 +84,7 @@ class DialogueFigures:
 
 
 def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> DialogueFigures | None:
-    """Return the figures of a run's dialogues; None if it has none."""
+    """Return the metrics of a run's dialogues; None without dialogues."""
     dialogues: dict[tuple[str, int], list[Observation]] = defaultdict(list)
     for turn in turns:
         if turn.dialogue_id is not None:

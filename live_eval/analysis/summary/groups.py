@@ -31,11 +31,11 @@ class Group:
     Args:
         task: The task.
         level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
-        labels: The values that the turns share, from the coarsest.
-        turns: Turns.
-        captured: How many of them were captured.
+        labels: The shared values, from the coarsest.
+        turns: Number of turns.
+        captured: Number of captured turns.
         voice_to_voice: Median, in milliseconds, over turns whose end of speech is certain.
-        scores: Means, by score that is about the task.
+        scores: Means of the task's scores.
     """
 
     task: Task

@@ -64,14 +64,15 @@ class LatencySummary:
     """One latency over the captured turns of a run, in milliseconds.
 
     Args:
-        name: Which.
+        name: The latency.
         values: The value of each measured turn whose end of speech is certain.
         p50: Their median.
         p95: Their 95th percentile.
         p99: Their 99th percentile.
-        without_flagged: The same without turns whose lag is beyond its bound.
-        uncertain: The turns whose end of speech is uncertain; empty for latencies that do not begin with it.
-        missing: Turns of the run without this latency, by reason.
+        without_flagged: Percentiles without turns whose lag exceeds its bound.
+        uncertain: Percentiles of the turns whose end of speech is uncertain; empty for latencies that do not
+            begin with it.
+        missing: Turns without this latency, by reason.
     """
 
     name: str
@@ -85,7 +86,7 @@ class LatencySummary:
 
     @property
     def n(self) -> int:
-        """How many turns the percentiles rest on."""
+        """Number of turns behind the percentiles."""
         return len(self.values)
 
     def as_json(self) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class LatencySummary:
 
 
 def has_uncertain_start(timing: Latencies, name: str) -> bool:
-    """Return whether a latency of a run or a campaign begins with an end of speech that is uncertain."""
+    """Return whether a latency begins with an uncertain end of speech."""
     return timing.uncertain and name not in _NOT_FROM_VOICE_END
 
 

@@ -19,12 +19,12 @@ class MediaSummary:
     Args:
         turns: Turns with a track.
         packets: Packets that arrived.
-        lost: Packets that never arrived, or arrived too late to be played.
+        lost: Packets that never arrived, or arrived too late.
         lossy: Turns that lost any.
-        concealed_ms: Sound that was replaced by silence.
+        concealed_ms: Audio that was replaced by silence.
         jitter_ms: Median over the turns of the interarrival jitter.
-        sent_lost: Packets of the user's audio that endpoints say they lost; None if none says.
-        round_trip_ms: Median round trip by RTCP; None if it is not known.
+        sent_lost: Packets of the user's audio that endpoints report as lost; None without reports.
+        round_trip_ms: Median round trip by RTCP; None if unknown.
         setup_ms: Median of each step of the connection's setup.
     """
 
@@ -70,7 +70,7 @@ class MediaSummary:
 
 
 def summarise_media(turns: Sequence[Observation]) -> MediaSummary | None:
-    """Return the figures of the media tracks; None if no turn has one."""
+    """Return a summary of the media tracks; None without any."""
     stats = [turn.media for turn in turns if turn.media is not None]
     if not stats:
         return None

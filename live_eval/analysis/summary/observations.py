@@ -1,4 +1,4 @@
-"""The facts about a turn that figures need: everything but its marks."""
+"""What statistics need of a turn: everything except its marks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
 __all__ = ["Observation", "TurnKey", "latency", "read_observations"]
 
 TurnKey: TypeAlias = tuple[str, int]
-"""A case and its repetition, from 0: what pairs the turns of several runs."""
+"""A case and its repetition, from 0: pairs the turns of several runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The facts about a turn that figures need: everything but its marks.
+    """What statistics need of a turn.
 
     `failed_by` is the cause of its failure, None if it was captured; `speech_end_ns` counts from the
     recording's first sample.
@@ -59,7 +59,7 @@ class Observation:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a question with a key was put to the endpoint and not answered."""
+        """Whether the endpoint failed to answer a question that has a key."""
         return (
             self.question is not None
             and self.question.answer is not None
@@ -68,7 +68,7 @@ class Observation:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether it failed by a cause that says nothing about the model."""
+        """Whether it failed for a reason that says nothing about the model."""
         return self.failed_by not in (None, FailureCause.ENDPOINT)
 
     def milliseconds(self, name: str) -> float | None:
@@ -85,7 +85,7 @@ def latency(timing: Latencies, name: str) -> Latency:
 
 
 def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
-    """Return the facts about the turns of a run; turns after a failed one in a dialogue have its cause."""
+    """Return the observations of a run; turns after a failed one in a dialogue have its cause."""
     facts: list[Observation] = []
     causes: dict[tuple[str, int], FailureCause] = {}
     followers: list[int] = []

@@ -1,4 +1,4 @@
-"""All figures of a run as a whole."""
+"""The metrics of a run as a whole."""
 
 from __future__ import annotations
 
@@ -61,24 +61,25 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """Facts about a run from its manifest; None for what that does not say.
+    """Facts about a run from its manifest; None if missing.
 
     Args:
         name: The run's folder.
         endpoint: The endpoint's name.
-        model: The model that answered (as the endpoint says it), or the one that was asked for.
+        model: The model that the endpoint reports, or else the requested one.
         voice: The voice.
         turn_mode: Who ended the user's turns.
-        comparable: Whether the latencies are those of a realtime endpoint.
+        comparable: Whether the latencies are comparable with those of realtime endpoints.
         data: The data set.
         state: ``running`` (or died), ``interrupted`` or ``finished``.
         started_at: ISO 8601 in UTC, as `ended_at`.
         ended_at: None if the run has not ended.
-        planned: Turns that the run is planned to have.
+        planned: Number of planned turns.
         unfinished: A note that it has not ended; empty if it has.
-        calibration: How wrong the latencies of the machine were when it was last calibrated; None if never.
-        outages: A note on the times when the endpoint could not be reached; empty if it always could.
-        nodes: Which machines of a cluster held the sessions, and which were refused; empty without a cluster.
+        calibration: Measured error of the machine's latencies at its last calibration; None if never
+            calibrated.
+        outages: A note on outages of the endpoint; empty without any.
+        nodes: The machines of a cluster that ran sessions or were refused; empty without a cluster.
     """
 
     name: str
@@ -106,7 +107,7 @@ class RunFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """All figures of a run as a whole, each computed when it is first read.
+    """All metrics of a run, each computed when it is first read.
 
     Args:
         facts: What the run is.
@@ -114,7 +115,7 @@ class RunSummary:
         failures: Failed turns, by kind.
         retried: Failed attempts that were retried, by kind.
         warnings: Warnings, by kind.
-        greetings: What the endpoint said before the user's first words.
+        greetings: The endpoint's greetings.
         table: The scores turn by turn.
         audits: Audits of the judges, by judge.
         lost_audio: Turns whose stored audio is missing or unusable, with the reason.
@@ -150,7 +151,7 @@ class RunSummary:
 
     @cached_property
     def media(self) -> MediaSummary | None:
-        """Figures of the media tracks, or None."""
+        """The media tracks, or None."""
         return summarise_media(self.turns)
 
     @cached_property
@@ -180,7 +181,7 @@ class RunSummary:
 
     @property
     def captured(self) -> int:
-        """How many turns were captured."""
+        """Number of captured turns."""
         return len(self._captured)
 
     @property
@@ -230,7 +231,7 @@ class RunSummary:
         return tuple(turn for turn in self.turns if turn.captured)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``live-eval show --json`` prints them; keys are only ever added."""
+        """Return the metrics as ``live-eval show --json`` prints them; keys are only ever added."""
         return {
             "turns": {
                 "total": self.total,
@@ -266,7 +267,7 @@ class RunSummary:
 
 
 def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> RunSummary:
-    """Read the figures of a run, ended or not.
+    """Read the metrics of a run, ended or not.
 
     With `retime`, recompute the latencies with the current definitions.
     """
@@ -321,7 +322,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
 
 
 def outages_in_words(kept: object) -> str:
-    """Return a note on the outages in a manifest, which may come from somebody else; empty without any."""
+    """Return a note on the outages in a manifest, which may be foreign; empty without any."""
     spans = outage_spans(kept)
     if not spans:
         return ""
@@ -336,7 +337,7 @@ class OutageSpan(NamedTuple):
 
     Args:
         began_wall_ns: When it began, in nanoseconds since the Unix epoch; 0 if unknown.
-        seconds: How long it lasted; 0 if unknown.
+        seconds: Its length; 0 if unknown.
         open_loop: Whether sessions were due meanwhile.
     """
 
@@ -345,12 +346,12 @@ class OutageSpan(NamedTuple):
     open_loop: bool
 
     def overlaps(self, from_wall_ns: float, to_wall_ns: float) -> bool:
-        """Return whether a part of it lies between two times, in nanoseconds since the Unix epoch."""
+        """Return whether it overlaps a time span, in nanoseconds since the Unix epoch."""
         return from_wall_ns < self.began_wall_ns + self.seconds * 1e9 and self.began_wall_ns < to_wall_ns
 
 
 def outage_spans(kept: object) -> list[OutageSpan]:
-    """Return the outages in a manifest, which may come from somebody else."""
+    """Return the outages in a manifest, which may be foreign."""
 
     def number(value: object, limit: float) -> float:
         return value if isinstance(value, int | float) and 0 <= value < limit else 0.0
@@ -367,7 +368,7 @@ def outage_spans(kept: object) -> list[OutageSpan]:
 
 
 def nodes_in_words(nodes: object) -> str:
-    """Return a note on the machines of a cluster, as a manifest lists them; empty without any."""
+    """Return a note on the machines of a cluster that a manifest lists; empty without any."""
     if not isinstance(nodes, list):
         return ""
     listed = [node for node in nodes if isinstance(node, dict) and isinstance(node.get("name"), str)]

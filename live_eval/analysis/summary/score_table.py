@@ -46,10 +46,10 @@ class ScoreColumn:
         output: The output's name; empty for the judge's only one.
         title: In words.
         unit: Its unit, or empty.
-        higher_is_better: The direction; None if neither is better, or if it is unknown.
+        higher_is_better: The direction; None if neither is better, or if unknown.
         tasks: The tasks that it applies to.
         role: The judge's role; None if it has none, or is not installed.
-        fits_cue_from: From which value on the reply takes the speaker's cue into account, or None.
+        fits_cue_from: The lowest value at which the reply takes the speaker's cue into account, or None.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ScoreTable:
     """The scores of a run, in one version of each judge (`ScoreReader.versions`).
 
     Args:
-        columns: The numbers.
+        columns: The outputs.
         rows: The judgements, by turn and judge.
         problems: Judges that could not run at their last attempt, or did not finish it.
         answers_judged: Whether questions were judged: an answer was scored, or every turn failed.
@@ -95,7 +95,7 @@ class ScoreTable:
     answers_judged: bool
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
-        """Return the score of a turn with that task; a turn that was not judged is unscored."""
+        """Return the score of a turn with this task; a turn that was not judged is unscored."""
         row = self.rows.get(turn_id, {}).get(column.judge)
         if row is None and task not in column.tasks:
             return ScoreCell("unscored", None, f"not applicable to the task {task.value}")
@@ -109,25 +109,25 @@ class ScoreTable:
         return ScoreCell("scored", row.values[column.output], "")
 
     def column(self, name: str) -> ScoreColumn | None:
-        """Return the column of that name, or None if no judge gave it."""
+        """Return the column of this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
     def filling(self, column: BenchmarkColumn) -> ScoreColumn | None:
-        """Return the score that fills a column of the paper's tables, or None if no judge gave one."""
+        """Return the score that fills a column of the paper's tables, or None."""
         return next((found for name in column.scores if (found := self.column(name)) is not None), None)
 
     @property
     def accuracy(self) -> ScoreColumn | None:
-        """The accuracy of answers to questions, or None if no judge gave it."""
+        """The accuracy of answers to questions, or None."""
         return next((column for column in self.columns if column.is_accuracy), None)
 
     def row(self, turn_id: str, role: JudgeRole) -> ScoreRow | None:
-        """Return the judgement of a turn by the judge with a role, or None if none judged it."""
+        """Return the judgement of a turn by the judge with a role, or None."""
         judge = next((column.judge for column in self.columns if column.role is role), None)
         return self.rows.get(turn_id, {}).get(judge) if judge is not None else None
 
     def value(self, turn: Observation, column: ScoreColumn) -> float | None:
-        """Return the value of a turn for the figures, or None.
+        """Return a turn's value for statistics, or None.
 
         A failed turn has none, except that a question that the endpoint did not answer counts as wrong.
         """
@@ -138,7 +138,7 @@ class ScoreTable:
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
     def scored(self, turns: Iterable[Observation], column: ScoreColumn) -> list[tuple[Observation, float]]:
-        """Return the turns with a value for the figures, each with its value."""
+        """Return the turns with a value for statistics, each with its value."""
         return [(turn, value) for turn in turns if (value := self.value(turn, column)) is not None]
 
     def mean(self, turns: Iterable[Observation], column: ScoreColumn) -> Estimate:
@@ -149,13 +149,13 @@ class ScoreTable:
         ]
 
     def values(self, turns: Sequence[Observation], columns: Sequence[ScoreColumn]) -> NDArray[np.float64]:
-        """Return the values of turns for the figures, NaN where there is none, shape (turns, columns)."""
+        """Return the values of turns for statistics, NaN where missing, shape (turns, columns)."""
         return np.array(
             [[self.value(turn, column) for column in columns] for turn in turns], np.float64
         ).reshape(len(turns), len(columns))
 
     def answer(self, turn_id: str) -> ScoreRow | None:
-        """Return the judgement of the answer to a question, or None if it was not judged."""
+        """Return the judgement of the answer to a question, or None."""
         return self.row(turn_id, JudgeRole.MULTIPLE_CHOICE)
 
     def chosen(self, turn_id: str) -> str | None:
@@ -168,13 +168,7 @@ class ScoreTable:
 def means(
     values: NDArray[np.float64], scripts: Sequence[str], columns: Sequence[ScoreColumn]
 ) -> dict[str, Estimate]:
-    """Return the mean of each score over the turns with a value, by the name of its column.
-
-    Args:
-        values: See `ScoreTable.values`; shape (turns, columns).
-        scripts: The script of each turn.
-        columns: The scores.
-    """
+    """Return the mean of each score by name; `values` are those of `ScoreTable.values`."""
     found: dict[str, Estimate] = {}
     known = ~np.isnan(values)
     alike: dict[bytes, list[int]] = {}  # columns with values for the same turns are resampled together
@@ -225,7 +219,7 @@ def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
 
 
 def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the judges that a run's manifest names, in its order; none where it names none."""
+    """Return the judges that a run's manifest names, in its order."""
     names: Any = manifest
     for key in ("config", "judges", "names"):
         names = names.get(key) if isinstance(names, Mapping) else None
@@ -296,8 +290,8 @@ class ScoreSummary:
 
     Args:
         column: The output.
-        mean: The mean over the turns scored; for accuracy, also over questions without an answer.
-        n_unscored: Turns without what the judge needs, failed turns included.
+        mean: The mean over the scored turns; for accuracy, also over unanswered questions.
+        n_unscored: Turns without the judge's input, failed turns included.
         n_failed: Turns on which the judge failed.
         reasons: Turns without the score, by reason.
         tasks: The tasks of the run that it applies to.
@@ -318,7 +312,7 @@ class ScoreSummary:
 
     @property
     def n(self) -> int:
-        """How many turns were scored."""
+        """Number of scored turns."""
         return self.mean.n
 
     def as_json(self) -> dict[str, Any]:
@@ -335,7 +329,7 @@ class ScoreSummary:
 
 
 def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[str, ScoreSummary]:
-    """Return the mean of each score over the turns that it applies to, by score."""
+    """Return the mean of each score over the turns that it applies to, by name."""
     summaries: dict[str, ScoreSummary] = {}
     for column in table.columns:
         reasons: Counter[str] = Counter()

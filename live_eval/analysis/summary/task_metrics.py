@@ -1,9 +1,9 @@
-"""Figures of the tasks other than conversation: accuracy by type of question, transcription errors.
+"""Metrics of the tasks other than conversation: accuracy by type of question, transcription errors.
 
-They come from the judges of multiple choice and of transcription, as far as those have judged. A question
-that the endpoint did not answer counts as answered wrong; one whose turn failed by another cause is left out
-and counted as excluded. An utterance that was not said back has no word error rate. A captured turn without a
-score (something that the judge needs is missing) enters no mean. The counts are given with the means.
+They come from the judges of multiple choice and of transcription. A question that the endpoint did not answer
+counts as wrong; one whose turn failed for another reason is left out and counted as excluded. An utterance
+that was not repeated has no word error rate. A captured turn without a score enters no mean. The counts are
+given with the means.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class QuestionFigures:
     Args:
         kind: The type; empty for all.
         asked: Turns with such a question, failed ones included.
-        accuracy: Percentage answered correctly among those scored or failed; resampled by script.
+        accuracy: Percentage of correct answers among those scored or failed; resampled by script.
         failed: Turns that the endpoint failed among them, which count as wrong.
-        excluded: Turns that failed by a cause that says nothing about the model.
+        excluded: Turns that failed for a reason that says nothing about the model.
         unparsed: Scored replies that choose no option or several, which count as wrong.
         refused: Replies among those that decline to answer.
     """
@@ -69,7 +69,7 @@ class QuestionFigures:
         return value * self.accuracy.n / scored if scored and value is not None else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
+        """Return it as ``show --json`` prints it."""
         return {
             "asked": self.asked,
             "n": self.accuracy.n,
