@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.sample_size import Aim, scripts_needed
-from live_eval.analysis.statistics import ALPHA, LEVEL, estimate_mean, holm, sign_flip, standardised_mean
+from live_eval.analysis.statistics.intervals import LEVEL, estimate_mean
+from live_eval.analysis.statistics.paired import ALPHA, holm, sign_flip, standardised_mean
 
 KINDS = ("binary", "Likert", "continuous")
 # A shift on each model's own scale; it makes a difference of about 0.25 standard deviations.

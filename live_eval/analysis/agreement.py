@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from live_eval.analysis.statistics import Estimate, estimate_figure, rows_in_order
+from live_eval.analysis.statistics.intervals import Estimate, estimate_figure, rows_in_order
 
 __all__ = ["Level", "kendall", "krippendorff", "spearman"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics import quantile, rounded
+from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.recording import TurnRecord
 from live_eval.text.wording import counted
 from live_eval.timing import ResponseRecord, greets, play

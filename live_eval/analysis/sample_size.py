@@ -19,25 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.comparison import (
-    ComparedRun,
-    Series,
-    TurnKey,
-    check_same_data,
-    check_same_measure,
-    find_series,
-    script_differences,
-)
-from live_eval.analysis.statistics import (
+from live_eval.analysis.comparison.difference import script_differences
+from live_eval.analysis.comparison.runs import check_same_data, check_same_measure
+from live_eval.analysis.comparison.series import ComparedRun, Series, find_series
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate, Interval
+from live_eval.analysis.statistics.paired import (
     ALPHA,
-    MIN_CLUSTERS,
-    Estimate,
-    Interval,
     cluster_means,
     least_p,
     noncentral_below,
     standard_deviation,
 )
+from live_eval.analysis.summary.observations import TurnKey
 from live_eval.errors import UsageError
 from live_eval.text.wording import significant
 

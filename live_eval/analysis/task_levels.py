@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.agreement import spearman
 from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     Estimate,
     estimate_figure,
@@ -39,7 +39,9 @@ from live_eval.analysis.statistics import (
     paired_difference,
     rounded,
 )
-from live_eval.analysis.summary import Observation, RunSummary, ScoreColumn, ScoreTable
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.data import QUESTION_TYPES
 from live_eval.text.wording import counted
 from live_eval.types import Task, Variant

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.comparison import ComparedRun, latencies_differ
-from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import Observation, RunSummary, ScoreSummary
+from live_eval.analysis.comparison.runs import latencies_differ
+from live_eval.analysis.comparison.series import ComparedRun
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.latencies import has_uncertain_start
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.score_table import ScoreSummary
 
 __all__ = ["LATENCY", "RunTradeOff", "TradeOff", "TradeOffPoint", "pareto_front", "trade_offs"]
 

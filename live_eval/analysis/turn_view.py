@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.greetings import greetings_of
-from live_eval.analysis.summary import LATENCIES, ScoreTable, latency
-from live_eval.analysis.summary.score_table import ScoreCell
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.observations import latency
+from live_eval.analysis.summary.score_table import ScoreCell, ScoreTable
 from live_eval.audio.peaks import PEAK_NS
 from live_eval.judging import JudgeRole
 from live_eval.recording import TurnRecord

@@ -19,7 +19,7 @@ from live_eval.run.run_file import JudgesTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from live_eval.analysis.arena import ArenaResult
+    from live_eval.analysis.arena.outcome import ArenaResult
 
 __all__ = ["command"]
 
@@ -82,8 +82,9 @@ def command(
 
     Exit status: 0; 3 if the judge failed on a pair; 1 if the judge cannot run here; 2 for wrong usage.
     """
-    from live_eval.analysis.arena import ArenaPlan, play_arena, verdict_lines, write_verdicts
-    from live_eval.analysis.comparison import read_runs
+    from live_eval.analysis.arena.outcome import play_arena, verdict_lines, write_verdicts
+    from live_eval.analysis.arena.verdicts import ArenaPlan
+    from live_eval.analysis.comparison.series import read_runs
     from live_eval.cli._progress import ScoringProgress
     from live_eval.scoring.judge_runner import judge_options
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from live_eval.analysis.audit import PARTS, AuditPlan, audit_run
-from live_eval.analysis.summary import audit_in_words
+from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
+from live_eval.analysis.summary.audits import audit_in_words
 from live_eval.cli import FAILED, _options
 from live_eval.cli._listing import figure, print_details, print_listing
 from live_eval.cli._progress import ScoringProgress

@@ -14,8 +14,9 @@ from live_eval.text.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from live_eval.analysis.comparison import Difference, RunComparison
-    from live_eval.analysis.statistics import Estimate
+    from live_eval.analysis.comparison.difference import Difference
+    from live_eval.analysis.comparison.runs import RunComparison
+    from live_eval.analysis.statistics.intervals import Estimate
 
 __all__ = ["command"]
 
@@ -56,7 +57,9 @@ def command(
 
     Exit status: 0; 2 if the runs cannot be compared.
     """
-    from live_eval.analysis.comparison import compare_runs, prompt_sensitivity, read_runs
+    from live_eval.analysis.comparison.prompts import prompt_sensitivity
+    from live_eval.analysis.comparison.runs import compare_runs
+    from live_eval.analysis.comparison.series import read_runs
 
     read = read_runs(runs, retime=retime)
     compared = compare_runs(read, metrics, common=common, seed=seed)

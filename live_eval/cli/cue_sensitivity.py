@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.analysis.summary import unfinished
+from live_eval.analysis.summary.run import unfinished
 from live_eval.cli import _options
 from live_eval.cli._listing import NONE, figure, figure_table, output_console
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
@@ -18,7 +18,9 @@ from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_req
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
-    from live_eval.analysis.cue_sensitivity import CueSensitivity, Effect, Embedder
+    from live_eval.analysis.cue_sensitivity.effects import Effect
+    from live_eval.analysis.cue_sensitivity.measures import Embedder
+    from live_eval.analysis.cue_sensitivity.sensitivity import CueSensitivity
 
 __all__ = ["command"]
 
@@ -39,7 +41,7 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     RUN is the folder of a run that played each script in several styles, and each recording at least twice
     (--repeat 2). Differences between styles are compared with differences between repeats.
     """
-    from live_eval.analysis.cue_sensitivity import cue_sensitivity
+    from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 
     name = next(iter(judges_with(JudgeRole.SENTENCE_EMBEDDING)), "")
     embedder: Embedder | None = None

@@ -39,7 +39,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     jsonl and csv hold rows as text, parquet one table, hf a folder with the audio inside for Hugging Face's
     datasets.load_dataset, and inspect a log for inspect_ai and its viewer (.eval or .json).
     """
-    from live_eval.analysis.summary import unfinished
+    from live_eval.analysis.summary.run import unfinished
     from live_eval.export.arrow import write_parquet
     from live_eval.export.hugging_face import write_dataset
     from live_eval.export.inspect_log import write_inspect_log

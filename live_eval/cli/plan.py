@@ -66,7 +66,7 @@ def command(
 
     Exit status: 0; 2 if the runs do not allow an estimate.
     """
-    from live_eval.analysis.comparison import read_runs
+    from live_eval.analysis.comparison.series import read_runs
     from live_eval.analysis.sample_size import Aim, plan_sample
 
     aim = Aim(detect=detect, power=power, alpha=alpha, tests=tests)

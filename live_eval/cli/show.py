@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from live_eval.analysis.summary import DialogueFigures, RunSummary
+    from live_eval.analysis.summary.changes import DialogueFigures
+    from live_eval.analysis.summary.run import RunSummary
     from live_eval.recording import RunReader
     from live_eval.report.tables import Table as ReportTable
 
@@ -33,7 +34,7 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
     RUN is the run's folder. An incomplete run is summarised as far as it got.
     """
-    from live_eval.analysis.summary import summarise
+    from live_eval.analysis.summary.run import summarise
     from live_eval.analysis.task_levels import relate_levels
     from live_eval.recording import RunReader, ScoreReader
 
@@ -51,7 +52,7 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     """Print the summary of a run."""
     from rich.markup import escape
 
-    from live_eval.analysis.summary import summarise
+    from live_eval.analysis.summary.run import summarise
     from live_eval.recording import ScoreReader
     from live_eval.report.tables import RunView, latency_table, score_table
     from live_eval.report.tasks import question_table, transcription_table

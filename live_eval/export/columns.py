@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from live_eval.analysis.summary import LATENCIES, ScoreColumn
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.score_table import ScoreColumn
 
 __all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
 

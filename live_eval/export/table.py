@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from live_eval.analysis.summary import ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.summary.score_table import ScoreTable, judges_asked_for, read_scores
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.export.columns import TOKENS, ExportColumn, export_columns
 from live_eval.recording import RunReader, ScoreReader, TurnRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import overload
 
 from live_eval.analysis.latency.latencies import latency_figures, latency_of
-from live_eval.analysis.statistics import quantile
+from live_eval.analysis.statistics.intervals import quantile
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.assertions import CheckedAssertion, check_assertion, parse_assertion
 from live_eval.pytest_plugin.durations import Duration

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from live_eval import __version__
-from live_eval.analysis.comparison import ComparedRun, compared_run
-from live_eval.analysis.summary import Observation, summarise
+from live_eval.analysis.comparison.series import ComparedRun, compared_run
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.analysis.turn_view import TurnView

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.benchmark_columns import BenchmarkColumn
-from live_eval.analysis.statistics import ecdf
-from live_eval.analysis.summary import Observation, RunSummary
+from live_eval.analysis.statistics.intervals import ecdf
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.run import RunSummary
 from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
 
 __all__ = [

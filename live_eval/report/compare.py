@@ -6,17 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from live_eval.analysis.comparison import (
-    Boundaries,
-    ComparedRun,
-    check_same_data,
-    compare_runs,
-    latencies_differ,
-    prompt_sensitivity,
-    series_of,
-)
-from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import LATENCIES, RunSummary
+from live_eval.analysis.comparison.boundaries import Boundaries
+from live_eval.analysis.comparison.prompts import prompt_sensitivity
+from live_eval.analysis.comparison.runs import check_same_data, compare_runs, latencies_differ
+from live_eval.analysis.comparison.series import ComparedRun, series_of
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.run import RunSummary
 from live_eval.errors import UsageError
 
 __all__ = ["RunDifferences", "compare", "prompts_in_words"]

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import Group, LatencySummary, RunSummary, ScoreSummary
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.groups import Group
+from live_eval.analysis.summary.latencies import LatencySummary
+from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.score_table import ScoreSummary
 from live_eval.report.compare import RunDifferences
 from live_eval.types import Task
 

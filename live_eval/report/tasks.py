@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import QuestionFigures, TaskFigures
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.task_metrics import QuestionFigures, TaskFigures
 from live_eval.analysis.task_levels import TaskLevels
 from live_eval.report.tables import (
     NONE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from live_eval.analysis.statistics import Interval
+from live_eval.analysis.statistics.intervals import Interval
 from live_eval.analysis.trade_offs import RunTradeOff, TradeOff, TradeOffPoint
 from live_eval.report.charts import HEIGHT, WIDTH, Axis, AxisTick
 from live_eval.report.tables import RunView, number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from live_eval.analysis.summary import Observation
+from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.turn_view import TurnView
 from live_eval.report.pages import script_json
 from live_eval.report.tables import LATENCY_TITLES, RunView, number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from live_eval.analysis.statistics import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
+from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
 from live_eval.recording import part_of
 from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.analysis.comparison import compare_runs, prompt_sensitivity, read_runs
+from live_eval.analysis.comparison.prompts import prompt_sensitivity
+from live_eval.analysis.comparison.runs import compare_runs
+from live_eval.analysis.comparison.series import read_runs
 from live_eval.errors import UsageError
 from live_eval.studio.answers import answer
 from live_eval.studio.library import Library

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.analysis.summary import summarise
+from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign

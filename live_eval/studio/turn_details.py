@@ -10,7 +10,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from live_eval.analysis.summary import judges_asked_for, read_scores
+from live_eval.analysis.summary.score_table import judges_asked_for, read_scores
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.judging import Need
 from live_eval.recording import RunReader, ScoreReader, TurnRecord

@@ -8,12 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from live_eval.analysis.summary import (
-    LATENCIES,
-    ScoreColumn,
-    judges_asked_for,
-    read_scores,
-)
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.score_table import ScoreColumn, judges_asked_for, read_scores
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
 from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, ScoreReader, TurnRecord

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import soundfile
 
-from live_eval.analysis.cue_sensitivity import cue_sensitivity
+from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind, UsageError

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estimate_share
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate, estimate_figure, estimate_share
 
 __all__ = ["Match", "PairRecord", "RatedRun", "Ratings", "Record", "bradley_terry", "rate"]
 

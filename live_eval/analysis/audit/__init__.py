@@ -2,7 +2,3 @@
 
 ``docs/audit.md`` explains each metric.
 """
-
-from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
-
-__all__ = ["PARTS", "AuditPlan", "audit_run"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.summary import Observation, TurnKey
+from live_eval.analysis.summary.observations import Observation, TurnKey
 from live_eval.text.wording import counted
 from live_eval.types import SpeechBoundaries
 

@@ -12,20 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.comparison.series import Series
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import Estimate, estimate_mean, interval_json, rounded
+from live_eval.analysis.statistics.paired import (
     ALPHA,
     FLIPS,
-    Estimate,
     SignFlip,
     cluster_means,
-    estimate_mean,
-    interval_json,
     least_p,
-    rounded,
     sign_flip,
     standardised_mean,
 )
-from live_eval.analysis.summary import TurnKey
+from live_eval.analysis.summary.observations import TurnKey
 
 __all__ = ["Difference", "Verdict", "difference_of", "script_differences"]
 

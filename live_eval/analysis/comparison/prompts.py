@@ -13,8 +13,8 @@ from live_eval.analysis.benchmark_columns import prompt_scores
 from live_eval.analysis.comparison.difference import Difference, difference_of
 from live_eval.analysis.comparison.run_settings import prompt_names, prompts_alone_differ, states_cue
 from live_eval.analysis.comparison.series import ComparedRun, Series
-from live_eval.analysis.statistics import cluster_means
-from live_eval.analysis.summary import TurnKey
+from live_eval.analysis.statistics.paired import cluster_means
+from live_eval.analysis.summary.observations import TurnKey
 
 __all__ = [
     "BestPrompt",

@@ -16,8 +16,8 @@ from live_eval.analysis.comparison.series import (
     Series,
     find_series,
 )
-from live_eval.analysis.statistics import flips_for, holm
-from live_eval.analysis.summary import TurnKey
+from live_eval.analysis.statistics.paired import flips_for, holm
+from live_eval.analysis.summary.observations import TurnKey
 from live_eval.errors import UsageError
 from live_eval.recording import part_of
 from live_eval.text.wording import counted

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
-from live_eval.analysis.summary import (
-    LATENCIES,
-    Observation,
-    ScoreColumn,
-    ScoreTable,
-    TurnKey,
-    judges_asked_for,
-    read_scores,
-)
-from live_eval.analysis.summary.latencies import has_uncertain_start
-from live_eval.analysis.summary.observations import read_observations
+from live_eval.analysis.summary.latencies import LATENCIES, has_uncertain_start
+from live_eval.analysis.summary.observations import Observation, TurnKey, read_observations
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, judges_asked_for, read_scores
 from live_eval.errors import FailureCause, UsageError
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.types import Task

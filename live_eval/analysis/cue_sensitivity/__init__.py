@@ -15,27 +15,3 @@ within each script and source at random: under the null hypothesis they are exch
 
 See docs/cue-sensitivity.md for its assumptions and limits.
 """
-
-from live_eval.analysis.cue_sensitivity.effects import (
-    PERMUTATIONS,
-    Effect,
-    effect_over,
-    scripts_of,
-    why_too_few,
-)
-from live_eval.analysis.cue_sensitivity.measures import Embedder, Measure, Reply, read_measures
-from live_eval.analysis.cue_sensitivity.sensitivity import CueSensitivity, cue_sensitivity
-
-__all__ = [
-    "PERMUTATIONS",
-    "CueSensitivity",
-    "Effect",
-    "Embedder",
-    "Measure",
-    "Reply",
-    "cue_sensitivity",
-    "effect_over",
-    "read_measures",
-    "scripts_of",
-    "why_too_few",
-]

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.cue_sensitivity.measures import Measure, Reply
-from live_eval.analysis.statistics import Estimate, estimate_figure, standardised_mean
+from live_eval.analysis.statistics.intervals import Estimate, estimate_figure
+from live_eval.analysis.statistics.paired import standardised_mean
 
 __all__ = [
     "FEWEST_SCRIPTS",

@@ -28,8 +28,8 @@ from live_eval.analysis.cue_sensitivity.measures import (
     read_measures,
     words_of,
 )
-from live_eval.analysis.statistics import holm
-from live_eval.analysis.summary import read_scores
+from live_eval.analysis.statistics.paired import holm
+from live_eval.analysis.summary.score_table import read_scores
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import judges_with

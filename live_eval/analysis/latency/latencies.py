@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     SCRIPTS,
     Estimate,

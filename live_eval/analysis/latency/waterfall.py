@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from live_eval.analysis.latency.latencies import latency_of
-from live_eval.analysis.statistics import rounded
+from live_eval.analysis.statistics.intervals import rounded
 from live_eval.recording import TurnRecord
 
 __all__ = ["REPLY_PARTS", "waterfall", "waterfall_of", "waterfall_total"]

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, paired_difference, rounded
+from live_eval.analysis.statistics.intervals import (
+    Estimate,
+    estimate_mean,
+    estimate_share,
+    paired_difference,
+    rounded,
+)
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.judging import score_name

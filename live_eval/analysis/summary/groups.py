@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from live_eval.analysis.statistics import Estimate, estimate_quantile
+from live_eval.analysis.statistics.intervals import Estimate, estimate_quantile
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreTable, means
 from live_eval.types import Task, Variant

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_quantile,
     interval_json,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics import quantile, rounded
+from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.observations import Observation
 
 __all__ = ["MediaSummary", "summarise_media"]

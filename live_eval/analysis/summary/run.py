@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of, summarise_greetings
-from live_eval.analysis.statistics import quantile, rounded
+from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueFigures, summarise_dialogues
 from live_eval.analysis.summary.groups import Group, group_turns

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.benchmark_columns import BenchmarkColumn
-from live_eval.analysis.statistics import Estimate, estimate_means, interval_json, rounded, share_of
+from live_eval.analysis.statistics.intervals import Estimate, estimate_means, interval_json, rounded, share_of
 from live_eval.analysis.summary.observations import Observation
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.recording import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_figure,
     estimate_mean,

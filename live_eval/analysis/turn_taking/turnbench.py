@@ -221,7 +221,7 @@ def _ranked(score: TaskScore) -> _Value:
 
 
 def _latency(score: TaskScore, percent: int) -> _Value:
-    from live_eval.analysis.statistics import quantile  # loads numpy
+    from live_eval.analysis.statistics.intervals import quantile  # loads numpy
 
     latency_ns = quantile(score.latencies_ns, percent / 100)
     return _Value(None if latency_ns is None else latency_ns / 1e6, score.tp)

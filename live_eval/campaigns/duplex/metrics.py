@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from live_eval.analysis.latency.drift import sentinel_figures
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_mean,
     estimate_quantile,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.greetings import greetings_of, summarise_greetings
-from live_eval.analysis.summary import outages_in_words
+from live_eval.analysis.summary.run import outages_in_words
 from live_eval.campaigns.duplex.metrics import (
     condition_figures,
     differences,

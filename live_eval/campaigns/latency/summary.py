@@ -22,8 +22,8 @@ from live_eval.analysis.latency.endpointing import endpointing_cost
 from live_eval.analysis.latency.evidence import read_evidence
 from live_eval.analysis.latency.latencies import METRICS, OUR_FAILURES, intended_delay, latency_figures
 from live_eval.analysis.latency.waterfall import waterfall, waterfall_total
-from live_eval.analysis.statistics import quantile, rounded
-from live_eval.analysis.summary import OutageSpan, outage_spans, outages_in_words
+from live_eval.analysis.statistics.intervals import quantile, rounded
+from live_eval.analysis.summary.run import OutageSpan, outage_spans, outages_in_words
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, read_campaign_file
 from live_eval.campaigns.latency.reply_words import ReplyWords

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from live_eval import __version__
-from live_eval.analysis.statistics import quantile
+from live_eval.analysis.statistics.intervals import quantile
 from live_eval.campaigns.duplex.from_turns import both_sides_of
 from live_eval.campaigns.duplex.outcomes import Outcome
 from live_eval.campaigns.duplex.probes import PROBES

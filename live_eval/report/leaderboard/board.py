@@ -16,8 +16,9 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
-from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import JudgeFacts, Observation
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.judging import LeaderboardTable
 from live_eval.report.leaderboard.entries import (
     BoardRun,

@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
-from live_eval.analysis.comparison import (
-    NOT_RECORDED,
-    Series,
-    TurnKey,
-    averaged,
-    prompt_names,
-    rank_prompts,
-    score_series,
-    states_cue,
-)
-from live_eval.analysis.statistics import Estimate
-from live_eval.analysis.summary import JudgeFacts, Observation, RunSummary, summarise
+from live_eval.analysis.comparison.prompts import averaged, rank_prompts
+from live_eval.analysis.comparison.run_settings import NOT_RECORDED, prompt_names, states_cue
+from live_eval.analysis.comparison.series import Series, score_series
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.observations import Observation, TurnKey
+from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from live_eval.analysis.agreement import spearman
 from live_eval.analysis.benchmark_columns import BenchmarkColumn
-from live_eval.analysis.statistics import MIN_CLUSTERS
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.task_levels import PLOTTED, related_columns
 from live_eval.report.leaderboard.entries import Entry, choose_prompts_of
 from live_eval.report.leaderboard.published import PUBLISHED

@@ -14,8 +14,8 @@ import orjson
 from live_eval.analysis.agreement import krippendorff
 from live_eval.analysis.arena.ratings import Match, rate
 from live_eval.analysis.audit.labels import Labels, LabelTargets, agreement_json
-from live_eval.analysis.statistics import estimate_mean, estimate_share
-from live_eval.analysis.summary import ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.statistics.intervals import estimate_mean, estimate_share
+from live_eval.analysis.summary.score_table import ScoreTable, judges_asked_for, read_scores
 from live_eval.errors import StoreError
 from live_eval.files import read_regular
 from live_eval.judging import JudgeSpec, score_name

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from live_eval.analysis.agreement import Level, kendall, krippendorff, spearman
-from live_eval.analysis.statistics import Estimate
+from live_eval.analysis.statistics.intervals import Estimate
 
 RANDOM = np.random.default_rng(5)
 

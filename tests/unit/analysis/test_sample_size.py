@@ -13,9 +13,10 @@ import pytest
 import scipy.stats
 from click.testing import CliRunner
 
-from live_eval.analysis.comparison import ComparedRun, Series, TurnKey
+from live_eval.analysis.comparison.series import ComparedRun, Series
 from live_eval.analysis.sample_size import Aim, detectable, plan_sample, power_of, scripts_needed
-from live_eval.analysis.statistics import sign_flip
+from live_eval.analysis.statistics.paired import sign_flip
+from live_eval.analysis.summary.observations import TurnKey
 from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.types import Task

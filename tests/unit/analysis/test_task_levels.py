@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import spearmanr
 
-from live_eval.analysis.comparison import series_of
-from live_eval.analysis.statistics import MIN_CLUSTERS
-from live_eval.analysis.summary import RunSummary, TaskFigures, summarise
+from live_eval.analysis.comparison.series import series_of
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.summary.observations import read_observations
+from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.task_metrics import TaskFigures
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli
 from live_eval.data import cue_of

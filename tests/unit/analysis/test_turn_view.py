@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.summary import read_scores
+from live_eval.analysis.summary.score_table import read_scores
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored, Unscored

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from live_eval.analysis.summary import LATENCIES
+from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.cli import cli
 from live_eval.export.rows import write_rows
 from live_eval.export.table import ExportTable

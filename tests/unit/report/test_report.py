@@ -18,8 +18,8 @@ import pytest
 import soundfile
 from click.testing import CliRunner
 
-from live_eval.analysis.comparison import read_runs
-from live_eval.analysis.summary import RunSummary, summarise
+from live_eval.analysis.comparison.series import read_runs
+from live_eval.analysis.summary.run import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunReader, RunWriter, ScoreReader

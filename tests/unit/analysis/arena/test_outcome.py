@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval import registry
-from live_eval.analysis.arena import ArenaPlan, judge_pairs, play_arena, read_votes, write_verdicts
-from live_eval.analysis.comparison import read_runs
+from live_eval.analysis.arena.outcome import play_arena, write_verdicts
+from live_eval.analysis.arena.verdicts import ArenaPlan, judge_pairs
+from live_eval.analysis.arena.vote_file import read_votes
+from live_eval.analysis.comparison.series import read_runs
 from live_eval.cli import cli
 from live_eval.errors import AudioError, DataError, FailureKind, JudgeError, UsageError
 from live_eval.judging import (

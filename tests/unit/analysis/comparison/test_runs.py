@@ -12,18 +12,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from live_eval.analysis.comparison import (
-    ComparedRun,
-    Series,
-    Verdict,
-    check_same_measure,
-    compare_runs,
-    difference_of,
-    find_series,
-    prompt_sensitivity,
-    read_runs,
-)
-from live_eval.analysis.statistics import holm
+from live_eval.analysis.comparison.difference import Verdict, difference_of
+from live_eval.analysis.comparison.prompts import prompt_sensitivity
+from live_eval.analysis.comparison.runs import check_same_measure, compare_runs
+from live_eval.analysis.comparison.series import ComparedRun, Series, find_series, read_runs
+from live_eval.analysis.statistics.paired import holm
 from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.recording import RunWriter

@@ -7,16 +7,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from live_eval.analysis.cue_sensitivity import (
+from live_eval.analysis.cue_sensitivity.effects import (
     PERMUTATIONS,
     Effect,
-    Measure,
-    Reply,
     effect_over,
-    read_measures,
     scripts_of,
     why_too_few,
 )
+from live_eval.analysis.cue_sensitivity.measures import Measure, Reply, read_measures
 
 VARIANTS = ("target", "neutral", "alternative")
 

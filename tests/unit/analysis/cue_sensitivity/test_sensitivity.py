@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from live_eval.analysis.cue_sensitivity import Measure, Reply, cue_sensitivity
 from live_eval.analysis.cue_sensitivity.effects import ScriptEffect, scripts_of
-from live_eval.analysis.statistics import Estimate
+from live_eval.analysis.cue_sensitivity.measures import Measure, Reply
+from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError

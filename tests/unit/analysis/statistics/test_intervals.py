@@ -7,7 +7,8 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics import intervals as statistics
+from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     Estimate,
     Interval,
@@ -19,7 +20,6 @@ from live_eval.analysis.statistics import (
     paired_difference,
     quantile,
 )
-from live_eval.analysis.statistics import intervals as statistics
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.95, 1.0])

@@ -11,17 +11,21 @@ from hypothesis import strategies as st
 from live_eval.analysis.agreement import kendall, krippendorff, spearman
 from live_eval.analysis.arena.ratings import Match, rate
 from live_eval.analysis.audit.reliability import Repeated, consistency
-from live_eval.analysis.comparison import Series, TurnKey, difference_of
-from live_eval.analysis.statistics import (
-    cluster_means,
+from live_eval.analysis.comparison.difference import difference_of
+from live_eval.analysis.comparison.series import Series
+from live_eval.analysis.statistics.intervals import (
     estimate_mean,
     estimate_quantile,
     estimate_share,
     paired_difference,
+)
+from live_eval.analysis.statistics.paired import (
+    cluster_means,
     sign_flip,
     standard_deviation,
     standardised_mean,
 )
+from live_eval.analysis.summary.observations import TurnKey
 
 SCRIPTS = [f"le_{number}" for number in range(97, 109)]
 

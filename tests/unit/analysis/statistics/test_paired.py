@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from live_eval.analysis.statistics import (
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
+from live_eval.analysis.statistics.paired import (
     EXACT_SCRIPTS,
-    MIN_CLUSTERS,
     cluster_means,
     holm,
     sign_flip,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from live_eval.analysis.summary import DialogueFigures, RunSummary, summarise
+from live_eval.analysis.summary.changes import DialogueFigures
+from live_eval.analysis.summary.run import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live_eval.analysis.summary import LATENCIES, RunSummary, summarise
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.run import RunSummary, summarise
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 
 
