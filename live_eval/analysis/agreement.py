@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from live_eval.analysis.statistics.intervals import Estimate, estimate_figure, rows_in_order
+from live_eval.analysis.statistics.intervals import Estimate, estimate_statistic, rows_in_order
 
 __all__ = ["Level", "kendall", "krippendorff", "spearman"]
 
@@ -42,7 +42,7 @@ def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], 
         products = [(drawn * a * b).sum(axis=1) for a, b in ((u, v), (u, u), (v, v))]
         return _ratio(products[0], np.sqrt(products[1] * products[2]))
 
-    return estimate_figure(figure, clusters, seed=seed)
+    return estimate_statistic(figure, clusters, seed=seed)
 
 
 def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
@@ -65,7 +65,7 @@ def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *
             excess += ((light @ signs.astype(np.float32)) * drawn[:, rows]).sum(axis=1)
         return _ratio(excess, np.sqrt(one.untied(drawn) * other.untied(drawn)))
 
-    return estimate_figure(figure, clusters, seed=seed)
+    return estimate_statistic(figure, clusters, seed=seed)
 
 
 def krippendorff(
@@ -114,7 +114,7 @@ def krippendorff(
         # If all drawn ratings are equal, their distance is only rounding.
         return 1 - _ratio(observed, np.where(expected > 1e-12 * np.ptp(placed) ** 2, expected, 0.0))
 
-    return estimate_figure(figure, kept, seed=seed)
+    return estimate_statistic(figure, kept, seed=seed)
 
 
 class _Order:

@@ -34,8 +34,8 @@ from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_colu
 from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     Estimate,
-    estimate_figure,
     estimate_mean,
+    estimate_statistic,
     paired_difference,
     rounded,
 )
@@ -347,7 +347,7 @@ def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Esti
             parts.append(np.where(count > 0, total / np.maximum(count, 1), np.nan))
         return np.asarray(parts[0] - parts[1], np.float64)
 
-    return estimate_figure(figure, [script for _, script, _ in replies])
+    return estimate_statistic(figure, [script for _, script, _ in replies])
 
 
 def _speech_source(table: ScoreTable, turns: Sequence[Observation]) -> Iterator[SourceGap]:

@@ -82,7 +82,7 @@ def command(
 
     Exit status: 0; 3 if the judge failed on a pair; 1 if the judge cannot run here; 2 for wrong usage.
     """
-    from live_eval.analysis.arena.outcome import play_arena, verdict_lines, write_verdicts
+    from live_eval.analysis.arena.outcome import run_arena, verdict_lines, write_verdicts
     from live_eval.analysis.arena.verdicts import ArenaPlan
     from live_eval.analysis.comparison.series import read_runs
     from live_eval.cli._progress import ScoringProgress
@@ -96,7 +96,7 @@ def command(
     if not no_judge:
         print_judges_keys([judge], options)
     with ScoringProgress() as progress:
-        arena = play_arena(
+        arena = run_arena(
             read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress
         )
     if output == _options.STDOUT:

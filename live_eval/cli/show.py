@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from live_eval.analysis.summary.changes import DialogueFigures
+    from live_eval.analysis.summary.changes import DialogueSummary
     from live_eval.analysis.summary.run import RunSummary
     from live_eval.recording import RunReader
     from live_eval.report.tables import Table as ReportTable
@@ -135,7 +135,7 @@ def _timing_notes(summary: RunSummary) -> list[str]:
     return notes
 
 
-def _dialogues_in_words(figures: DialogueFigures) -> str:
+def _dialogues_in_words(figures: DialogueSummary) -> str:
     followed = figures.followed
     dialogues = counted(figures.dialogues, "dialogue")
     counts = f"{dialogues} of {figures.turns} turns; the cue changes at {figures.changes}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from live_eval.analysis.latency.drift import SENTINEL_FIGURES
+from live_eval.analysis.latency.drift import DRIFT_METRICS
 from live_eval.report.tables import LATENCY_TITLES, Cell, Column, Table, ranged
 
 __all__ = ["drift_table"]
@@ -17,7 +17,7 @@ def drift_table(sentinels: Sequence[Mapping[str, Any]], link: Callable[[str], st
     """Return what is followed through a campaign: its median at each sentinel, against the first.
 
     Args:
-        sentinels: Each with its name, what `live_eval.analysis.latency.drift.sentinel_figures` returns, and
+        sentinels: Each with its name, what `live_eval.analysis.latency.drift.drift_metrics` returns, and
             ``started_at`` where it is known.
         link: The link to the turns of a sentinel, from its name.
     """
@@ -26,7 +26,7 @@ def drift_table(sentinels: Sequence[Mapping[str, Any]], link: Callable[[str], st
     columns = [Column(name, figures=False) for name in texts]
     columns += map(Column, ("n", "p50, ms", "against the first, mean ms"))
     rows = []
-    for name in SENTINEL_FIGURES:
+    for name in DRIFT_METRICS:
         digits = 1 if name in ("connect", "lag") else 0
         for sentinel in sentinels:
             found = sentinel["figures"][name]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from live_eval.analysis.statistics.intervals import Estimate
-from live_eval.analysis.summary.task_metrics import QuestionFigures, TaskFigures
+from live_eval.analysis.summary.task_metrics import QuestionSummary, TaskSummary
 from live_eval.analysis.task_levels import TaskLevels
 from live_eval.report.tables import (
     NONE,
@@ -63,7 +63,7 @@ def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[T
     return [titled for titled in tables if titled.table.rows]
 
 
-def _figures(view: RunView, task: Task) -> TaskFigures | None:
+def _figures(view: RunView, task: Task) -> TaskSummary | None:
     return next((figures for figures in view.summary.tasks if figures.task is task), None)
 
 
@@ -93,7 +93,7 @@ def question_table(runs: Sequence[RunView]) -> Table:
 
 
 def _question_row(
-    task: Task, figures: QuestionFigures, view: RunView, runs: Sequence[RunView]
+    task: Task, figures: QuestionSummary, view: RunView, runs: Sequence[RunView]
 ) -> tuple[Cell, ...]:
     share = figures.unparsed_share
     return (
@@ -110,7 +110,7 @@ def _question_row(
     )
 
 
-def _of_answered(figures: QuestionFigures) -> str:
+def _of_answered(figures: QuestionSummary) -> str:
     if not figures.failed:
         return ""
     if figures.of_answered is None:

@@ -27,7 +27,7 @@ __all__ = [
     "ArenaResult",
     "ByJudge",
     "ByPeople",
-    "play_arena",
+    "run_arena",
     "verdict_lines",
     "write_verdicts",
 ]
@@ -111,7 +111,7 @@ class ArenaResult:
         }
 
 
-def play_arena(
+def run_arena(
     runs: Sequence[ComparedRun],
     plan: ArenaPlan | None,
     options: JudgeOptions,

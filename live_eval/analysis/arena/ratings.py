@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate, estimate_figure, estimate_share
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate, estimate_share, estimate_statistic
 
 __all__ = ["Match", "PairRecord", "RatedRun", "Ratings", "Record", "bradley_terry", "rate"]
 
@@ -160,7 +160,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
 
         if 0 < len(scripts) < MIN_CLUSTERS:
             return Estimate(None, len(scripts), len(scripts), reason=f"fewer than {MIN_CLUSTERS} scripts")
-        found = estimate_figure(figure, range(len(scripts)), most_undefined=_MOST_INFINITE, seed=seed)
+        found = estimate_statistic(figure, range(len(scripts)), most_undefined=_MOST_INFINITE, seed=seed)
         if found.value is not None or not scripts:
             return found
         return Estimate(None, found.n, found.clusters, reason=NO_RATING)

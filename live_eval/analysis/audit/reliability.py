@@ -15,9 +15,9 @@ from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     Estimate,
     Interval,
-    estimate_figure,
     estimate_mean,
     estimate_share,
+    estimate_statistic,
     paired_difference,
 )
 
@@ -129,7 +129,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> Consistency:
         deviation=float(np.mean([np.abs(spread).mean() for spread in spreads])),
         sd_within=_root(within[0]),
         sd_between=_root(between[0]),
-        icc=estimate_figure(lambda drawn: variances(drawn)[2], [row.script_id for row in rows], seed=seed),
+        icc=estimate_statistic(lambda drawn: variances(drawn)[2], [row.script_id for row in rows], seed=seed),
         worst=worst if worst.range > 0 else None,
     )
 

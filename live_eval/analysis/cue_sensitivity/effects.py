@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.cue_sensitivity.measures import Measure, Reply
-from live_eval.analysis.statistics.intervals import Estimate, estimate_figure
+from live_eval.analysis.statistics.intervals import Estimate, estimate_statistic
 from live_eval.analysis.statistics.paired import standardised_mean
 
 __all__ = [
@@ -158,7 +158,7 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
     # At least the observed effect, allowing for rounding.
     as_much = int((exchanged >= deltas.sum() - 1e-9 * max(1.0, abs(float(deltas.sum())))).sum())
     # If no script changes, the effect is 0 and its interval has no width.
-    estimate = estimate_figure(ratio, [each.script_id for each in scripts], no_width="", seed=seed)
+    estimate = estimate_statistic(ratio, [each.script_id for each in scripts], no_width="", seed=seed)
     if estimate.value is None:
         estimate = Estimate(None, len(scripts), len(scripts), reason=_UNDEFINED)
     return Effect(

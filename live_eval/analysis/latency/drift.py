@@ -21,13 +21,13 @@ from live_eval.analysis.statistics.intervals import (
 )
 from live_eval.recording import TurnRecord
 
-__all__ = ["SENTINEL_FIGURES", "sentinel_figures"]
+__all__ = ["DRIFT_METRICS", "drift_metrics"]
 
-SENTINEL_FIGURES = ("connect", "first_byte", "voice_to_voice", "lag")
+DRIFT_METRICS = ("connect", "first_byte", "voice_to_voice", "lag")
 """What is followed through a campaign: the network, the endpoint twice, and ourselves."""
 
 
-def sentinel_figures(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> dict[str, Any]:
+def drift_metrics(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> dict[str, Any]:
     """Return the figures of one sentinel, compared with the campaign's first.
 
     A sentinel plays the same recordings each time, so intervals and differences are over its turns, not over
@@ -39,12 +39,12 @@ def sentinel_figures(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -
 
     Returns:
         ``answers``: how many of the ``n`` turns of each case were ``answered`` (silence and noise should not
-        be); and ``figures``, for each of `SENTINEL_FIGURES` its ``n``, ``p50_ms``, ``interval_ms`` and
+        be); and ``figures``, for each of `DRIFT_METRICS` its ``n``, ``p50_ms``, ``interval_ms`` and
         ``reason``, the mean ``difference_ms`` from the first sentinel over the turns measured in both, and
         its ``difference_interval_ms``; None and no interval for the first itself.
     """
     figures: dict[str, Any] = {}
-    for name in SENTINEL_FIGURES:
+    for name in DRIFT_METRICS:
         now, then = _values(turns, name), _values(first, name)
         median = estimate_quantile(list(now.values()), list(now), 0.5, drawn_as=TURNS)
         both = [key for key in now if key in then] if turns is not first else []

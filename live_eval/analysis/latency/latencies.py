@@ -39,10 +39,10 @@ __all__ = [
     "OUR_FAILURE",
     "OUR_FAILURES",
     "TURNS",
-    "LatencyFigures",
+    "LatencyMetrics",
     "ResamplingUnits",
     "intended_delay",
-    "latency_figures",
+    "latency_metrics",
     "latency_of",
     "latency_values",
     "resampling_units",
@@ -70,7 +70,7 @@ _TICKS_PER_HALVING = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyFigures:
+class LatencyMetrics:
     """One latency over the captured turns of a point, in milliseconds.
 
     Args:
@@ -139,7 +139,7 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
     }
 
 
-def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
+def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> LatencyMetrics:
     """Return one of `METRICS` over the turns of a point."""
     certain = latency_values(name, turns)
     measured = [turn for turn in turns if turn.turn_id in certain]
@@ -147,7 +147,7 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
     missing = Counter(each.reason for each in found if each.ns is None)
     values = list(certain.values())
     units = resampling_units(measured)
-    return LatencyFigures(
+    return LatencyMetrics(
         name=name,
         values=certain,
         mean=estimate_mean(values, units.of_turns, drawn_as=units.drawn_as),

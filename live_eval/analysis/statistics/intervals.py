@@ -40,11 +40,11 @@ __all__ = [
     "Interval",
     "cluster_numbers",
     "ecdf",
-    "estimate_figure",
     "estimate_mean",
     "estimate_means",
     "estimate_quantile",
     "estimate_share",
+    "estimate_statistic",
     "finite",
     "interval_json",
     "paired_difference",
@@ -294,7 +294,7 @@ def estimate_quantile(
     return Estimate(value, len(array), count, interval, reason)
 
 
-def estimate_figure(
+def estimate_statistic(
     figure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     clusters: Sequence[Hashable],
     *,

@@ -19,7 +19,7 @@ from live_eval.analysis.statistics.intervals import (
     Estimate,
     Interval,
     cluster_numbers,
-    estimate_figure,
+    estimate_statistic,
     finite,
 )
 
@@ -232,7 +232,7 @@ def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
         ValueError: A value is not finite.
     """
     array = np.sort(finite(values))
-    return estimate_figure(lambda drawn: _spread(array, drawn), range(len(array)), seed=seed)
+    return estimate_statistic(lambda drawn: _spread(array, drawn), range(len(array)), seed=seed)
 
 
 def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from live_eval.judging import score_name
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
-__all__ = ["ChangeFigures", "DialogueFigures", "summarise_dialogues"]
+__all__ = ["CueChange", "DialogueSummary", "summarise_dialogues"]
 
 _NEUTRAL = "neutral"
 
@@ -39,7 +39,7 @@ _Change: TypeAlias = tuple[Observation, Observation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeFigures:
+class CueChange:
     """Means of a score before and at changes of the cue that are scored on both sides.
 
     `difference` is the second minus the first, paired, resampled by script.
@@ -61,7 +61,7 @@ class ChangeFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DialogueFigures:
+class DialogueSummary:
     """The dialogues of a run, repetitions included.
 
     Args:
@@ -76,7 +76,7 @@ class DialogueFigures:
     turns: int
     changes: int
     followed: Estimate
-    scores: tuple[ChangeFigures, ...]
+    scores: tuple[CueChange, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``show --json`` prints it."""
@@ -89,7 +89,7 @@ class DialogueFigures:
         }
 
 
-def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> DialogueFigures | None:
+def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> DialogueSummary | None:
     """Return the metrics of a run's dialogues; None without dialogues."""
     dialogues: dict[tuple[str, int], list[Observation]] = defaultdict(list)
     for turn in turns:
@@ -105,7 +105,7 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> Dial
                 changes.append((before, at))
     columns = [column for column in table.columns if Task.CONVERSATION in column.tasks]
     figures = [_figures(table, column, changes) for column in columns]
-    return DialogueFigures(
+    return DialogueSummary(
         dialogues=len(dialogues),
         turns=sum(len(held) for held in dialogues.values()),
         changes=len(changes),
@@ -114,7 +114,7 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> Dial
     )
 
 
-def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> ChangeFigures | None:
+def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> CueChange | None:
     if column.higher_is_better is None:
         return None
     pairs = [
@@ -126,7 +126,7 @@ def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change])
     if not pairs:
         return None
     first, second, scripts = (list(side) for side in zip(*pairs, strict=True))
-    return ChangeFigures(
+    return CueChange(
         score=column.name,
         higher_is_better=column.higher_is_better,
         before=estimate_mean(first, scripts),

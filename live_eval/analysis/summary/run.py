@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
-from live_eval.analysis.summary.changes import DialogueFigures, summarise_dialogues
+from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues
 from live_eval.analysis.summary.groups import Group, group_turns
 from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, summarise_latency
 from live_eval.analysis.summary.media_tracks import MediaSummary, summarise_media
@@ -25,7 +25,7 @@ from live_eval.analysis.summary.score_table import (
     read_scores,
     summarise_scores,
 )
-from live_eval.analysis.summary.task_metrics import TaskFigures, summarise_tasks
+from live_eval.analysis.summary.task_metrics import TaskSummary, summarise_tasks
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
@@ -165,12 +165,12 @@ class RunSummary:
         return group_turns(self.turns, self.table)
 
     @cached_property
-    def tasks(self) -> tuple[TaskFigures, ...]:
+    def tasks(self) -> tuple[TaskSummary, ...]:
         """The turns by task."""
         return summarise_tasks(self.table, self.turns)
 
     @cached_property
-    def dialogues(self) -> DialogueFigures | None:
+    def dialogues(self) -> DialogueSummary | None:
         """Whether replies follow changes of the cue; None without dialogues."""
         return summarise_dialogues(self.table, self.turns)
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.statistics.intervals import (
     Estimate,
-    estimate_figure,
     estimate_mean,
     estimate_share,
+    estimate_statistic,
     interval_json,
     rounded,
 )
@@ -29,13 +29,13 @@ from live_eval.data import QUESTION_TYPES
 from live_eval.judging import JudgeRole
 from live_eval.types import Task
 
-__all__ = ["ErrorFigures", "QuestionFigures", "TaskFigures", "summarise_tasks"]
+__all__ = ["ErrorRates", "QuestionSummary", "TaskSummary", "summarise_tasks"]
 
 _UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionFigures:
+class QuestionSummary:
     """Answers to questions of one type, or of all types.
 
     Args:
@@ -85,7 +85,7 @@ class QuestionFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorFigures:
+class ErrorRates:
     """Word error rate of the repeated text, in percent, ``normalized`` or ``raw``.
 
     `mean` is over utterances, as EchoMind reports it; `pooled` are all errors by all words.
@@ -101,14 +101,14 @@ class ErrorFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFigures:
+class TaskSummary:
     """One task of a run: answers (all types of question first, then each), or errors of transcription."""
 
     task: Task
     turns: int
     captured: int
-    questions: tuple[QuestionFigures, ...] = ()
-    errors: tuple[ErrorFigures, ...] = ()
+    questions: tuple[QuestionSummary, ...] = ()
+    errors: tuple[ErrorRates, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as ``show --json`` prints them."""
@@ -121,11 +121,11 @@ class TaskFigures:
         return figures
 
 
-def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[TaskFigures, ...]:
+def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[TaskSummary, ...]:
     """Return the figures of each task in a run, in the order of the levels."""
     by_task = {task: [turn for turn in turns if turn.task is task] for task in Task}
     return tuple(
-        TaskFigures(
+        TaskSummary(
             task=task,
             turns=len(of_task),
             captured=sum(turn.captured for turn in of_task),
@@ -139,7 +139,7 @@ def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[Ta
     )
 
 
-def _questions(table: ScoreTable, turns: Sequence[Observation], task: Task) -> tuple[QuestionFigures, ...]:
+def _questions(table: ScoreTable, turns: Sequence[Observation], task: Task) -> tuple[QuestionSummary, ...]:
     by_kind: dict[str, list[Observation]] = {}
     for turn in turns:
         by_kind.setdefault(turn.question_kind or _UNKNOWN, []).append(turn)
@@ -148,12 +148,12 @@ def _questions(table: ScoreTable, turns: Sequence[Observation], task: Task) -> t
     return (_kind(table, turns, ""), *(_kind(table, by_kind[kind], kind) for kind in kinds))
 
 
-def _kind(table: ScoreTable, turns: Sequence[Observation], kind: str) -> QuestionFigures:
+def _kind(table: ScoreTable, turns: Sequence[Observation], kind: str) -> QuestionSummary:
     column = table.accuracy
     counted = table.scored(turns, column) if column is not None else []
     rows = [table.answer(turn.turn_id) for turn, _ in counted if turn.captured]
     answers = [row.values for row in rows if row is not None]
-    return QuestionFigures(
+    return QuestionSummary(
         kind=kind,
         asked=len(turns),
         accuracy=estimate_share([value for _, value in counted], [turn.script_id for turn, _ in counted]),
@@ -164,7 +164,7 @@ def _kind(table: ScoreTable, turns: Sequence[Observation], kind: str) -> Questio
     )
 
 
-def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorFigures:
+def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorRates:
     rates: list[float] = []
     counts: list[tuple[float, float]] = []
     scripts: list[str] = []
@@ -184,6 +184,6 @@ def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorF
         errors, words = (drawn @ sums).T
         return np.asarray(100.0 * errors / words, np.float64)
 
-    return ErrorFigures(
-        how=how, mean=estimate_mean(rates, scripts), pooled=estimate_figure(all_errors, scripts)
+    return ErrorRates(
+        how=how, mean=estimate_mean(rates, scripts), pooled=estimate_statistic(all_errors, scripts)
     )

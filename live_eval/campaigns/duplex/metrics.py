@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from live_eval.analysis.latency.drift import sentinel_figures
+from live_eval.analysis.latency.drift import drift_metrics
 from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_mean,
@@ -31,7 +31,7 @@ from live_eval.types import SpeechKind
 
 __all__ = [
     "TRIALS",
-    "condition_figures",
+    "condition_metrics",
     "differences",
     "listing_order",
     "metrics",
@@ -63,7 +63,7 @@ def listing_order(trial: TrialResult) -> tuple[Any, ...]:
     )
 
 
-def condition_figures(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
+def condition_metrics(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
     """Return the figures of one condition in one run.
 
     Args:
@@ -342,4 +342,4 @@ def sentinel_drift(trials: Sequence[TrialResult]) -> list[dict[str, Any]]:
         for name, played in parts.items()
     }
     first = next(iter(turns.values()), [])
-    return [{"name": name, **sentinel_figures(each, first)} for name, each in turns.items()]
+    return [{"name": name, **drift_metrics(each, first)} for name, each in turns.items()]

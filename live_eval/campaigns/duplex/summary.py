@@ -13,7 +13,7 @@ from typing import Any
 from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.summary.run import outages_in_words
 from live_eval.campaigns.duplex.metrics import (
-    condition_figures,
+    condition_metrics,
     differences,
     listing_order,
     metrics,
@@ -121,7 +121,7 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
         "rules_version": RULES_VERSION,
         "definitions": dict(DURATIONS),
         "probes": [
-            condition_figures(run, *group) for run in campaign.trials for group in _grouped(campaign, run)
+            condition_metrics(run, *group) for run in campaign.trials for group in _grouped(campaign, run)
         ],
         "paired": _paired(campaign),
         "metrics": {run: metrics(campaign.trials[run]) for run in campaign.trials},

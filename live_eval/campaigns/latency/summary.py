@@ -17,10 +17,10 @@ from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.latency.cost import cost_per_minute
 from live_eval.analysis.latency.definitions import definitions_table
 from live_eval.analysis.latency.delivery import delivery_rate, stalls
-from live_eval.analysis.latency.drift import sentinel_figures
+from live_eval.analysis.latency.drift import drift_metrics
 from live_eval.analysis.latency.endpointing import endpointing_cost
 from live_eval.analysis.latency.evidence import read_evidence
-from live_eval.analysis.latency.latencies import METRICS, OUR_FAILURES, intended_delay, latency_figures
+from live_eval.analysis.latency.latencies import METRICS, OUR_FAILURES, intended_delay, latency_metrics
 from live_eval.analysis.latency.waterfall import waterfall, waterfall_total
 from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.run import OutageSpan, outage_spans, outages_in_words
@@ -39,7 +39,7 @@ __all__ = [
     "CampaignRecord",
     "PointRecord",
     "campaign_summary",
-    "point_figures",
+    "point_metrics",
     "read_campaign",
     "summary_schema",
 ]
@@ -180,7 +180,7 @@ def campaign_summary(
             "lag_ms": _lag_ms(turns),
             "calibration": part_of(facts, "machine").get("calibration"),
         },
-        "points": [point_figures(point, _price(facts)) for point in campaign.points],
+        "points": [point_metrics(point, _price(facts)) for point in campaign.points],
         "sentinel": _sentinel(campaign),
         "endpointing_cost": _endpointing(campaign),
         "definitions": _definitions(campaign, words=words, keeps_words=keeps_words),
@@ -188,7 +188,7 @@ def campaign_summary(
     }
 
 
-def point_figures(point: PointRecord, price: Price | None = None) -> dict[str, Any]:
+def point_metrics(point: PointRecord, price: Price | None = None) -> dict[str, Any]:
     """Return the figures of one point.
 
     Args:
@@ -201,7 +201,7 @@ def point_figures(point: PointRecord, price: Price | None = None) -> dict[str, A
         "error": point.error,
         "turns": _counts(turns),
         "lag_ms": _lag_ms(turns),
-        "latencies": {name: latency_figures(name, turns).as_json() for name in METRICS},
+        "latencies": {name: latency_metrics(name, turns).as_json() for name in METRICS},
         "waterfall": waterfall(turns),
         "waterfall_total": waterfall_total(turns),
         "stalls": stalls(turns),
@@ -290,7 +290,7 @@ def _sentinel(campaign: CampaignRecord) -> list[dict[str, Any]]:
             "run": point.facts.get("run"),
             "started_at": point.started_at,
             "premature": sum(turn.timing.premature for turn in point.turns if turn.captured),
-            **sentinel_figures(point.turns, sentinels[0].turns),
+            **drift_metrics(point.turns, sentinels[0].turns),
         }
         for point in sentinels
     ]

@@ -14,7 +14,7 @@ from live_eval.analysis.comparison.series import series_of
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.summary.observations import read_observations
 from live_eval.analysis.summary.run import RunSummary, summarise
-from live_eval.analysis.summary.task_metrics import TaskFigures
+from live_eval.analysis.summary.task_metrics import TaskSummary
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli
 from live_eval.data import cue_of
@@ -118,7 +118,7 @@ def levels(summary: RunSummary) -> TaskLevels:
     return relate_levels(summary)
 
 
-def of_task(summary: RunSummary, task: Task) -> TaskFigures:
+def of_task(summary: RunSummary, task: Task) -> TaskSummary:
     return next(figures for figures in summary.tasks if figures.task is task)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from live_eval.campaigns.latency.summary import PointRecord, campaign_summary, point_figures, read_campaign
+from live_eval.campaigns.latency.summary import PointRecord, campaign_summary, point_metrics, read_campaign
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import TurnRecord
@@ -42,7 +42,7 @@ def failed(number: int) -> TurnRecord:
 def view_of(entry: dict[str, Any], turns: Sequence[TurnRecord]) -> PointView:
     """A point as its page sees it, without a folder."""
     record = PointRecord(facts=entry, path=Path("campaign") / str(entry["run"]), turns=tuple(turns))
-    return PointView(0, record, point_figures(record))
+    return PointView(0, record, point_metrics(record))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval import registry
-from live_eval.analysis.arena.outcome import play_arena, write_verdicts
+from live_eval.analysis.arena.outcome import run_arena, write_verdicts
 from live_eval.analysis.arena.verdicts import ArenaPlan, judge_pairs
 from live_eval.analysis.arena.vote_file import read_votes
 from live_eval.analysis.comparison.series import read_runs
@@ -108,7 +108,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_a_judge_rates_runs_and_its_place_is_taken_out(runs: list[Path]) -> None:
-    arena = play_arena(read_runs(runs), PLAN, OPTIONS)
+    arena = run_arena(read_runs(runs), PLAN, OPTIONS)
     assert arena.judge is not None
     assert [run.name for run in arena.judge.ratings.runs] == ["longest", "long", "short"]
     [pair] = [p for p in arena.judge.ratings.pairs if (p.first, p.second) == ("short", "long")]
@@ -118,7 +118,7 @@ def test_a_judge_rates_runs_and_its_place_is_taken_out(runs: list[Path]) -> None
     assert arena.judge.ratings.matches == 20 + 19 + 19
     assert len(FakeEndpoint.calls) == 2 * 58
     # Asked again, everything is known.
-    again = play_arena(read_runs(runs), PLAN, OPTIONS)
+    again = run_arena(read_runs(runs), PLAN, OPTIONS)
     assert len(FakeEndpoint.calls) == 2 * 58
     assert again.judge is not None
     assert again.judge.judged.usage.cached == 2 * 58
@@ -159,7 +159,7 @@ def test_sound_that_an_option_spares_is_not_read(
 def test_a_judge_that_likes_the_first_place_finds_all_alike(runs: list[Path]) -> None:
     FakeEndpoint.answer = staticmethod(lambda content: "1")
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v2"))
-    arena = play_arena(read_runs(runs[:2]), PLAN, options)
+    arena = run_arena(read_runs(runs[:2]), PLAN, options)
     assert arena.judge is not None
     assert arena.judge.order.position.value == 1.0
     assert arena.judge.order.flipped.value == 1.0
@@ -208,7 +208,7 @@ def test_people_rate_beside_the_judge_or_alone(runs: list[Path], tmp_path: Path)
     ]
     others = ["0/target,short,elsewhere,tie,ann", "no such case,short,long,tie,ann"]
     file = votes_file(tmp_path / "votes.csv", *rows, *others)
-    alone = play_arena(read_runs(runs[:2]), None, OPTIONS, votes=file)
+    alone = run_arena(read_runs(runs[:2]), None, OPTIONS, votes=file)
     assert alone.judge is None
     assert alone.people is not None
     votes = alone.people.votes
@@ -216,7 +216,7 @@ def test_people_rate_beside_the_judge_or_alone(runs: list[Path], tmp_path: Path)
     [pair] = alone.people.ratings.pairs
     assert (pair.first, pair.wins, pair.ties, pair.losses) == ("short", 0, 11, 9)
     assert alone.people.position.value == pytest.approx((-10 + 9 - 1) / 30)
-    beside = play_arena(read_runs(runs[:2]), PLAN, OPTIONS, votes=file)
+    beside = run_arena(read_runs(runs[:2]), PLAN, OPTIONS, votes=file)
     assert beside.agreement is not None
     # The judge likes the longer reply, which is the short run's in turns 0, 4, 8, …: targets of even scripts.
     assert beside.agreement.value == pytest.approx(5 / 20)
@@ -235,7 +235,7 @@ def test_verdicts_go_where_a_link_leads(runs: list[Path], tmp_path: Path) -> Non
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     link = tmp_path / "link"
     link.symlink_to("verdicts")
-    write_verdicts(play_arena(read_runs(runs[:2]), None, OPTIONS, votes=file), link, links=True)
+    write_verdicts(run_arena(read_runs(runs[:2]), None, OPTIONS, votes=file), link, links=True)
     assert link.is_symlink()
     assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
 
@@ -320,9 +320,9 @@ def test_votes_can_be_rated_where_the_judge_cannot_be_asked(runs: list[Path], tm
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     plan = replace(PLAN, judge="arena")
     with pytest.raises(JudgeError, match=r"missing .*; to rate the votes alone, pass --no-judge"):
-        play_arena(read_runs(runs[:2]), plan, JudgeOptions(), votes=file)
+        run_arena(read_runs(runs[:2]), plan, JudgeOptions(), votes=file)
     with pytest.raises(JudgeError) as raised:
-        play_arena(read_runs(runs[:2]), plan, JudgeOptions())
+        run_arena(read_runs(runs[:2]), plan, JudgeOptions())
     assert "--no-judge" not in str(raised.value)
 
 
@@ -338,9 +338,9 @@ def test_a_command_about_one_judge_has_no_flag_for_several(command: str, runs: l
 
 def test_an_arena_needs_two_runs_and_somebody_to_say_something(runs: list[Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least two"):
-        play_arena(read_runs(runs[:1]), PLAN, OPTIONS)
+        run_arena(read_runs(runs[:1]), PLAN, OPTIONS)
     with pytest.raises(UsageError, match="expected a judge to ask, or votes"):
-        play_arena(read_runs(runs), None, OPTIONS)
-    arena = play_arena(read_runs(runs[:2]), PLAN, OPTIONS)
+        run_arena(read_runs(runs), None, OPTIONS)
+    arena = run_arena(read_runs(runs[:2]), PLAN, OPTIONS)
     write_verdicts(arena, tmp_path / "verdicts.jsonl")
     assert not list(tmp_path.glob("*.part"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from live_eval.analysis.latency.cost import cost_per_minute
 from live_eval.analysis.latency.delivery import delivery_rate, delivery_rate_of, stalls
-from live_eval.analysis.latency.latencies import METRICS, latency_figures, latency_of, tail
+from live_eval.analysis.latency.latencies import METRICS, latency_metrics, latency_of, tail
 from live_eval.analysis.latency.waterfall import waterfall, waterfall_of, waterfall_total
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
@@ -34,25 +34,25 @@ def with_headline(turn: TurnRecord, **marks: object) -> TurnRecord:
 
 
 def test_percentiles_come_with_intervals_and_p95_is_withheld_below_30_turns() -> None:
-    few = latency_figures("first_byte", turns_at([500.0 + number for number in range(29)])).as_json()
+    few = latency_metrics("first_byte", turns_at([500.0 + number for number in range(29)])).as_json()
     assert few["n"] == 29
     assert few["p50_ms"] == pytest.approx(514)
     low, high = few["intervals"]["p50_ms"]
     assert low < 514 < high
     assert few["p95_ms"] is None
     assert few["reason"]["p95_ms"] == "fewer than 30 values"
-    enough = latency_figures("first_byte", turns_at([500.0 + number for number in range(30)])).as_json()
+    enough = latency_metrics("first_byte", turns_at([500.0 + number for number in range(30)])).as_json()
     assert enough["p95_ms"] == pytest.approx(np.quantile(np.arange(500, 530), 0.95))
     assert enough["max_ms"] == pytest.approx(529)
 
 
 def test_intervals_draw_turns_where_there_are_too_few_scripts() -> None:
     values = [500.0 + number for number in range(24)]
-    of_few = latency_figures("first_byte", turns_at(values, scripts=3)).as_json()
-    of_many = latency_figures("first_byte", turns_at(values, scripts=12)).as_json()
+    of_few = latency_metrics("first_byte", turns_at(values, scripts=3)).as_json()
+    of_many = latency_metrics("first_byte", turns_at(values, scripts=12)).as_json()
     assert (of_few["resampled"], of_many["resampled"]) == ("turns", "scripts")
     assert of_few["intervals"]["p50_ms"] is not None
-    too_few = latency_figures("first_byte", turns_at(values[:7])).as_json()
+    too_few = latency_metrics("first_byte", turns_at(values[:7])).as_json()
     assert (too_few["resampled"], too_few["reason"]["p50_ms"]) == ("turns", "fewer than 8 turns")
 
 
@@ -64,11 +64,11 @@ def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart(
         spoken_turn(a_case(8), TurnPlan(uncertain=True, first_byte_ms=9_000)),
         spoken_turn(a_case(9), TurnPlan(first_byte_ms=-150.0)),  # negative latencies stay
     ]
-    figures = latency_figures("first_byte", turns)
+    figures = latency_metrics("first_byte", turns)
     assert sorted(figures.values.values()) == pytest.approx([-150, 400, 600])
     assert figures.uncertain == 1
     assert figures.missing == {"the turn failed": 1}
-    assert latency_figures("start_delay", turns).missing["no intended start"] == 4
+    assert latency_metrics("start_delay", turns).missing["no intended start"] == 4
 
 
 def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> None:
@@ -83,12 +83,12 @@ def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> 
         failed(3, FailureKind.DIALOGUE_ENDED, ready_ns=None, t0_ns=None),
         failed(4, FailureKind.PROCESS_DIED),
     ]
-    connect = latency_figures("connect", turns)
+    connect = latency_metrics("connect", turns)
     assert sorted(connect.values.values()) == pytest.approx([90, 90])
     assert connect.unanswered == 0
-    assert latency_figures("first_byte", turns).unanswered == 3
+    assert latency_metrics("first_byte", turns).unanswered == 3
     refused = failed(5, FailureKind.CONNECTION_REFUSED, ready_ns=None, t0_ns=None)
-    assert latency_figures("connect", [*turns, refused]).unanswered == 1
+    assert latency_metrics("connect", [*turns, refused]).unanswered == 1
 
 
 def test_every_metric_has_figures_or_a_reason() -> None:
@@ -239,7 +239,7 @@ def test_latencies_from_the_intended_start_hold_the_wait_for_a_session() -> None
         with_trace(turn, intended_ns=turn.trace.dial_ns - delay_ms * MS)
         for turn, delay_ms in ((on_time, 0), (late, 4_000))
     ]
-    figures = {name: latency_figures(name, turns).as_json() for name in METRICS}
+    figures = {name: latency_metrics(name, turns).as_json() for name in METRICS}
     assert figures["start_delay"]["max_ms"] == 4_000
     assert figures["first_byte"]["max_ms"] == 500
     assert figures["first_byte_from_intended"]["max_ms"] == 4_500

@@ -13,10 +13,10 @@ from live_eval.analysis.statistics.intervals import (
     Estimate,
     Interval,
     ecdf,
-    estimate_figure,
     estimate_mean,
     estimate_quantile,
     estimate_share,
+    estimate_statistic,
     paired_difference,
     quantile,
 )
@@ -186,9 +186,9 @@ def test_a_figure_that_no_resample_changes_has_no_interval_unless_it_is_asked_fo
     def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros(len(drawn))
 
-    found = estimate_figure(figure, range(10))
+    found = estimate_statistic(figure, range(10))
     assert (found.value, found.interval, found.reason) == (0.0, None, "all resamples are alike")
-    assert estimate_figure(figure, range(10), no_width="").interval == Interval(0.0, 0.0)
+    assert estimate_statistic(figure, range(10), no_width="").interval == Interval(0.0, 0.0)
 
 
 def test_a_share_may_be_one_of_one() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from live_eval.analysis.summary.changes import DialogueFigures
+from live_eval.analysis.summary.changes import DialogueSummary
 from live_eval.analysis.summary.run import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.data import cue_of
@@ -59,13 +59,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def figures(run: Path) -> DialogueFigures:
+def figures(run: Path) -> DialogueSummary:
     found = summary_of(run).dialogues
     assert found is not None
     return found
 
 
-def test_replies_at_the_change_are_compared_with_those_before(figures: DialogueFigures) -> None:
+def test_replies_at_the_change_are_compared_with_those_before(figures: DialogueSummary) -> None:
     assert (figures.dialogues, figures.turns, figures.changes) == (11, 32, 11)
     c4 = next(each for each in figures.scores if each.score == "rubric.c4")
     assert c4.before.value == pytest.approx(4.5)
@@ -76,7 +76,7 @@ def test_replies_at_the_change_are_compared_with_those_before(figures: DialogueF
     assert c4.difference.interval.high < 0
 
 
-def test_a_reply_followed_where_it_considers_the_cue(figures: DialogueFigures) -> None:
+def test_a_reply_followed_where_it_considers_the_cue(figures: DialogueSummary) -> None:
     assert figures.followed.n == 11, "one did not reply"
     assert figures.followed.value == pytest.approx(100 * 2 / 11)
 

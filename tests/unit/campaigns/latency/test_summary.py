@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from live_eval.analysis.latency.drift import sentinel_figures
+from live_eval.analysis.latency.drift import drift_metrics
 from live_eval.analysis.latency.endpointing import endpointing_cost
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.reply_words import WORDS_FILE, ReplyWords
@@ -231,13 +231,13 @@ def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_drift_is_the_paired_difference_from_the_first_sentinel() -> None:
     start = turns_at(TIMES)
     end = turns_at(later(TIMES, 100))
-    figures = sentinel_figures(end, start)["figures"]["first_byte"]
+    figures = drift_metrics(end, start)["figures"]["first_byte"]
     assert figures["difference_ms"] == pytest.approx(105.5)
     low, high = figures["difference_interval_ms"]
     assert 100 <= low < 105.5 < high <= 111
-    assert sentinel_figures(start, start)["figures"]["first_byte"]["difference_ms"] is None
+    assert drift_metrics(start, start)["figures"]["first_byte"]["difference_ms"] is None
     silent = spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
-    assert sentinel_figures([silent, *end[1:3]], start)["answers"][0] == {
+    assert drift_metrics([silent, *end[1:3]], start)["answers"][0] == {
         "case": "case-000",
         "n": 1,
         "answered": 0,
