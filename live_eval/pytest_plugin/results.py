@@ -132,7 +132,7 @@ class Results(Sequence[Result]):
         lags_ms = [record.timing.lag_ns / 1e6 for record in records if record.captured]
         return check_assertion(
             assertion,
-            latency_metrics(assertion.metric, records).as_json(),
+            latency_metrics(assertion.metric, records),
             error_bar_ms=quantile(lags_ms, 0.99),
         )
 

@@ -17,15 +17,11 @@ __all__ = ["conversation_s", "cost_per_minute"]
 def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> dict[str, Any]:
     """Return tokens and US dollars for a minute of conversation.
 
-    All responses count, cancelled ones too, over the turns for which the endpoint reports usage.
-
-    Args:
-        turns: The turns.
-        price: Price of the model; None if unknown.
+    All responses count, including cancelled ones, over the turns for which the endpoint reports usage.
 
     Returns:
         ``usd`` (None with a ``reason``), ``tokens_per_minute`` (both directions) and the ``minutes`` of
-        conversation that they rest on.
+        conversation.
     """
     used = [(turn, usages) for turn in turns if (usages := _usages(turn))]
     minutes = sum(conversation_s(turn) for turn, _ in used) / 60
@@ -48,7 +44,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
 
 
 def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
-    """Return which price is missing, empty if none: sound costs several times as much as text."""
+    """Return which price is missing; empty if none is. Audio costs several times as much as text."""
     if price is None:
         return "the price of the model is not known"
     if price.audio_input is None and any(each.audio_input for each in tokens):
@@ -59,7 +55,7 @@ def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
 
 
 def conversation_s(turn: TurnRecord) -> float:
-    """Return how long a turn lasted: from the user's first sample until the answer was heard, in seconds."""
+    """Return the seconds from the user's first sample until the end of the audible answer."""
     t0_ns, headline = turn.trace.t0_ns, turn.headline
     if t0_ns is None:
         return 0.0

@@ -1,8 +1,10 @@
-"""Other people's definitions of latency, recomputed from our own recordings of a turn.
+"""Published definitions of latency, recomputed from our own recordings of a turn.
 
-A published latency means what its source measures. Each function here is one source's definition, applied to
-the stored timeline and audio; the table of a run shows how far the definition alone moves the number. All
-return a `Latency`: nanoseconds, or the reason why that definition gives none for this turn.
+Each function implements one source's definition on the stored timeline and audio; the table of a run shows
+how
+far the definition alone moves the value. All return a `Latency`: nanoseconds, or the reason why the
+definition
+gives none for this turn.
 """
 
 from __future__ import annotations
@@ -46,24 +48,21 @@ _TICK_NS = 200_000_000
 _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
-_VAD_LONGEST_WAIT_NS = 60_000_000_000  # for the reply; what comes later is not looked at
+_VAD_LONGEST_WAIT_NS = 60_000_000_000  # for the reply; later audio is ignored
 # Full-Duplex-Bench: a reply this short is a backchannel, not a turn.
 _FDB_TURN_S = 1.0
 _FDB_TURN_WORDS = 3
 
 
 def voice_to_voice(evidence: Evidence) -> Latency:
-    """Return ours: end of the user's own sound until the first audible sample of the reply, as heard.
-
-    Source: docs/timing.md.
-    """
+    """Return ours: end of the user's speech until the first audible sample of the reply (docs/timing.md)."""
     return evidence.turn.timing.voice_to_voice
 
 
 def aiewf_server_ttfb(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from the server's ``speech_stopped``.
 
-    It leaves out what the detector itself takes, and counts silence at the start of the reply as a reply.
+    It omits the detector's own delay, and counts silence at the start of the reply as a reply.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, docs/audio-timing-deep-dive.md, "Server TTFB"):
     ``time(response.audio.delta) − time(input_audio_buffer.speech_stopped)``.
     """
@@ -78,10 +77,12 @@ def aiewf_server_ttfb(evidence: Evidence) -> Latency:
 def aiewf_wav_v2v(evidence: Evidence) -> Latency:
     """Return the gap between the user's and the reply's speech as Silero VAD finds them in the recording.
 
-    The network decides in steps of 32 ms, whatever is not speech does not count, and a reply of less than
-    0.9 s is not seen. The recording of a turn is followed by silence here, as that of a conversation is.
+    The network decides in steps of 32 ms, ignores everything but speech, and misses a reply of less than 0.9
+    s.
+    The recording of a turn is followed by silence here, as a conversation's is.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, scripts/analyze_ttfb_silero.py, "WAV V2V"):
-    threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment, without
+    threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment,
+    excluding
     one that begins before the user.
     """
     trace, rate_hz = evidence.turn.trace, evidence.both_rate_hz
@@ -102,13 +103,16 @@ def aiewf_wav_v2v(evidence: Evidence) -> Latency:
 def tau2_response_latency(evidence: Evidence) -> Latency:
     """Return L_R of tau2: end of the user's segment until the agent's, both on a grid of 200 ms.
 
-    The user's segment ends with the first tick that holds none of their speech; the agent's begins with the
-    tick in which its first audio arrives, silent or not. So it is a multiple of 200 ms, and falls short by up
-    to 400 ms. tau2 asks in the tick after the user's last whether the agent is speaking, and leaves the turn
-    out if it is: the quickest replies do not count, and the smallest latency is 200 ms.
+    The user's segment ends with the first tick without their speech; the agent's begins with the tick in
+    which its
+    first audio arrives, silent or not. So L_R is a multiple of 200 ms, and up to 400 ms too short. In the
+    tick
+    after the user's last, tau2 checks whether the agent is speaking, and if so leaves the turn out: the
+    quickest
+    replies do not count, and the smallest latency is 200 ms.
     Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
     voice_interaction_metrics.py, ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the
-    user's audio a tick at a time, which takes time of its own; a turn at the pace of speech does not show it.
+    user's audio one tick at a time, which adds a delay that a turn at the pace of speech does not show.
     """
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
@@ -123,11 +127,12 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
 def fdb_latency(evidence: Evidence) -> Latency:
     """Return the start of the reply's first recognised word counted from the end of speech, at least 0.
 
-    Only where a turn was taken (TOR 1): the words last a second or longer, or are more than three. Clamping
-    hides early replies, and the figure is no better than the recogniser: word times are good to about 0.1 s,
+    Only if the turn was taken (TOR 1): the words last a second or longer, or are more than three. Clamping
+    hides early replies, and the value is no better than the recogniser: word times are accurate to about 0.1
+    s,
     and Whisper may begin the first word in the silence before it.
     Source: Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
-    eval_smooth_turn_taking.py); the words are those of our offline recogniser.
+    eval_smooth_turn_taking.py); the words come from our offline recogniser.
     """
     trace, headline = evidence.turn.trace, evidence.turn.headline
     if evidence.words is None:
@@ -151,8 +156,9 @@ def fdb_latency(evidence: Evidence) -> Latency:
 def eva_latency(evidence: Evidence) -> Latency:
     """Return the first chunk of the reply counted from the end of the user's audio.
 
-    The user's audio ends with its last chunk, silence included, and the reply begins with its first, silence
-    included: the one shortens the latency, the other does too.
+    The user's audio ends with its last chunk and the reply begins with its first, both including silence:
+    both
+    make the latency shorter.
     Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/metrics/processor.py,
     ``latency_assistant_turns``): "from the end of the user's last audio segment to the start of the
     assistant's first audio segment".
@@ -167,7 +173,7 @@ def eva_latency(evidence: Evidence) -> Latency:
 def last_first_audio_delay(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from the endpoint's ``response.created``.
 
-    It leaves out the detector and everything that the endpoint does before it announces the response.
+    It omits the detector and everything that the endpoint does before it announces the response.
     Source: the DashScope SDK (https://github.com/dashscope/dashscope-sdk-python, ``OmniRealtimeConversation.
     get_last_first_audio_delay``). LiveKit's ``ttft`` of realtime models counts from the same event.
     """
@@ -182,8 +188,8 @@ def last_first_audio_delay(evidence: Evidence) -> Latency:
 def response_create_to_first_delta(evidence: Evidence) -> Latency:
     """Return the first audio of the reply counted from our ``response.create``.
 
-    The clock of a client that asks for the response itself; in a manual turn it begins after the recording's
-    last frame. Where the endpoint's own detector creates the response there is none.
+    This is the view of a client that requests the response itself; in a manual turn it begins after the
+    recording's last frame. It has no value if the endpoint's own detector creates the response.
     Source: timers around ``response.create`` in clients of OpenAI's Realtime API
     (https://platform.openai.com/docs/guides/realtime-conversations).
     """
@@ -292,7 +298,7 @@ def _user_audio_end_ns(evidence: Evidence) -> Latency:
 
 
 class _SileroModel:
-    """Our network, as silero's own functions call it."""
+    """Our network with the interface that silero's own functions expect."""
 
     def __init__(self) -> None:
         self._vad = StreamingVad()
@@ -305,7 +311,7 @@ class _SileroModel:
 
 
 def _speech_segments(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
-    """Return begin and end of each stretch of speech in ns, as Silero finds them, in audio of int16 mono."""
+    """Return begin and end in ns of each stretch of speech that Silero finds in int16 mono audio."""
     samples = resample(Audio(int16_to_float(pcm), rate_hz), VAD_RATE_HZ).samples
     followed = np.pad(samples, (0, VAD_RATE_HZ * (_VAD_MIN_SILENCE_MS + 500) // 1000))
     found = get_speech_timestamps(

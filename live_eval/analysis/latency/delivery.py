@@ -1,4 +1,4 @@
-"""How the sound of the replies arrived: playout stalls and the rate of delivery."""
+"""How reply audio arrived: playout stalls and the rate of delivery."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ JITTER_BUFFERS_MS = (0, 20, 40, 60, 100, 200)
 
 
 def stalls(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
-    """Return how often and how long playout would stall with each of `JITTER_BUFFERS_MS`.
+    """Return playout stalls for each of `JITTER_BUFFERS_MS`.
 
     Returns:
         For each ``buffer_ms``: ``per_minute``, stalls in a minute of reply audio, and ``ms_per_minute``,
-        their length; None where there is no reply audio.
+        their length; None without reply audio.
     """
     replies = _replies(turns)
     minutes = sum(play(reply).heard_samples / (reply.rate_hz or 1) for reply in replies) / 60
@@ -45,8 +45,9 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
     """Return how fast reply audio arrived: 1 is the pace of speech, 10 is ten times as fast.
 
     Returns:
-        ``n`` replies, the ``median`` of their rates and the 5th percentile, ``p05``: each the rate of one of
-        the replies; None with the ``reason``.
+        ``n`` replies, the ``median`` and the 5th percentile ``p05`` of their rates, each the rate of one
+        reply;
+        None with the ``reason``.
     """
     rates = [rate for reply in _replies(turns) if (rate := delivery_rate_of(reply)) is not None]
     if not rates:
@@ -63,8 +64,9 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 def delivery_rate_of(reply: ResponseRecord) -> float | None:
     """Return the length of a reply's audio by the time in which it arrived, from first to last chunk.
 
-    A chunk has arrived when it is complete, so the last one does not count; an idle gap of the sender does
-    not either. Infinite where all chunks came at once; None for fewer than two.
+    A chunk has arrived when it is complete, so the last one does not count; nor does an idle gap of the
+    sender.
+    Infinite if all chunks arrived at once; None for fewer than two.
     """
     arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples
     followed = np.ones(max(0, len(arrivals) - 1), np.bool_)

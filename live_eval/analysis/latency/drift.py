@@ -1,9 +1,9 @@
-"""Drift in a campaign: the same recordings, played at the start, in the middle and at the end.
+"""Drift in a campaign: the same recordings at its start, in the middle and at the end.
 
-What a sentinel shows depends on the figure: the latencies of the reply drift with the endpoint, the setup of
-the connection with the network, and the lag with ourselves. One provider's median over nine runs of the same
-cell ranged from 1,264 to 2,039 ms (cekura-bench, https://github.com/cekura-ai/cekura-bench): without a
-sentinel, two points of a sweep differ for no reason of theirs.
+What a drift check shows depends on the metric: the latencies of the reply drift with the endpoint, connection
+setup with the network, and the lag with ourselves. One provider's median over nine runs of the same cell
+ranged from 1,264 to 2,039 ms (cekura-bench, https://github.com/cekura-ai/cekura-bench): without a drift
+check, two conditions of a sweep differ for no reason of their own.
 """
 
 from __future__ import annotations
@@ -24,24 +24,19 @@ from live_eval.recording import TurnRecord
 __all__ = ["DRIFT_METRICS", "drift_metrics"]
 
 DRIFT_METRICS = ("connect", "first_byte", "voice_to_voice", "lag")
-"""What is followed through a campaign: the network, the endpoint twice, and ourselves."""
+"""One metric of the network, two of the endpoint, and one of ourselves."""
 
 
 def drift_metrics(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return the figures of one sentinel, compared with the campaign's first.
+    """Return the metrics of one drift check, compared with the campaign's first.
 
-    A sentinel plays the same recordings each time, so intervals and differences are over its turns, not over
-    scripts: they speak about these recordings.
-
-    Args:
-        turns: The turns of the sentinel.
-        first: Those of the campaign's first sentinel; may be the same.
+    Its recordings are always the same, so intervals and differences are over turns, not over scripts.
 
     Returns:
         ``answers``: how many of the ``n`` turns of each case were ``answered`` (silence and noise should not
         be); and ``figures``, for each of `DRIFT_METRICS` its ``n``, ``p50_ms``, ``interval_ms`` and
-        ``reason``, the mean ``difference_ms`` from the first sentinel over the turns measured in both, and
-        its ``difference_interval_ms``; None and no interval for the first itself.
+        ``reason``, the mean ``difference_ms`` from the first check over the turns measured in both, and
+        its ``difference_interval_ms``; None for the first itself.
     """
     figures: dict[str, Any] = {}
     for name in DRIFT_METRICS:
@@ -65,7 +60,7 @@ def drift_metrics(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> d
 
 
 def _values(turns: Sequence[TurnRecord], name: str) -> Mapping[str, float]:
-    """Return a figure of the answered turns, in ms, by turn."""
+    """Return a metric of the captured turns, in ms, by turn."""
     values: dict[str, float] = {}
     for turn in turns:
         if not turn.captured:

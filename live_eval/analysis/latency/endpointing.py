@@ -1,9 +1,9 @@
-"""The endpointing cost: how much later an endpoint answers when its own detector has to end the turn.
+"""The endpointing cost: how much later an endpoint answers if its own detector has to end the turn.
 
-The same recordings are played with the endpoint's detector and with a manual commit after the last frame, and
-paired by case and repetition. A manual turn knows from the data where the turn ends; the difference is what
-not knowing costs. The recording may go on after the speech: what the commit waits for beyond the frame that
-holds the end of speech is subtracted from the manual turn.
+The same recordings run with the endpoint's detector and with a manual commit after the last frame, paired by
+case and repetition. A manual turn knows the end of the turn from the data; the difference is the cost of not
+knowing it. A recording may continue after the speech: the time between the frame that contains the end of
+speech and the commit is subtracted from the manual turn.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from live_eval.recording import TurnRecord
 __all__ = ["COSTED", "endpointing_cost"]
 
 COSTED = ("voice_to_voice", "first_byte", "endpointing")
-"""The latencies whose cost is given, the headline first."""
+"""The latencies whose cost is given, the main one first."""
 
 
 def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return what a setting of the endpoint's detector costs.
+    """Return the cost of a setting of the endpoint's detector.
 
     Args:
         detector: Turns that the endpoint's detector ended.
         manual: The same cases with a manual commit.
 
     Returns:
-        The figures of `COSTED`, each with the number of pairs ``n``, the medians ``detector_ms`` and
+        For each of `COSTED`, under ``metrics``, the number of pairs ``n``, the medians ``detector_ms`` and
         ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason``
-        where one is missing, and all of this ``without_flagged`` turns. Those of ``voice_to_voice`` stand at
-        the top, all under ``metrics``. And the responses that the detector began too early (``premature``),
-        and the turns that only one side has (``unpaired``). Manual values are less their wait.
+        if one is missing, and all of this ``without_flagged`` turns; ``voice_to_voice`` also at the top. And
+        the
+        responses that the detector began too early (``premature``), and the turns that only one side has
+        (``unpaired``).
     """
     figures = {name: _cost(name, detector, manual) for name in COSTED}
     sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]
@@ -56,7 +57,7 @@ def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
 
 def _tail_ms(turn: TurnRecord) -> float:
-    """Return how long the commit waited beyond the frame that holds the end of speech; 0 where unknown."""
+    """Return how long the commit waited beyond the frame with the end of speech; 0 if unknown."""
     trace = turn.trace
     if trace.user_done_ns is None or trace.voice_end_ns is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What other people's definitions of latency read of a stored turn: its timeline, its audio and its words."""
+"""What published definitions of latency read of a stored turn: its timeline, its audio and its words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Evidence:
         both_sides: int16, shape (samples, 2), left the user, right the endpoint as heard; sample 0 is spoken
             at ``turn.trace.t0_ns``. None without audio.
         both_rate_hz: Its rate.
-        user_audio_ns: Length of the user's recording, silence at its end included; None if it is not there.
+        user_audio_ns: Length of the user's recording, with the silence at its end; None if missing.
         words: The words of the reply, timed from its first sample; None if they were not recognised.
         no_words: Why not; empty if they were.
     """
@@ -50,13 +50,13 @@ def read_evidence(
     *,
     no_words: str = NO_RECOGNISER,
 ) -> list[Evidence]:
-    """Return what is known of turns of a run; those that were not captured are left out.
+    """Return what is known of captured turns of a run.
 
     Args:
         run: The run.
         turns: Some of its turns.
-        recognise: Returns the words of a turn's reply; None where there is no recogniser.
-        no_words: Why there is none.
+        recognise: Returns the words of a turn's reply; None without a recogniser.
+        no_words: Why there is no recogniser.
     """
     return [_evidence(run, turn, recognise, no_words) for turn in turns if turn.captured]
 

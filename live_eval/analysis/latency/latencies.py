@@ -1,10 +1,9 @@
-"""The latencies of a point of a campaign: percentiles with intervals, and the tail.
+"""The latencies of a condition of a campaign: percentiles with intervals, and the tail.
 
-A latency counts from the end of the user's speech, as docs/timing.md says, or, with ``_from_intended``, from
-the moment at which the turn was due. Under load the two differ: a turn that begins late because an earlier
-one stalled has waited, and a load generator that starts its clock only when it gets round to sending leaves
-that wait out. This is coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2,
-https://github.com/giltene/wrk2).
+A latency counts from the end of the user's speech (docs/timing.md) or, with ``_from_intended``, from when the
+turn was due. They differ under load: a turn that begins late because an earlier one stalled has waited, and a
+load generator that starts its clock when it sends omits that wait. This is coordinated omission (Gil Tene,
+"How NOT to Measure Latency", 2013; wrk2, https://github.com/giltene/wrk2).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import numpy as np
 from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     SCRIPTS,
-    Estimate,
     estimate_mean,
     estimate_quantile,
     interval_json,
@@ -39,7 +37,6 @@ __all__ = [
     "OUR_FAILURE",
     "OUR_FAILURES",
     "TURNS",
-    "LatencyMetrics",
     "ResamplingUnits",
     "intended_delay",
     "latency_metrics",
@@ -47,15 +44,16 @@ __all__ = [
     "latency_values",
     "resampling_units",
     "tail",
+    "unanswered_turns",
 ]
 
 OUR_FAILURES = frozenset(kind for kind, cause in FAILURE_CAUSES.items() if cause is FailureCause.HARNESS)
 """Failures of live-eval itself, which say nothing about the endpoint."""
 OUR_FAILURE = "live-eval itself failed"
-"""Why such a turn has no latency."""
+"""Why a turn with such a failure has no latency."""
 
 TURNS = "turns"
-"""What intervals draw where there are too few scripts."""
+"""The resampling unit if there are too few scripts."""
 
 _TIMED = ("connect", "endpointing", "first_byte", "voice_to_voice", "lead_silence", "transcript")
 _FROM_INTENDED = {
@@ -69,68 +67,12 @@ _SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
 _TICKS_PER_HALVING = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyMetrics:
-    """One latency over the captured turns of a point, in milliseconds.
-
-    Args:
-        name: Which.
-        values: The value of each measured turn whose end of speech is certain, by turn.
-        mean: Their mean.
-        quantiles: Their median and the 90th, 95th and 99th percentile, by key of the JSON.
-        resampled: What the intervals draw: ``scripts``, or ``turns`` where there are too few scripts.
-        without_flagged: Percentiles without the turns whose lag is beyond its bound.
-        uncertain: Turns left out because the end of the user's speech is uncertain.
-        missing: Turns without this latency, by reason.
-    """
-
-    name: str
-    values: Mapping[str, float]
-    mean: Estimate
-    quantiles: Mapping[str, Estimate]
-    resampled: str
-    without_flagged: Percentiles
-    uncertain: int
-    missing: Mapping[str, int]
-
-    @property
-    def unanswered(self) -> int:
-        """How many turns should have this latency and have none, through no fault of ours."""
-        # Where turns share a session, only the first one connects.
-        if self.name == "connect":
-            return self.missing.get(TURN_FAILED, 0)
-        return sum(count for reason, count in self.missing.items() if reason != OUR_FAILURE)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval latency --json`` prints it."""
-        values = list(self.values.values())
-        estimates = {"mean_ms": self.mean, **self.quantiles}
-        return {
-            "n": len(self.values),
-            **{key: rounded(estimate.value, 3) for key, estimate in estimates.items()},
-            "max_ms": rounded(max(self.values.values(), default=None), 3),
-            "intervals": {key: interval_json(estimate.interval, 3) for key, estimate in estimates.items()},
-            "reason": {key: estimate.reason for key, estimate in estimates.items() if estimate.reason},
-            "resampled": self.resampled,
-            "without_flagged": self.without_flagged.as_json(),
-            "uncertain": self.uncertain,
-            "missing": dict(self.missing),
-            "unanswered": self.unanswered,
-            "with_unanswered": {
-                key: None
-                if self.quantiles[key].value is None
-                else rounded(_quantile_with_unanswered(values, self.unanswered, share), 3)
-                for key, share in _SHARES.items()
-            },
-            "tail": tail(values),
-        }
-
-
 def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
-    """Return one of `METRICS` in ms, by turn, for the turns that its percentiles rest on.
+    """Return one of `METRICS` in ms, by turn, for the turns behind its percentiles.
 
-    These are the captured turns that have it and whose end of speech is certain, where it counts from there.
-    A turn that failed once it was connected counts in ``connect``.
+    These are the captured turns that have it and, if it counts from the end of speech, whose end is certain.
+    A
+    turn that failed once it was connected counts in ``connect``.
     """
     return {
         turn.turn_id: ns / 1e6
@@ -139,41 +81,59 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
     }
 
 
-def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> LatencyMetrics:
-    """Return one of `METRICS` over the turns of a point."""
-    certain = latency_values(name, turns)
-    measured = [turn for turn in turns if turn.turn_id in certain]
-    found = [_counted(turn, name) for turn in turns]
-    missing = Counter(each.reason for each in found if each.ns is None)
-    values = list(certain.values())
+def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return one of `METRICS` over the turns of a condition, as ``live-eval latency --json`` prints it.
+
+    Percentiles are of the turns of `latency_values`; ``uncertain`` counts the turns left out because the end
+    of the user's speech is uncertain, ``missing`` those without this latency, by reason.
+    """
+    by_turn = latency_values(name, turns)
+    values = list(by_turn.values())
+    measured = [turn for turn in turns if turn.turn_id in by_turn]
+    missing = Counter(found.reason for turn in turns if (found := _counted(turn, name)).ns is None)
+    unanswered = unanswered_turns(name, missing)
     units = resampling_units(measured)
-    return LatencyMetrics(
-        name=name,
-        values=certain,
-        mean=estimate_mean(values, units.of_turns, drawn_as=units.drawn_as),
-        quantiles={
+    estimates = {
+        "mean_ms": estimate_mean(values, units.of_turns, drawn_as=units.drawn_as),
+        **{
             key: estimate_quantile(values, units.of_turns, share, drawn_as=units.drawn_as)
             for key, share in _SHARES.items()
         },
-        resampled=units.drawn_as,
-        without_flagged=Percentiles.of(
-            [certain[turn.turn_id] for turn in measured if not turn.timing.flagged]
-        ),
-        uncertain=len(turns) - len(measured) - missing.total(),
-        missing=dict(missing.most_common()),
-    )
+    }
+    return {
+        "n": len(values),
+        **{key: rounded(estimate.value, 3) for key, estimate in estimates.items()},
+        "max_ms": rounded(max(values, default=None), 3),
+        "intervals": {key: interval_json(estimate.interval, 3) for key, estimate in estimates.items()},
+        "reason": {key: estimate.reason for key, estimate in estimates.items() if estimate.reason},
+        "resampled": units.drawn_as,
+        "without_flagged": Percentiles.of(
+            [by_turn[turn.turn_id] for turn in measured if not turn.timing.flagged]
+        ).as_json(),
+        "uncertain": len(turns) - len(measured) - missing.total(),
+        "missing": dict(missing.most_common()),
+        "unanswered": unanswered,
+        "with_unanswered": {
+            key: None
+            if estimates[key].value is None
+            else rounded(_quantile_with_unanswered(values, unanswered, share), 3)
+            for key, share in _SHARES.items()
+        },
+        "tail": tail(values),
+    }
+
+
+def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
+    """Return how many turns lack a latency through no fault of ours, given the turns without it by reason."""
+    if name == "connect":  # of turns that share a session, only the first one connects
+        return missing.get(TURN_FAILED, 0)
+    return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)
 
 
 def _quantile_with_unanswered(values: Sequence[float], unanswered: int, share: float) -> float | None:
-    """Return a quantile in which turns without an answer come after all others.
+    """Return a quantile, by linear interpolation, with unanswered turns ranked after all values.
 
-    Args:
-        values: Those of the other turns.
-        unanswered: How many turns have none.
-        share: Which quantile, 0 to 1; as `quantile`, by linear interpolation.
-
-    Returns:
-        The quantile; None if a turn without an answer is part of it.
+    None if an unanswered turn is part of it.
 
     >>> _quantile_with_unanswered([1.0, 2.0, 3.0, 4.0], 1, 0.5)
     3.0
@@ -181,7 +141,7 @@ def _quantile_with_unanswered(values: Sequence[float], unanswered: int, share: f
     highest = math.ceil(round(share * (len(values) + unanswered - 1), 9))
     if highest >= len(values):
         return None
-    return quantile([*values, *[max(values)] * unanswered], share)  # what follows the rank does not matter
+    return quantile([*values, *[max(values)] * unanswered], share)  # values beyond the rank do not matter
 
 
 def _counted(turn: TurnRecord, name: str) -> Latency:
@@ -203,8 +163,8 @@ def _counted(turn: TurnRecord, name: str) -> Latency:
 def latency_of(turn: TurnRecord, name: str) -> Latency:
     """Return one of `METRICS` of a turn, or the reason why it has none.
 
-    ``complete`` counts from the end of the user's speech until the endpoint says that its response is done;
-    ``start_delay`` from the moment at which the turn was due until dialling began.
+    ``complete`` counts from the end of the user's speech until the endpoint reports the end of its response;
+    ``start_delay`` from when the turn was due until dialling began.
     """
     if name == "complete":
         return _complete(turn)
@@ -237,11 +197,9 @@ def intended_delay(trace: TurnTrace) -> Latency:
 
 @dataclass(frozen=True, slots=True)
 class ResamplingUnits:
-    """What the intervals over turns draw.
+    """The resampling units of intervals over turns.
 
-    Args:
-        of_turns: For each turn the unit to which it belongs.
-        drawn_as: What the units are: ``scripts`` or ``turns``.
+    `of_turns` has the unit of each turn; `drawn_as` is ``scripts`` or ``turns``.
     """
 
     of_turns: Sequence[str]
@@ -249,10 +207,10 @@ class ResamplingUnits:
 
 
 def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
-    """Return what an interval draws for each turn: its script, or itself where there are too few scripts.
+    """Return the unit of each turn: its script, or the turn itself if there are too few scripts.
 
-    With fewer than eight scripts an interval over scripts has no meaning. One over turns has: it speaks about
-    these recordings alone.
+    With fewer than eight scripts, an interval over scripts has no meaning. One over turns describes these
+    recordings alone.
     """
     scripts = [turn.case.script_id for turn in turns]
     if len(set(scripts)) >= MIN_CLUSTERS or not turns:
@@ -265,8 +223,8 @@ def tail(values: Sequence[float]) -> list[list[float]]:
 
     As HdrHistogram's percentile iterator with five ticks for each halving of the distance to 100
     (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
-    100. Each value is the smallest that is at least as large as that share of all. The ticks end where less
-    than one value is left beyond.
+    100. Each value is the smallest that is at least as large as that share of all. The ticks end when less
+    than one value is beyond.
 
     >>> tail([4.0, 1.0, 3.0, 2.0])[-3:]
     [[70.0, 3.0], [75.0, 3.0], [100.0, 4.0]]

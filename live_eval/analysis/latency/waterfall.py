@@ -1,9 +1,10 @@
-"""Where the time of a turn goes: contributions that add up to the total exactly.
+"""How long each step of a turn takes: contributions that add up to the total exactly.
 
-A turn is waited for twice: until the session is ready, and from the end of the user's speech until the reply
-is there. Between the two the user speaks, which costs nobody's patience. Each contribution is what a step
-adds beyond the steps before it, so that steps that overlap (a transcript that arrives before the first audio)
-count once. Pipecat's latency breakdowns add up in the same way.
+The user waits twice in a turn: until the session is ready, and from the end of speech until the reply
+arrives.
+Each contribution is the time that a step adds beyond the steps before it, so that overlapping steps (a
+transcript that arrives before the first audio) count once. Pipecat's latency breakdowns add up in the same
+way.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ REPLY_PARTS = {
     "transcript": "transcript",
     "complete": "complete",
 }
-"""The steps of the reply in their order, and the latency by which each has ended."""
+"""The steps of the reply in their order, and the latency at which each ends."""
 
 _SESSION = "session"
-_ALONGSIDE = "first_rtp"  # a media track's first packet comes while other steps go on, or after them
+_ALONGSIDE = "first_rtp"  # a media track's first packet arrives during other steps, or after them
 
 
 def waterfall_of(turn: TurnRecord) -> dict[str, int] | None:
     """Return the contributions of a turn in nanoseconds, by step, in their order.
 
-    First the steps of the connection's setup, by the transport's names (``dns``, ``tcp``, ``tls``, …), then
-    ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A turn in a session that an
-    earlier one opened has no setup. The first step of the reply may be negative: the endpoint may be early.
+    First come the steps of the connection's setup, by the transport's names (``dns``, ``tcp``, ``tls``, …),
+    then
+    ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A later turn of a session has no
+    setup. The first step of the reply may be negative: the endpoint may be early.
 
     Returns:
         The contributions; None for a turn that failed, or whose end of speech is uncertain.
@@ -68,10 +70,11 @@ def _reply(turn: TurnRecord) -> dict[str, int]:
 
 
 def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
-    """Return the contributions over the turns of a point.
+    """Return the contributions over the turns of a condition.
 
-    A step that a turn does not have contributes nothing to it. So the means add up to the mean total; medians
-    do not add up, and stand next to them.
+    A step that a turn does not have contributes nothing to it. So the means add up to the mean total; the
+    medians
+    do not.
 
     Returns:
         For each step ``part``, ``median_ms``, ``mean_ms`` and ``share`` of the mean total.
@@ -95,11 +98,11 @@ def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
 
 
 def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return the total that the contributions of `waterfall` add up to.
+    """Return the total of the contributions of `waterfall`.
 
     Returns:
-        The number ``n`` of turns that have one, its ``mean_ms``, to which the mean contributions add up, and
-        its ``median_ms``, to which their medians do not.
+        ``n`` turns, the ``mean_ms``, to which the mean contributions add up, and the ``median_ms``, to which
+        their medians do not.
     """
     totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
     return {
@@ -110,7 +113,7 @@ def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
 
 def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the steps of all turns: those of the setup in the order in which they appear, then the rest."""
+    """Return the steps of all turns: setup steps in the order of their appearance, then the rest."""
     present = dict.fromkeys(name for parts in each for name in parts)
     setup = [name for name in present if name not in (_SESSION, *REPLY_PARTS)]
     return [*setup, *(name for name in (_SESSION, *REPLY_PARTS) if name in present)]

@@ -201,7 +201,7 @@ def point_metrics(point: PointRecord, price: Price | None = None) -> dict[str, A
         "error": point.error,
         "turns": _counts(turns),
         "lag_ms": _lag_ms(turns),
-        "latencies": {name: latency_metrics(name, turns).as_json() for name in METRICS},
+        "latencies": {name: latency_metrics(name, turns) for name in METRICS},
         "waterfall": waterfall(turns),
         "waterfall_total": waterfall_total(turns),
         "stalls": stalls(turns),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from live_eval.analysis.latency.cost import cost_per_minute
 from live_eval.analysis.latency.delivery import delivery_rate, delivery_rate_of, stalls
-from live_eval.analysis.latency.latencies import METRICS, latency_metrics, latency_of, tail
+from live_eval.analysis.latency.latencies import METRICS, latency_metrics, latency_of, latency_values, tail
 from live_eval.analysis.latency.waterfall import waterfall, waterfall_of, waterfall_total
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
@@ -34,25 +34,25 @@ def with_headline(turn: TurnRecord, **marks: object) -> TurnRecord:
 
 
 def test_percentiles_come_with_intervals_and_p95_is_withheld_below_30_turns() -> None:
-    few = latency_metrics("first_byte", turns_at([500.0 + number for number in range(29)])).as_json()
+    few = latency_metrics("first_byte", turns_at([500.0 + number for number in range(29)]))
     assert few["n"] == 29
     assert few["p50_ms"] == pytest.approx(514)
     low, high = few["intervals"]["p50_ms"]
     assert low < 514 < high
     assert few["p95_ms"] is None
     assert few["reason"]["p95_ms"] == "fewer than 30 values"
-    enough = latency_metrics("first_byte", turns_at([500.0 + number for number in range(30)])).as_json()
+    enough = latency_metrics("first_byte", turns_at([500.0 + number for number in range(30)]))
     assert enough["p95_ms"] == pytest.approx(np.quantile(np.arange(500, 530), 0.95))
     assert enough["max_ms"] == pytest.approx(529)
 
 
 def test_intervals_draw_turns_where_there_are_too_few_scripts() -> None:
     values = [500.0 + number for number in range(24)]
-    of_few = latency_metrics("first_byte", turns_at(values, scripts=3)).as_json()
-    of_many = latency_metrics("first_byte", turns_at(values, scripts=12)).as_json()
+    of_few = latency_metrics("first_byte", turns_at(values, scripts=3))
+    of_many = latency_metrics("first_byte", turns_at(values, scripts=12))
     assert (of_few["resampled"], of_many["resampled"]) == ("turns", "scripts")
     assert of_few["intervals"]["p50_ms"] is not None
-    too_few = latency_metrics("first_byte", turns_at(values[:7])).as_json()
+    too_few = latency_metrics("first_byte", turns_at(values[:7]))
     assert (too_few["resampled"], too_few["reason"]["p50_ms"]) == ("turns", "fewer than 8 turns")
 
 
@@ -64,11 +64,11 @@ def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart(
         spoken_turn(a_case(8), TurnPlan(uncertain=True, first_byte_ms=9_000)),
         spoken_turn(a_case(9), TurnPlan(first_byte_ms=-150.0)),  # negative latencies stay
     ]
-    figures = latency_metrics("first_byte", turns)
-    assert sorted(figures.values.values()) == pytest.approx([-150, 400, 600])
-    assert figures.uncertain == 1
-    assert figures.missing == {"the turn failed": 1}
-    assert latency_metrics("start_delay", turns).missing["no intended start"] == 4
+    metrics = latency_metrics("first_byte", turns)
+    assert sorted(latency_values("first_byte", turns).values()) == pytest.approx([-150, 400, 600])
+    assert metrics["uncertain"] == 1
+    assert metrics["missing"] == {"the turn failed": 1}
+    assert latency_metrics("start_delay", turns)["missing"]["no intended start"] == 4
 
 
 def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> None:
@@ -84,11 +84,11 @@ def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> 
         failed(4, FailureKind.PROCESS_DIED),
     ]
     connect = latency_metrics("connect", turns)
-    assert sorted(connect.values.values()) == pytest.approx([90, 90])
-    assert connect.unanswered == 0
-    assert latency_metrics("first_byte", turns).unanswered == 3
+    assert sorted(latency_values("connect", turns).values()) == pytest.approx([90, 90])
+    assert connect["unanswered"] == 0
+    assert latency_metrics("first_byte", turns)["unanswered"] == 3
     refused = failed(5, FailureKind.CONNECTION_REFUSED, ready_ns=None, t0_ns=None)
-    assert latency_metrics("connect", [*turns, refused]).unanswered == 1
+    assert latency_metrics("connect", [*turns, refused])["unanswered"] == 1
 
 
 def test_every_metric_has_figures_or_a_reason() -> None:
@@ -217,17 +217,17 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     usage = Usage(input_tokens=1_000, output_tokens=500, input_audio_tokens=800, cached_tokens=0)
     turn = with_headline(spoken_turn(a_case(0), TurnPlan(first_byte_ms=500, reply_ms=2_000)), usage=usage)
     seconds = 0.8 + 0.5 + 0.08 + 2.0  # speech, wait, silence and sound of the reply
-    figures = cost_per_minute([turn], Price(input=4, output=64, audio_input=32))
-    assert figures["minutes"] == pytest.approx(seconds / 60, abs=0.001)
-    assert figures["tokens_per_minute"] == pytest.approx(1_500 * 60 / seconds, rel=0.001)
-    assert figures["usd"] == pytest.approx((200 * 4 + 800 * 32 + 500 * 64) / 1e6 * 60 / seconds, rel=0.001)
+    metrics = cost_per_minute([turn], Price(input=4, output=64, audio_input=32))
+    assert metrics["minutes"] == pytest.approx(seconds / 60, abs=0.001)
+    assert metrics["tokens_per_minute"] == pytest.approx(1_500 * 60 / seconds, rel=0.001)
+    assert metrics["usd"] == pytest.approx((200 * 4 + 800 * 32 + 500 * 64) / 1e6 * 60 / seconds, rel=0.001)
     spoken = with_headline(turn, usage=replace(usage, output_audio_tokens=400))
     unknown = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32))
     assert unknown["usd"] is None
     assert unknown["reason"] == "the price of sound that is received is not known (audio_output)"
-    figures = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32, audio_output=64))
+    metrics = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32, audio_output=64))
     dollars = (200 * 4 + 800 * 32 + 100 * 16 + 400 * 64) / 1e6
-    assert figures["usd"] == pytest.approx(dollars * 60 / seconds, rel=0.001)
+    assert metrics["usd"] == pytest.approx(dollars * 60 / seconds, rel=0.001)
     assert cost_per_minute([turn])["reason"] == "the price of the model is not known"
     without = with_headline(turn, usage=None)
     assert cost_per_minute([without])["reason"] == "the endpoint reports no usage"
@@ -239,8 +239,8 @@ def test_latencies_from_the_intended_start_hold_the_wait_for_a_session() -> None
         with_trace(turn, intended_ns=turn.trace.dial_ns - delay_ms * MS)
         for turn, delay_ms in ((on_time, 0), (late, 4_000))
     ]
-    figures = {name: latency_metrics(name, turns).as_json() for name in METRICS}
-    assert figures["start_delay"]["max_ms"] == 4_000
-    assert figures["first_byte"]["max_ms"] == 500
-    assert figures["first_byte_from_intended"]["max_ms"] == 4_500
-    assert figures["voice_to_voice_from_intended"]["max_ms"] == pytest.approx(4_580, abs=0.1)
+    metrics = {name: latency_metrics(name, turns) for name in METRICS}
+    assert metrics["start_delay"]["max_ms"] == 4_000
+    assert metrics["first_byte"]["max_ms"] == 500
+    assert metrics["first_byte_from_intended"]["max_ms"] == 4_500
+    assert metrics["voice_to_voice_from_intended"]["max_ms"] == pytest.approx(4_580, abs=0.1)

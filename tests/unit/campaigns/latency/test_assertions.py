@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from live_eval.analysis.latency.latencies import OUR_FAILURE, latency_metrics
+from live_eval.analysis.latency.latencies import OUR_FAILURE, latency_metrics, unanswered_turns
 from live_eval.campaigns.latency.assertions import (
     CheckedAssertion,
     check_assertion,
@@ -148,7 +147,7 @@ def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
 ) -> None:
     turns = [*turns_at([1500.0] * 40), *(spoken_turn(a_case(50 + lost), LOST) for lost in range(unanswered))]
     result = check_assertion(
-        parse_assertion(expression), latency_metrics("first_byte", turns).as_json(), error_bar_ms=None
+        parse_assertion(expression), latency_metrics("first_byte", turns), error_bar_ms=None
     )
     assert result.holds is holds
     assert ("failed or had no answer" in result.reason) is not holds
@@ -156,11 +155,11 @@ def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
 
 def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
     turns = [*turns_at([500.0] * 91 + [5000.0] * 4), *(spoken_turn(a_case(200 + n), LOST) for n in range(5))]
-    figures = latency_metrics("first_byte", turns).as_json()
+    figures = latency_metrics("first_byte", turns)
     assert figures["p95_ms"] == 500.0
     assert figures["with_unanswered"]["p95_ms"] is None  # the 95th of 100 is slow, the 96th has no answer
     assert not check_assertion(parse_assertion("first_byte.p95 < 1200ms"), figures, error_bar_ms=None)
-    fewer = latency_metrics("first_byte", turns[:-2]).as_json()
+    fewer = latency_metrics("first_byte", turns[:-2])
     result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)
     assert result.value_ms == 500.0
     assert not result
@@ -169,13 +168,13 @@ def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
 
 def test_turns_that_share_a_session_are_not_missing_a_connection() -> None:
     missing = {"an earlier turn opened the session": 90, "the turn failed": 1}
-    assert replace(latency_metrics("connect", turns_at([500.0])), missing=missing).unanswered == 1
+    assert unanswered_turns("connect", missing) == 1
 
 
 def test_turns_that_died_with_a_process_of_ours_count_against_nobody() -> None:
     died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
     turns = [*turns_at([500.0] * 9), spoken_turn(a_case(50), died)]
-    figures = latency_metrics("first_byte", turns).as_json()
+    figures = latency_metrics("first_byte", turns)
     assert figures["missing"] == {OUR_FAILURE: 1}
     assert check_assertion(parse_assertion("first_byte.max < 2s"), figures, error_bar_ms=None)
 
