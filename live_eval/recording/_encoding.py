@@ -348,7 +348,7 @@ def _relative(path: Path) -> Path:
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
     names = ("audio_path", "reference_audio_path", "clean_audio_path")
     paths = {name: path for name in names if (path := getattr(case, name)) is not None}
-    changed = {name: new for name, path in paths.items() if (new := change(path)) is not path}
+    changed: dict[str, Any] = {name: new for name, path in paths.items() if (new := change(path)) is not path}
     return replace(case, **changed) if changed else case
 
 
