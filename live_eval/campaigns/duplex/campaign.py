@@ -1,8 +1,8 @@
 """A duplex campaign: trials of probes, all in one ordinary run, and again in a second one with an impairment.
 
-On disk, ``recordings/<campaign>/`` holds `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli with their manifest
-in ``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is played again as a repetition of
-its turns.
+On disk, ``recordings/<campaign>/`` has `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli with their manifest
+in ``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is repeated as a repetition of its
+turns.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class DuplexPlan:
     """What a campaign asks of an endpoint.
 
     Args:
-        config: The endpoint and how turns are played. Data that it names are the user's own recordings.
+        config: The endpoint and the turns. Data that it names are the user's own recordings.
         probes: Names of probes; empty for all.
         repeat: Trials of each condition.
-        sentinel_turns: Turns of the sentinel at the start, in the middle and at the end; 0 for none.
+        sentinel_turns: Turns of the drift check at the start, in the middle and at the end; 0 for none.
     """
 
     config: RunConfig = field(default_factory=RunConfig)
@@ -71,9 +71,9 @@ class DuplexPlan:
 
 
 class DuplexCampaign(Campaign):
-    """Plays the trials of a duplex campaign into a folder; void ones are played again, at most twice.
+    """Runs the trials of a duplex campaign; void ones are repeated, at most twice.
 
-    Stops where no session of the first sentinel could be held.
+    Stops if no session of the first drift check succeeds.
 
     Args:
         plan: What to ask.
@@ -81,7 +81,7 @@ class DuplexCampaign(Campaign):
         resume: As for `Campaign`.
 
     Raises:
-        UsageError: The plan names what does not exist, or the endpoint cannot do what it asks for.
+        UsageError: The plan names something unknown, or the endpoint cannot do it.
         DataError: The user's recordings cannot be used.
         StoreError: As for `Campaign`.
     """
@@ -152,7 +152,7 @@ class DuplexCampaign(Campaign):
         return ""
 
     def _batches(self, name: str, observer: Observer) -> Iterator[Sequence[Job]]:
-        """Yield what to play of a run: the first sentinel, all trials, then also void ones again."""
+        """Yield the jobs of a run: the first drift check, then all trials, then also void ones again."""
         planned = self._plans[name].jobs
         if opening := [job for job in planned if str(job.case.dialogue_id).startswith(_OPENING)]:
             yield opening
@@ -166,7 +166,7 @@ class DuplexCampaign(Campaign):
             yield jobs
 
     def _read(self, name: str) -> Sequence[TrialResult]:
-        """Read the trials of a run that were played so far."""
+        """Read the results of a run's trials so far."""
         self._played[name] = read_trials(self.folder / name, self._trials)
         return self._played[name]
 
@@ -199,7 +199,7 @@ class DuplexCampaign(Campaign):
 
 
 def _in_order(trials: Sequence[Trial], sentinel_turns: int, seed: int) -> list[Trial]:
-    """Return trials in random order, with the sentinel before, amid and after them."""
+    """Return trials in random order, with the drift check before, between and after them."""
     shuffled = random.Random(seed).sample(trials, len(trials))
     start, middle, end = (sentinel(when, sentinel_turns) for when in _SENTINEL_PARTS)
     half = len(shuffled) // 2
@@ -225,7 +225,7 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
 
 
 def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
-    """Return a note on the user's recordings that no probe plays; empty if each is played."""
+    """Return a note on the user's recordings that no probe uses; empty if all are used."""
     pieces = (piece for lines in sessions_of(probes) for line in lines for piece in line.pieces)
     played = {piece.path for piece in pieces if isinstance(piece, Recorded)}
     unused = sum(case.audio_path not in played for case in data.cases)
@@ -253,7 +253,7 @@ def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
 
 
 def _check(plan: Plan) -> None:
-    """Raise if the endpoint cannot be talked over."""
+    """Raise if the user cannot interrupt the endpoint."""
     spec = plan.spec
     if spec.transport_kind is TransportKind.HTTP:
         raise UsageError(f"{spec.name} makes one request for each turn: it has no session to speak over")

@@ -1,10 +1,10 @@
-"""The conversation that the recorded turns of one session make: both sides on one axis.
+"""The conversation of the recorded turns of one session: both sides on one timeline.
 
-The user's sound is timed as spoken: the annotated parts of each recording, else its boundaries of speech. The
+The user's speech is timed as spoken: the annotated parts of each recording, or else its speech boundaries.
+The
 endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
 
-Over continuous media responses are what the session heard; `segmentation.as_replies` finds the endpoint's
-replies.
+On continuous media, responses are what the session heard; `segmentation.as_replies` finds the replies.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ _ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recordin
 
 
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
-    """Return the conversation that the turns of one session make, with the responses that the session heard.
+    """Return the conversation of the turns of one session, with the responses that the session heard.
 
     Args:
-        run: The run from which they were read, for the audio of runs that did not keep what was heard; None
-            where the turns hold it themselves.
+        run: The run of the turns, to read the audio of runs that did not store what was heard; None if the
+            turns
+            contain it.
         turns: The turns of the session, in order; at least one was spoken.
 
     Returns:
-        The conversation. Its lag is that of the frames which hold the user's sound or could have decided when
-        the endpoint answered.
+        The conversation. Its lag is that of the frames which contain the user's speech or could have decided
+        when the endpoint answered.
 
     Raises:
         ValueError: None of the turns was spoken.
@@ -78,11 +79,7 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
 
 
 def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[NDArray[np.int16], int] | None:
-    """Return both sides of a whole session, to be drawn and played.
-
-    Args:
-        run: As in `conversation_of`.
-        turns: As in `conversation_of`.
+    """Return both sides of a whole session, to draw and play back; arguments as of `conversation_of`.
 
     Returns:
         int16, shape (samples, 2), left the user, right the endpoint as heard, sample 0 at the conversation's

@@ -1,6 +1,6 @@
-"""The figures of trials: a condition of a probe, pairs of two runs, and what they say about the endpoint.
+"""The metrics of trials: by condition, paired between two runs, and about the endpoint as a whole.
 
-Intervals draw trials: they speak about these stimuli.
+Intervals resample trials: they describe these stimuli.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from live_eval.analysis.statistics.intervals import (
 from live_eval.analysis.turn_taking import DEFINITIONS, all_metrics
 from live_eval.campaigns.duplex.outcomes import Outcome, Rule
 from live_eval.campaigns.duplex.probes import PROBES, SENTINEL
-from live_eval.campaigns.duplex.probes.pauses import PAUSE
+from live_eval.campaigns.duplex.probes.bundled import PAUSE
 from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.text.wording import natural_order
 from live_eval.types import SpeechKind
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 TRIALS = "trials"
-"""What intervals draw."""
+"""The resampling unit."""
 _WHOLE = 100.0
 _MS = 3
 """Decimals of a duration in ms."""
@@ -50,7 +50,7 @@ _MS = 3
 
 
 def listing_order(trial: TrialResult) -> tuple[Any, ...]:
-    """Return a key that sorts trials as the probes, their conditions and their numbers are listed."""
+    """Return a sort key for trials: in the order of the probes, their conditions and their numbers."""
     facts = trial.facts
     probes = list(PROBES)
     listed = [each.name for each in PROBES[facts.probe].conditions] if facts.probe in probes else []
@@ -64,14 +64,7 @@ def listing_order(trial: TrialResult) -> tuple[Any, ...]:
 
 
 def condition_metrics(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return the figures of one condition in one run.
-
-    Args:
-        run: The run.
-        probe: The probe.
-        condition: The condition.
-        trials: Every playing of its trials, at least one, trial by trial.
-    """
+    """Return the metrics of one condition in one run, from all attempts at its trials, at least one."""
     kept = list({trial.facts.trial_id: trial for trial in trials}.values())
     names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
     counted = _counted(kept)
@@ -123,7 +116,7 @@ def _trial(run: str, trial: TrialResult) -> dict[str, Any]:
 
 
 def _values(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
-    """Return a duration in ms, by trial; void trials have none."""
+    """Return a duration in ms, by trial, without void trials."""
     return {
         trial.facts.trial_id: ns / 1e6
         for trial in trials
@@ -155,9 +148,9 @@ def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
-    """Return the trials that passed or failed; none where at least as many are unknown.
+    """Return the trials that passed or failed; none if at least as many are unknown.
 
-    Those that remain would be selected by what makes an outcome known.
+    The rest would be selected by what makes an outcome known.
     """
     counted = [trial for trial in trials if trial.passed is not None]
     unknown = sum(trial.outcome is Outcome.UNKNOWN for trial in trials)
@@ -165,13 +158,13 @@ def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
 
 
 def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) -> Estimate:
-    """Return of how many per cent of trials something holds."""
+    """Return the percentage of trials for which something is true."""
     names = [trial.facts.trial_id for trial in trials]
     return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
 
 
 def _taken_up(trials: Sequence[TrialResult], where: str) -> dict[str, Any]:
-    """Return the share of corrections that were taken up, of those whose words are known."""
+    """Return the share of corrections that were understood, of those whose words are known."""
     known = [trial for trial in trials if trial.correction.get(where) is not None]
     return _share(known, lambda trial: bool(trial.correction[where])).as_json(_MS)
 
@@ -181,7 +174,7 @@ def _hears_noise(trial: TrialResult) -> bool:
 
 
 def _per_minute(trial: TrialResult) -> float | None:
-    """Return responses that nothing called for, per minute since the sound began."""
+    """Return the number of responses that nothing called for, per minute since the last utterance began."""
     conversation, triggers = trial.conversation, trial.judgement.triggers
     if conversation is None or triggers is None:
         return None
@@ -192,11 +185,9 @@ def _per_minute(trial: TrialResult) -> float | None:
 
 
 def differences(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[dict[str, Any]]:
-    """Return for each condition how the trials of two runs differ, the second minus the first.
+    """Return, for each condition, how the trials of two runs differ, the second minus the first.
 
-    Args:
-        first: The last playing of each trial in one run.
-        second: The same in the other; trials are paired by their names, and void ones are left out.
+    The last attempts of each run are paired by name; void trials are left out.
     """
     others = {trial.facts.trial_id: trial for trial in second}
     groups: dict[tuple[str, str], list[tuple[TrialResult, TrialResult]]] = {}
@@ -242,7 +233,8 @@ def _difference(pairs: Sequence[tuple[TrialResult, TrialResult]], name: str) -> 
 
 
 def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return the field's metrics over every trial that was held, void ones included, as their sources do.
+    """Return the published metrics over every session that succeeded, void trials included, as their sources
+    do.
 
     Trials in which a reply cannot be told from the next one are left out.
     """
@@ -271,7 +263,7 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
 
 def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
     """Return how patient, how quick and how selective an endpoint is."""
-    # Nothing triggers an endpoint that is never heard at all: that is no manners either.
+    # An endpoint that is never heard is not triggered either, which is no merit.
     heard = any(
         speech.sounds
         for trial in trials
@@ -283,7 +275,7 @@ def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
         for trial in trials
         if heard
         and trial.facts.probe != SENTINEL
-        and trial.outcome not in (Outcome.NO_REPLY, Outcome.FAILED)  # they say nothing about manners
+        and trial.outcome not in (Outcome.NO_REPLY, Outcome.FAILED)  # they do not show its behaviour
     ]
     of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
     answered = [trial for trial in judged if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
@@ -303,9 +295,9 @@ def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
 
 
 def _patience(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return the share of each gap of the ladder that was survived, and the longest one that was.
+    """Return the share of trials that survived each gap of the ladder, and the longest survived gap.
 
-    A gap is survived where at least half of its trials are, and those of every shorter gap.
+    A gap is survived if at least half of its trials are, and so is every shorter gap.
     """
     gaps: dict[str, list[TrialResult]] = {}
     for condition in PAUSE.conditions:

@@ -1,4 +1,4 @@
-"""How a trial ended, and how long what happened took. Pure; every rule is here.
+"""How a trial ended, and its durations. Pure; all rules are here.
 
 A trial is a conversation whose last utterance is the probe. What the user does decides the rule:
 
@@ -12,10 +12,11 @@ BACKCHANNEL    not to be answered, begins over the reply           `Outcome.KEPT
 FALSE_TRIGGER  not to be answered, while nothing else is said      `Outcome.IGNORED`
 =============  ==================================================  =====================
 
-A stop is heard, not announced: it is the last audible sample of the reply that sounds when the user begins.
-`YIELD_WITHIN_NS` and the ladder's idea are from cekura-bench (``service/probes.py``, ``service/metrics.py``),
-with these differences: a pause also fails where the endpoint ended the turn or began a response before the
-user had finished; silence inside audio that was sent does not count as talking; an endpoint that a
+A stop is heard, not announced: it is the last audible sample of the reply that is audible when the user
+begins.
+`YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
+``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
+response before the user had finished; silence inside audio does not count as talking; an endpoint that a
 backchannel silenced has failed; and a reply that ended by itself is void, not a success.
 """
 
@@ -49,10 +50,10 @@ __all__ = [
 ]
 
 RULES_VERSION = 3
-"""Version of the rules, and of what is taken for one reply; published metrics share it."""
+"""Version of the rules and of the segmentation into replies, which published metrics share."""
 
 YIELD_WITHIN_NS = 2_000_000_000
-"""A reply that is audible for so long after the user began to speak has not yielded."""
+"""A reply that is audible for this long after the user began to speak has not yielded."""
 
 DURATIONS: Mapping[str, str] = {
     "response_latency": "last sample of the user → first audible sample of the reply",
@@ -66,7 +67,7 @@ DURATIONS: Mapping[str, str] = {
     "overlap": "user and endpoint are audible at once",
     "trigger": "the user's sound begins → first sign of a response that nothing called for",
 }
-"""What each duration is."""
+"""Start and end of each duration."""
 
 
 class Rule(StrEnum):
@@ -85,12 +86,12 @@ class Rule(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a trial ended. Nothing is dropped: a trial has exactly one."""
+    """How a trial ended: every trial has exactly one outcome."""
 
     ANSWERED = "answered"
     """A reply was heard once the user had finished."""
     WAITED = "waited"
-    """It stayed silent through every pause, and answered once the user had finished."""
+    """It stayed silent through every pause, and answered after the user had finished."""
     PREMATURE = "premature"
     """It ended the turn, began a response or was heard before the user had finished."""
     NO_REPLY = "no_reply"
@@ -98,21 +99,21 @@ class Outcome(StrEnum):
     YIELDED = "yielded"
     """It stopped its reply; for an interruption, within `YIELD_WITHIN_NS`."""
     FELL_SILENT = "fell_silent"
-    """Its reply ended within `YIELD_WITHIN_NS`, and it never says whether it stops or has finished."""
+    """Its reply ended within `YIELD_WITHIN_NS`; the endpoint does not report stops or ends."""
     KEPT_TALKING = "kept_talking"
-    """Its reply went on."""
+    """Its reply continued."""
     TRIGGERED = "triggered"
-    """It responded to what was not to be answered."""
+    """It responded to something that should not be answered."""
     IGNORED = "ignored"
-    """It did not respond to what was not to be answered."""
+    """It did not respond to something that should not be answered."""
     NATURAL_END = "natural_end"
     """The reply ended by itself while the user spoke: void."""
     NOT_OVERLAPPING = "not_overlapping"
-    """No reply sounded when the user began to speak: void."""
+    """No reply was audible when the user began to speak: void."""
     UNKNOWN = "unknown"
-    """Whether the reply stopped or paused cannot be known: void."""
+    """Whether the reply stopped or paused is unknown: void."""
     ANCHOR_MISSED = "anchor_missed"
-    """The user did not begin to speak over the reply when the condition says: void."""
+    """The user began to speak over the reply at another time than the condition's: void."""
     FAILED = "failed"
     """The session failed."""
 
@@ -128,9 +129,9 @@ class Outcome(StrEnum):
 
     @property
     def repeats(self) -> bool:
-        """Whether the trial is played again: it is void and not unknown.
+        """Whether the trial is repeated: it is void and not unknown.
 
-        Repeating an unknown one until its outcome is known would select by how the endpoint behaved.
+        Repeating an unknown one until its outcome is known would select by the endpoint's behaviour.
         """
         return self.void and self is not Outcome.UNKNOWN
 
@@ -146,16 +147,15 @@ _PASSES: Mapping[Rule, tuple[Outcome, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What came of a trial.
+    """The result of a trial.
 
     Args:
         outcome: How it ended.
         reason: What decided it, in words.
-        durations_ns: `DURATIONS` that the rule yields; None where there is none.
-        marks_ns: The moments that decided, absolute, by name.
-        talk_ratio: Time that the endpoint was audible for each second that the user was; None if the user
-            was not heard.
-        triggers: Responses that nothing called for; None under other rules.
+        durations_ns: The `DURATIONS` of the rule; None if missing.
+        marks_ns: The times that decided, absolute, by name.
+        talk_ratio: Time that the endpoint was audible per second of the user's speech; None without any.
+        triggers: Number of responses that nothing called for; None under other rules.
     """
 
     outcome: Outcome
@@ -167,7 +167,7 @@ class Judgement:
 
 
 def rule_of(cases: Sequence[Case]) -> Rule:
-    """Return the rule for a trial whose utterances are these cases, at least one, in order."""
+    """Return the rule for a trial with the utterances of these cases, at least one, in order."""
     last = cases[-1]
     over_reply = last.anchor is not None and last.anchor.kind is AnchorKind.REPLY_AUDIBLE
     if last.speech is not SpeechKind.TURN:
@@ -181,10 +181,7 @@ def rule_of(cases: Sequence[Case]) -> Rule:
 def judge(conversation: Conversation, rule: Rule) -> Judgement:
     """Judge a trial whose last utterance was spoken.
 
-    Args:
-        conversation: What happened, with at least one utterance of the user; each of its `AgentSpeech`es is
-            one reply (`live_eval.campaigns.duplex.segmentation`).
-        rule: What is asked of the endpoint.
+    Each `AgentSpeech` of the conversation is one reply (`live_eval.campaigns.duplex.segmentation`).
     """
     match rule:
         case Rule.ANSWER | Rule.PAUSE:
@@ -205,10 +202,9 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
 
 
 def unspoken(conversation: Conversation | None) -> Judgement:
-    """Return what came of a trial in which the endpoint gave no occasion for the last utterance.
+    """Return the result of a trial in which the endpoint gave no occasion for the last utterance.
 
-    Args:
-        conversation: What happened until then; None if nothing was recorded.
+    `conversation` is what happened until then; None if nothing was recorded.
     """
     if conversation is not None and any(speech.sounds for speech in conversation.agent):
         return Judgement(
@@ -221,7 +217,7 @@ def unspoken(conversation: Conversation | None) -> Judgement:
 
 
 def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
-    """Judge an utterance that is to be answered when it has ended, and not before."""
+    """Judge an utterance that should be answered when it has ended, and not before."""
     last = conversation.user[-1]
     responses = [each for each in conversation.agent if (each.began_ns or 0) >= last.start_ns]
     audible = [each.sounds[0].start_ns for each in responses if each.sounds]
@@ -254,7 +250,7 @@ def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
 
 
 def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
-    """Judge an utterance that begins over a reply: to stop it, or not."""
+    """Judge an utterance that begins over a reply and should stop it, or should not."""
     last = conversation.user[-1]
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
     if not begun:
@@ -296,7 +292,7 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
 
 
 def _not_overlapping(begun: Sequence[AgentSpeech], last: UserSpeech) -> Judgement:
-    """Return what came of an utterance that begins while no reply sounds."""
+    """Return the result of an utterance that begins while no reply is audible."""
     reply = next((each for each in reversed(begun) if each.sounds[0].start_ns <= last.start_ns), begun[0])
     onset_ns, said_ns = reply.sounds[0].start_ns, reply.cancelled_ns
     if onset_ns > last.start_ns:
@@ -342,16 +338,16 @@ def _backchannel(
 
 
 def _silent(*, ended: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a reply that is silent shortly after the user began, without word of a stop."""
+    """Return the outcome of a reply that falls silent soon after the user began, with no announced stop."""
     if ended:
         return Outcome.NATURAL_END, "the reply ended by itself while the user spoke"
     return Outcome.FELL_SILENT, "the endpoint does not say whether it stopped or had finished"
 
 
 def _silence_expected(conversation: Conversation) -> Judgement:
-    """Judge a sound that calls for no response, while nothing else is said.
+    """Judge an utterance that calls for no response, while nothing else is said.
 
-    Where the turn before it is still to be answered, the first response is that answer.
+    If the turn before it is still unanswered, the first response is the answer to that.
     """
     last = conversation.user[-1]
     responses = sorted(at for each in conversation.agent if (at := each.began_ns) is not None)
@@ -375,7 +371,7 @@ def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:
 
 
 def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
-    """Return whether a reply was stopped after a moment, rather than having ended."""
+    """Return whether a reply was stopped after a time, rather than having ended."""
     return reply.cancelled_ns is not None and reply.cancelled_ns >= since_ns
 
 

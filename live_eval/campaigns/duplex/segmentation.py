@@ -1,18 +1,18 @@
-"""Which sounds make one reply, where only silence divides the replies of an endpoint. Pure.
+"""Which parts of the endpoint's audio make one reply, if only silence separates its replies. Pure.
 
-Over continuous media an endpoint does not say where a reply ends, and most replies pause. Once the user has
-spoken over a reply, sound that follows a pause is the rest of that reply or another one:
+On continuous media an endpoint does not report the end of a reply, and most replies pause. Once the user has
+spoken over a reply, audio that follows a pause is the rest of that reply or another one:
 
-* the same reply, if it resumes before the user has finished what interrupts it, or after a gap between words
+* the same reply, if it resumes before the user has finished the interruption, or after a gap between words
   (250 ms);
 * another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than the
   silence that ends every reply of the run (`SessionLimits.silence_s`);
 * the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 
-An endpoint's own pauses are those inside the replies of its run that nobody spoke over, and that are not the
-possible rest of one (within that silence). They are known for as long as at least `LEAST_REPLIES` of these
-lasted.
+An endpoint's own pauses are those inside the replies of its run that nobody spoke over, and that are not
+possibly the rest of one (within that silence). They are known up to the length that at least `LEAST_REPLIES`
+of these replies exceed.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class _Pause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnReplies:
-    """How an endpoint replies where nobody speaks over it.
+    """How an endpoint replies if nobody speaks over it.
 
     Args:
         silence_ns: The silence that ends every reply.
-        lengths_ns: Length of each of its replies, from first to last sound.
-        longest_pause_ns: The longest pause in any of them, leaving out one reply in ten: a stall is no habit.
+        lengths_ns: Length of each reply, from its first to its last audible sample.
+        longest_pause_ns: The longest pause in any of them, ignoring one reply in ten: a stall is no habit.
         answers_ns: Time from the user's last sample to each answer.
     """
 
@@ -92,16 +92,14 @@ class OwnReplies:
 def as_replies(conversations: Sequence[Conversation], silence_ns: int) -> list[Conversation]:
     """Return the conversations of a run so that each `AgentSpeech` is one reply of the endpoint.
 
-    Args:
-        conversations: As `conversation_of` returns them.
-        silence_ns: The silence after which the run's sessions ended a reply.
+    `silence_ns` is the silence after which the run's sessions ended a reply.
     """
     own = own_replies(conversations, silence_ns)
     return [segmented(each, own) for each in conversations]
 
 
 def own_replies(conversations: Sequence[Conversation], silence_ns: int) -> OwnReplies:
-    """Return how an endpoint replies where nobody speaks over it; the arguments are those of `as_replies`."""
+    """Return how an endpoint replies if nobody speaks over it; arguments as of `as_replies`."""
     lengths_ns: list[int] = []
     pauses_ns: list[int] = []
     answers_ns: list[int] = []
@@ -139,10 +137,7 @@ def _answers_ns(conversation: Conversation) -> list[int]:
 def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
     """Return a conversation in which each `AgentSpeech` is one reply.
 
-    Args:
-        conversation: As `conversation_of` returns it. Where the endpoint itself divides its replies, it is
-            returned as it is.
-        own: How the endpoint replies where nobody speaks over it.
+    If the endpoint itself separates its replies, the conversation is returned unchanged.
     """
     if not conversation.continuous:
         return conversation
@@ -175,7 +170,7 @@ def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
 
 
 def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeech:
-    """Return a reply that the session took for two, up to the first sound of the second."""
+    """Return a reply that the session took for two, up to the first part of the second."""
     return replace(
         first,
         sounds=(*first.sounds, sound),
@@ -188,14 +183,9 @@ def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeec
 def _judged(
     reply: AgentSpeech, after: Stretch, user: Sequence[UserSpeech], own: OwnReplies, *, divided: bool
 ) -> tuple[_Pause, str]:
-    """Return what the silence between a reply and the next sound is, and why that is unknown.
+    """Return what the silence between a reply and the next part is, and why that is unknown.
 
-    Args:
-        reply: The reply so far.
-        after: The sound that follows.
-        user: The user's utterances.
-        own: How the endpoint replies where nobody speaks over it.
-        divided: Whether the session took the sound for another response.
+    `divided` is whether the session took the next part for another response.
     """
     began_ns, before_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     pause_ns = after.start_ns - before_ns

@@ -1,9 +1,10 @@
-"""Stimuli: what the user says in a probe, with edges known to the sample.
+"""Stimuli: what the user says in a probe, with boundaries exact to the sample.
 
 Speech is the bundled voice, cut to its first and last audible sample. The voice's own pauses are shortened to
 `LONGEST_SILENCE_MS`, so that no endpoint can take one for the end of the turn: only a `Gap` is long enough.
-Gaps are digital silence, so every edge and every gap is exact. `write_stimuli` writes a set of trials as a
-manifest with its recordings: an ordinary data set, which ``live-eval run`` plays too.
+Gaps are digital silence. `write_stimuli` writes a set of trials as a manifest with its recordings: an
+ordinary
+data set that ``live-eval run`` accepts too.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ LONGEST_SILENCE_MS: Final = 80
 100 ms more."""
 RATE_HZ = 24_000
 _OTHER_VOICE = 0.8
-"""Another voice is the bundled one, played at this share of its rate: lower, and as if of a larger person."""
+"""Another voice is the bundled one at this share of its rate: lower, as of a larger person."""
 _MANIFEST = "manifest.jsonl"
 
 
@@ -65,8 +66,8 @@ class Say:
 
     Args:
         text: The words.
-        speed: Pace, 1 for the voice's natural one.
-        other: Whether somebody else says them.
+        speed: Pace; 1 for the voice's natural one.
+        other: Whether another speaker says them.
         gain_db: Level, relative to the voice's own.
     """
 
@@ -78,17 +79,13 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Digital silence.
-
-    Args:
-        ms: Its length, exact to the sample.
-    """
+    """Digital silence, exact to the sample."""
 
     ms: int
 
 
 class NoiseKind(StrEnum):
-    """Sounds without words, all synthetic."""
+    """Synthetic sounds without words."""
 
     COUGH = "cough"
     """Two bursts of pink noise that decay within 120 ms."""
@@ -101,7 +98,7 @@ class Noise:
     """A sound without words.
 
     Args:
-        kind: Which.
+        kind: Its kind.
         ms: Its length.
         dbfs: Its root mean square.
         seed: Seed of the noise.
@@ -121,7 +118,7 @@ class Recorded:
         path: The file.
         text: Its words; empty if unknown.
         boundaries: Where its speech begins and ends; None if the run is to find them.
-        parts: Its stretches of sound; empty if unknown.
+        parts: Its audible parts; empty if unknown.
     """
 
     path: Path
@@ -138,10 +135,10 @@ class Line:
     """One utterance of a trial.
 
     Args:
-        pieces: What it consists of, one after the other.
-        speech: What it is to the endpoint.
+        pieces: Its pieces, in order.
+        speech: How the endpoint should treat it.
         anchor: When it begins; None for the beginning of the session, or the natural pause after the reply.
-        reply: What an endpoint that plays scripts answers; empty for none.
+        reply: The reply of an endpoint that follows scripts; empty for none.
     """
 
     pieces: tuple[Piece, ...]
@@ -163,7 +160,7 @@ class Trial:
         trial_id: Unique in the campaign; the name of the trial's dialogue.
         probe: The probe's name.
         condition: The condition's name.
-        meant: In lower case, the words of which one shows that a correction was taken up; empty if nothing is
+        meant: The lower-case words of which one shows that a correction was understood; empty if nothing is
             corrected.
         lines: The utterances, in order; empty for a trial that was read from a campaign's document.
     """
@@ -177,12 +174,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """An utterance as it is played.
-
-    Args:
-        pcm: int16 mono, shape (samples,), at 24_000 Hz.
-        parts: Its sounds, in order.
-    """
+    """An utterance: int16 mono, shape (samples,), at 24_000 Hz, and its audible parts, in order."""
 
     pcm: NDArray[np.int16]
     parts: tuple[SpokenPart, ...]
@@ -199,7 +191,7 @@ class Composer:
     """Makes recordings out of pieces; the same pieces always give the same samples.
 
     Raises:
-        UsageError: The bundled voice is missing; the message says what to do.
+        UsageError: The bundled voice is missing; the message tells how to install it.
     """
 
     def __init__(self) -> None:
@@ -210,7 +202,7 @@ class Composer:
         """Join pieces into one recording.
 
         Raises:
-            UsageError: It has no sound.
+            UsageError: It is silent.
         """
         sounds: list[NDArray[np.int16]] = []
         parts: list[SpokenPart] = []
@@ -252,7 +244,7 @@ class Composer:
 
 
 def _closed_up(pcm: NDArray[np.int16], stretches: Sequence[tuple[int, int]]) -> _Sound:
-    """Return speech from its first to its last stretch, without the middle of long silences between them."""
+    """Return speech from its first to its last stretch, with long silences shortened."""
     most = LONGEST_SILENCE_MS * RATE_HZ // 1000
     kept: list[NDArray[np.int16]] = []
     placed: list[tuple[int, int]] = []
@@ -277,14 +269,7 @@ def _noise(piece: Noise) -> NDArray[np.int16]:
 
 
 def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
-    """Write trials as a manifest of dialogues, with their recordings.
-
-    Args:
-        trials: What to write.
-        folder: Where; created if missing.
-
-    Returns:
-        The manifest.
+    """Write trials as a manifest of dialogues, with their recordings, and return the manifest.
 
     Raises:
         UsageError: The bundled voice is missing.
@@ -321,7 +306,7 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording as it is, and return its columns; a missing one fails when it is played."""
+    """Copy a recording unchanged, and return its columns; a missing file fails when its turn runs."""
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:
@@ -333,7 +318,7 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
 
 
 def _edges(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:
-    """Return the columns that say where the sound of a recording lies."""
+    """Return the columns that locate the audible parts of a recording."""
     listed = [
         {"onset_ms": part.onset_ns / 1e6, "end_ms": part.end_ns / 1e6, "text": part.text} for part in parts
     ]

@@ -1,4 +1,4 @@
-"""The figures of a campaign as one JSON object: what ``live-eval duplex --json`` prints.
+"""The metrics of a campaign as one JSON object: what ``live-eval duplex --json`` prints.
 
 Its keys are stable: new ones may be added.
 """
@@ -42,13 +42,13 @@ SUMMARY_SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplexRecord:
-    """A campaign, as it is read.
+    """A stored campaign.
 
     Args:
         folder: Its folder.
         facts: duplex.json.
-        trials: For each run, every playing of its trials; empty for a run that has not begun.
-        outages: A note on each run during which the endpoint could not be reached.
+        trials: For each run, all attempts at its trials; empty for a run that has not begun.
+        outages: A note on each run with an outage of the endpoint.
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class DuplexRecord:
     outages: Sequence[str] = ()
 
     def last(self, run: str) -> list[TrialResult]:
-        """Return the last playing of each trial of a run."""
+        """Return the last attempt at each trial of a run."""
         return last_attempts(self.trials.get(run, ()))
 
 
@@ -96,7 +96,7 @@ def _outages(folder: Path) -> str:
 
 
 def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
-    """Return all figures of a campaign, complete or not."""
+    """Return all metrics of a campaign, complete or not."""
     facts = campaign.facts
     greetings = {
         run: summarise_greetings([*greetings_of(turn for trial in trials for turn in trial.turns)])
@@ -148,7 +148,7 @@ def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, An
 
 
 def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[str]:
-    """Return a note where trials of one name do not play the same recordings."""
+    """Return a note if trials of one name have different recordings."""
 
     def recordings(trials: Sequence[TrialResult]) -> dict[str, list[str]]:
         return {trial.facts.trial_id: [turn.case.audio_path.name for turn in trial.turns] for trial in trials}

@@ -1,4 +1,4 @@
-"""The trials of a campaign as they were played: their turns, what was heard, and what came of them."""
+"""The results of a campaign's trials: their turns, what was heard, and the judgement."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
 CLEAN = "clean"
 """Folder of the run without impairment."""
 IMPAIRED = "impaired"
-"""Folder of the run with it."""
+"""Folder of the run with the impairment."""
 
 MOST_ATTEMPTS = 3
-"""How often a trial is played at most, while it is void."""
+"""Maximum number of attempts at a trial that is void."""
 
 ANCHOR_WITHIN_NS = 50_000_000
-"""A trial in which the user speaks over the reply further from the condition's moment is void."""
+"""Maximum distance of the user's interruption from the condition's time; beyond it, the trial is void."""
 
 _MOST_SILENCE_S = 3600.0
 
@@ -55,23 +55,23 @@ _BEHAVIOUR = frozenset(
         FailureKind.DIALOGUE_ENDED,
     }
 )
-"""Failures of turns that are the endpoint's behaviour, which has an outcome; others are the session's."""
+"""Failures of turns that are the endpoint's behaviour and have an outcome; others fail the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """One playing of a trial.
+    """The result of one attempt at a trial.
 
     Args:
-        facts: What was played.
-        playing: 0 for the first playing; more where it was void before.
+        facts: The trial.
+        playing: 0 for the first attempt; more after void ones.
         rule: What was asked of the endpoint.
         turns: Its turns, in order.
         conversation: What happened; None if no utterance was spoken.
-        judgement: What came of it.
+        judgement: How it ended.
         failure: Why the session failed; None if it did not.
-        correction: Whether a correction was taken up, in the words of the next ``reply`` and in what the
-            endpoint ``heard``; None where there are no such words. Empty where nothing is corrected.
+        correction: Whether a correction was understood, by the words of the next ``reply`` and by what the
+            endpoint ``heard``; None without such words. Empty if nothing is corrected.
     """
 
     facts: Trial
@@ -95,19 +95,15 @@ class TrialResult:
 
     @property
     def lag_ns(self) -> int:
-        """How late we were ourselves at most."""
+        """Our own maximum lateness."""
         return max((turn.timing.lag_ns for turn in self.turns), default=0)
 
 
 def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
-    """Read the trials of a run that were played so far, complete or not.
-
-    Args:
-        folder: The run's folder.
-        trials: The trials that it plays.
+    """Read the results of a run's trials, complete or not.
 
     Returns:
-        Every playing of each trial, trial by trial.
+        All attempts at each trial, trial by trial.
 
     Raises:
         StoreError: The folder has no run, or a damaged one.
@@ -134,14 +130,14 @@ def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
 
 
 def last_attempts(trials: Iterable[TrialResult]) -> list[TrialResult]:
-    """Return the last playing of each trial, from all of them in order."""
+    """Return the last attempt at each trial, from all of them in order."""
     return list({each.facts.trial_id: each for each in trials}.values())
 
 
 def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
-    """Return the trials that are void, and may be known if they are played again.
+    """Return the void trials whose outcome may become known if they are repeated.
 
-    A trial in which no reply sounds at its anchor is played again once: the endpoint may pause there, or its
+    A trial in which no reply is audible at its anchor is repeated once: the endpoint may pause there, or its
     reply be too short, every time.
     """
     outcomes: dict[str, list[Outcome]] = {}
@@ -195,7 +191,7 @@ def _trial(
 
 
 def _at_its_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
-    """Return a judgement, void if the user began to speak over the reply at another moment than was meant."""
+    """Return a judgement, void if the user began to speak over the reply at another time than planned."""
     anchor, began_ns = turn.case.anchor, judgement.durations_ns.get("anchor")
     if anchor is None or began_ns is None:
         return judgement

@@ -1,17 +1,25 @@
-"""The probes: what each plays, in which conditions. How a trial is judged follows from what is played.
+"""The probes: what the user says in each, in which conditions.
 
-`live_eval.campaigns.duplex.outcomes.rule_of` names the rule. A probe is a table of conditions; a condition
-writes the lines of a trial, with other words in each of its variants.
+`live_eval.campaigns.duplex.outcomes.rule_of` derives the rule by which a trial is judged from what is said. A
+condition writes the lines of a trial, with other words in each of its variants.
 """
 
 from collections.abc import Sequence
 
-from live_eval.campaigns.duplex.probes.answers import RESPONSE_LATENCY
-from live_eval.campaigns.duplex.probes.interruptions import BARGE_IN, CORRECTION, SIMULTANEOUS
+from live_eval.campaigns.duplex.probes.bundled import (
+    BACKCHANNEL,
+    BARGE_IN,
+    CORRECTION,
+    EXPRESSIVE_PAUSE,
+    FILLED_PAUSE,
+    NOISE,
+    PAUSE,
+    RESPONSE_LATENCY,
+    SIDE_TALK,
+    SIMULTANEOUS,
+)
 from live_eval.campaigns.duplex.probes.own_recordings import OWN, expressive_probe, note_on_pauses, own_probe
-from live_eval.campaigns.duplex.probes.pauses import EXPRESSIVE_PAUSE, FILLED_PAUSE, PAUSE
 from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_of, trials_of
-from live_eval.campaigns.duplex.probes.reactions import BACKCHANNEL, NOISE, SIDE_TALK
 from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.data import DataSet
 from live_eval.errors import DataError, UsageError
@@ -47,16 +55,11 @@ PROBES = {
 """Every probe with stimuli of our own, by name."""
 
 SENTINEL = "sentinel"
-"""What the trials of a campaign's sentinel are listed as."""
+"""The probe that the trials of a drift check are listed under."""
 
 
 def sentinel(when: str, turns: int) -> list[Trial]:
-    """Return the trials of a campaign's sentinel: one question, asked over and over.
-
-    Args:
-        when: The part of the campaign.
-        turns: How many.
-    """
+    """Return the trials of a drift check: one question, asked `turns` times, in a part of the campaign."""
     (condition,) = RESPONSE_LATENCY.conditions
     return [
         Trial(
@@ -70,15 +73,15 @@ def sentinel(when: str, turns: int) -> list[Trial]:
 
 
 def probes_for(names: Sequence[str], data: DataSet | None) -> list[Probe]:
-    """Return the probes to play.
+    """Return the probes to run.
 
     Args:
-        names: Their names; none for every probe that can be played.
+        names: Their names; empty for every probe that is possible.
         data: A user's recordings, for the probe `OWN` and for expressive pauses; None without any.
 
     Raises:
         UsageError: There is no such probe, or it needs data.
-        DataError: A probe that is named needs annotations or pauses that the data does not have.
+        DataError: A named probe needs annotations or pauses that the data does not have.
     """
     unknown = [name for name in names if name not in (*PROBES, OWN)]
     if unknown:

@@ -1,9 +1,9 @@
 """Probes made of a user's recordings: annotated ones of any kind, and speakers who pause.
 
-An annotated recording says what it is to the endpoint (``speech``), when it begins (``anchor``) or where its
-sound lies (``parts``), in the columns of a manifest. Pauses are found where the data does not annotate them,
-except in an utterance that the trial asks the endpoint to answer: annotations alone decide whether it pauses.
-Recordings are played as they are; a note counts those with pauses that an endpoint may take for their end.
+The columns of a manifest annotate how the endpoint should treat a recording (``speech``), when it begins
+(``anchor``) and where its audible parts are (``parts``). Pauses that the data does not annotate are detected,
+except in an utterance that the endpoint should answer: there, annotations alone decide. Recordings are
+streamed unchanged; a note counts those with pauses that an endpoint may take for the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from live_eval.audio import Audio, read_audio
 from live_eval.campaigns.duplex.outcomes import Rule, rule_of
-from live_eval.campaigns.duplex.probes.pauses import EXPRESSIVE_PAUSE
+from live_eval.campaigns.duplex.probes.bundled import EXPRESSIVE_PAUSE
 from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_of
 from live_eval.campaigns.duplex.stimuli import Line, Recorded
 from live_eval.data import DataSet
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 OWN = "own"
-"""Name of the probe that plays a user's annotated recordings."""
+"""Name of the probe of a user's annotated recordings."""
 
 EXPRESSIVE_CUES = (
     "sobbing",
@@ -54,20 +54,17 @@ EXPRESSIVE_CUES = (
 """EchoMind's cues of speakers who may pause."""
 
 LEAST_PAUSE_MS = 400
-"""Shorter silences within a recording are not taken for pauses of an expressive speaker."""
+"""The shortest silence that counts as a pause of an expressive speaker."""
 
 FLUENT_MS = 200
-"""A silence up to this long within an utterance ends no turn with any common detector."""
+"""The longest silence within an utterance that ends no turn with any common detector."""
 
 _SPEECH = 0.5
 _WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
 
 
 def own_probe(data: DataSet) -> Probe:
-    """Return the probe that plays the annotated dialogues and recordings of a data set.
-
-    Args:
-        data: The data set; what carries no annotation is left out.
+    """Return the probe of the annotated dialogues and recordings of a data set.
 
     Raises:
         DataError: Nothing in it is annotated.
@@ -91,11 +88,11 @@ def own_probe(data: DataSet) -> Probe:
 
 
 def expressive_probe(data: DataSet) -> Probe:
-    """Return the probe of speakers who pause, with those recordings of a data set whose cue fits.
+    """Return the probe of speakers who pause, with the recordings of a data set whose cue fits.
 
-    Args:
-        data: The data set. Pauses that it does not annotate are found by voice activity, in steps of 32 ms;
-            recordings without any are left out.
+    Pauses that the data does not annotate are detected by voice activity, in steps of 32 ms; recordings
+    without
+    any are left out.
 
     Raises:
         DataError: No recording with a fitting cue has a pause.
@@ -121,7 +118,7 @@ def expressive_probe(data: DataSet) -> Probe:
 
 
 def note_on_pauses(probes: Iterable[Probe]) -> str:
-    """Return a note on the user's recordings whose pauses are not what is measured; empty if none has any.
+    """Return a note on the user's recordings with pauses that the probe does not measure; empty without any.
 
     An endpoint whose detector waits for less answers inside the pause, and so appears to interrupt.
     """
@@ -145,15 +142,9 @@ def note_on_pauses(probes: Iterable[Probe]) -> str:
 def inner_parts(
     audio: Audio, boundaries: SpeechBoundaries, least_ms: int = LEAST_PAUSE_MS
 ) -> tuple[SpokenPart, ...]:
-    """Return the stretches of a recording between its pauses.
+    """Return the stretches of a recording between its pauses, from the onset to the end of speech.
 
-    Args:
-        audio: The recording, at any rate.
-        boundaries: Where its speech begins and ends.
-        least_ms: Shorter silences are not pauses.
-
-    Returns:
-        In order, the first from the onset and the last to the end of speech; one without a pause.
+    Silences shorter than `least_ms` are not pauses.
     """
     gain = 0.1 / max(1e-6, float(np.sqrt(np.mean(audio.samples.astype(np.float64) ** 2))))
     louder = Audio(np.clip(audio.samples * np.float32(gain), -1, 1), audio.rate_hz)
@@ -184,7 +175,7 @@ def _over_reply(anchor: Anchor | None) -> bool:
 
 
 def _found_parts(case: Case, cache: BoundaryCache, least_ms: int) -> tuple[SpokenPart, ...]:
-    """Return the parts of a recording; none where it cannot be played."""
+    """Return the parts of a recording; empty if it cannot be read."""
     try:
         audio = read_audio(case.audio_path).audio
         return inner_parts(audio, case_boundaries(case, audio, cache=cache), least_ms)
@@ -193,7 +184,7 @@ def _found_parts(case: Case, cache: BoundaryCache, least_ms: int) -> tuple[Spoke
 
 
 def _sessions(cases: Iterable[Case]) -> Iterator[list[Case]]:
-    """Yield the cases of each dialogue, and those without one, that can be played."""
+    """Yield the valid cases of each dialogue, and of each single recording."""
     sessions: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
         key = (case.dialogue_id or case.case_id, case.dialogue_id is None)
@@ -208,7 +199,7 @@ def _annotated(case: Case) -> bool:
 
 
 def _named(cases: Sequence[Case]) -> str:
-    """Return the condition of a session: what is asked of the endpoint, and when."""
+    """Return the name of a session's condition: what is asked of the endpoint, and when."""
     last = cases[-1]
     rule = rule_of(cases)
     what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value

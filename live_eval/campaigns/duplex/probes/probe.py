@@ -1,4 +1,4 @@
-"""What a probe is: conditions, and the trials that they make."""
+"""A probe: its conditions, and the trials that they make."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class Condition:
 
     Args:
         name: Its name among the probe's conditions.
-        lines: The utterances of a trial, from the number of its variant.
-        variants: How many variants differ.
-        meant: In lower case, the words of which one shows that a correction was taken up, from the same
+        lines: Returns the utterances of a trial, given the number of its variant.
+        variants: Number of variants.
+        meant: Returns the lower-case words of which one shows that a correction was understood, given the
+            same
             number; None if nothing is corrected.
-        every_variant: Whether each variant is played at least once.
+        every_variant: Whether each variant is used at least once.
     """
 
     name: str
@@ -34,13 +35,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question to an endpoint.
-
-    Args:
-        name: Its name on the command line.
-        what: What it plays, in one sentence.
-        conditions: Its settings.
-    """
+    """A question to an endpoint: its name on the command line, its description, and its settings."""
 
     name: str
     what: str
@@ -58,9 +53,9 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:
     """Return the trials of a campaign, condition by condition.
 
     Args:
-        probes: What to ask.
-        repeat: Trials of each condition. They go through its variants; the seed decides where they begin.
-        seed: Seed of that choice, which is the same whatever else is played.
+        probes: The probes.
+        repeat: Trials of each condition. They cycle through its variants; the seed decides the first one.
+        seed: Seed of that choice, which does not depend on the other probes.
     """
     trials = []
     for probe in probes:
