@@ -175,7 +175,7 @@ def test_an_utterance_over_a_pause_of_the_reply_is_void_and_no_event_of_publishe
     assert why in found.reason
     assert (ms(found.durations_ns, "audible_stop") or 1) > 0
     assert ms(found.durations_ns, "provider_stop") == (200 if cancelled_ms else None)
-    metric = tau2.figures([spoken])["R_Y" if interrupts else "S_BC"]
+    metric = tau2.metrics([spoken])["R_Y" if interrupts else "S_BC"]
     assert (metric.n, metric.n_corrected) == (n, n)
 
 
