@@ -1,10 +1,10 @@
-"""Estimate the sample size that a comparison needs, from runs that exist.
+"""Estimate the sample size that a comparison needs, from existing runs.
 
 The difference is paired and averaged within scripts, as in `live_eval.analysis.comparison`; the sample size
-follows from how much it varies between scripts. Two runs show that. With one run, the correlation with
+follows from its variation between scripts. Two runs show that. With one run, the correlation with
 another run is assumed, and the output says so; repetitions in the run give a lower bound.
 
-The power is that of the paired t test (non-central t), which the sign-flip test comes close to; see
+The power is that of the paired t test (non-central t), which the sign-flip test approximates; see
 ``benchmarks/statistics_validity.py``. A number of scripts with which no sign flip can give a p below the
 level is never enough.
 """
@@ -49,7 +49,7 @@ class Aim:
         detect: The difference, in the metric's unit.
         power: The probability of showing the difference if it exists.
         alpha: The probability of showing a difference if there is none.
-        tests: The number of tests p will be corrected over; Holm's first step divides alpha by it.
+        tests: Number of tests that p will be corrected over; Holm's first step divides alpha by it.
 
     Raises:
         UsageError: A value is out of range.
@@ -77,7 +77,7 @@ class Aim:
 
 
 def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -> float:
-    """Return the power of the paired t test, both sides.
+    """Return the power of the two-sided paired t test.
 
     ``P(|T| > t) for T of the non-central t with k − 1 degrees of freedom around δ √k / σ``, t the quantile of
     Student's t at 1 − α/2. Scripts are independent, their differences normal.
@@ -85,7 +85,7 @@ def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -
     Args:
         detect: The difference δ.
         spread: Standard deviation σ of a script's difference, above 0.
-        scripts: How many scripts k, at least 2.
+        scripts: Number of scripts k, at least 2.
         alpha: Level of the test.
     """
     from scipy.special import stdtrit
@@ -122,7 +122,7 @@ def scripts_needed(aim: Aim, spread: float) -> int:
 
 
 def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
-    """Return the smallest difference that so many scripts show with the power; None if there is none.
+    """Return the smallest difference that this many scripts show with the power, or None.
 
     The difference in `aim` is ignored; `spread` is the standard deviation of a script's difference.
     """
@@ -144,16 +144,16 @@ def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """The sample size under one estimate of how much differences vary.
+    """The sample size with one estimate of the variation of differences.
 
     Args:
         basis: ``runs``, ``repetitions`` or ``assumed``.
         in_words: The estimate, in words.
         rho: Correlation of two runs' script means, observed or assumed.
         spread: Standard deviation of a script's difference.
-        scripts: Scripts with a value in both runs.
-        scripts_interval: The same at both ends of the interval of `spread`; None if that has none.
-        play: Scripts to play so that this many have a value.
+        scripts: Number of scripts with a value in both runs.
+        scripts_interval: The same at both ends of the interval of `spread`, if it has one.
+        play: Number of scripts to run so that this many have a value.
         turns: The same in turns per run, with the run's variants and repetitions.
         detectable: The difference that the existing scripts could show; None if they are too few for any.
     """
@@ -197,7 +197,7 @@ class SamplePlan:
         n_scripts: Scripts with a value in them.
         turns_per_script: Turns of a script in the run.
         scored: Share of its scripts with a value.
-        bases: The estimates, with the one to use first.
+        bases: The estimates, the one to use first.
         notes: Remarks.
     """
 
@@ -236,8 +236,7 @@ class SamplePlan:
 def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: bool = False) -> SamplePlan:
     """Return the sample size needed to show a difference, from one run, or two of the same data.
 
-    `metric` is as `live_eval.analysis.comparison.find_series` takes it; `common` uses the cases that both
-    runs share, even if each has others.
+    `metric` is as in `find_series`; `common` uses the common cases, even if each run has others.
 
     Raises:
         UsageError: The runs are of different data, do not have the metric, or have too few scripts.
@@ -280,7 +279,7 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
 
 @dataclass(frozen=True, slots=True)
 class _Design:
-    """What a plan keeps of a run: scripts with a value, turns per script, share of scripts with a value."""
+    """The design of a run: scripts with a value, turns per script, share of scripts with a value."""
 
     aim: Aim
     scripts: int
@@ -309,7 +308,7 @@ class _Design:
 
 
 def _design(aim: Aim, run: ComparedRun, turns: Collection[TurnKey], scripts: int) -> _Design:
-    """Return the design of played turns, given the number of scripts with a value."""
+    """Return the design of a run's turns, given the number of scripts with a value."""
     played = len({run.scripts[key] for key in turns})
     return _Design(aim, scripts, len(turns) / played, scripts / played)
 
@@ -341,8 +340,7 @@ def _from_one(
 def _noise(run: ComparedRun, series: Series) -> float | None:
     """Return the chance variance of a script's mean over all repetitions; None without repetitions.
 
-    It is the variance between the means of a script's repetitions, over the cases with a value in
-    each.
+    It is the variance between the means of a script's repetitions, over the cases with a value in each.
     """
     repeats = sorted({repeat for _, repeat in series.values})
     if len(repeats) < 2:

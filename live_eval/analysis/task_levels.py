@@ -2,18 +2,18 @@
 
 All of them concern the *same recordings* (script, variant, source), whatever was asked about them:
 
-* correlations: rank correlations between the accuracy of answers and a figure of another level. Repetitions
-  and questions about a recording are averaged, then recordings with both figures by script or attribute.
+* correlations: rank correlations between the accuracy of answers and a metric of another level. Repetitions
+  and questions about a recording are averaged, then recordings with both values by script or attribute.
 * cue recognised: ratings of replies to recordings whose cue was recognised, minus those to the others. A cue
   counts as recognised if every question about the recording's own cue was answered correctly: questions of
   the coarse-grained type, of the cue's dimension, or of a type that the paper does not have. Recordings
-  without such a question, and neutral ones, are left out. This is observational: what makes a cue hard to
-  hear may make its reply hard as well.
+  without such a question, and neutral ones, are left out. This is observational: a cue that is hard to hear
+  may also be hard to reply to.
 * speech source: scores of human minus synthetic recordings, paired by task, script, variant and type of
   question.
 
-Turns of dialogues are left out, since their replies depend on what was said before. A figure on fewer than
-`MIN_CLUSTERS` scripts or attributes has no value, only a reason.
+Turns of dialogues are left out, since their replies depend on what was said before. A value from fewer than
+`MIN_CLUSTERS` scripts or attributes is missing, with the reason.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Relation:
         first: Title of one column.
         second: Title of the other column.
         unit: What is ranked: scripts, or vocal attributes.
-        correlation: Spearman's rank correlation; without a value, and with the reason, if there are too few.
+        correlation: Spearman's rank correlation, or the reason why it is missing.
         points: The pairs of means that are correlated and plotted.
     """
 
@@ -128,7 +128,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class CueRecognised:
-    """A column's mean where the cue was recognised, where it was missed, and the first minus the second."""
+    """A column's mean if the cue was recognised, if it was missed, and the first minus the second."""
 
     measure: str
     recognised: Estimate
@@ -181,11 +181,11 @@ class SourceGap:
 
 @dataclass(frozen=True, slots=True)
 class TaskLevels:
-    """How the levels of the benchmark are related in a run; empty if the run has only one level.
+    """The relations between the levels in a run; empty if the run has only one level.
 
     Args:
         relations: Correlations of scored columns of different levels, by script and by attribute.
-        cue_recognised: Figures of replies, if there are questions about the same recordings.
+        cue_recognised: Columns of replies, if there are questions about the same recordings.
         speech_source: Human minus synthetic scores, if both sources have the same scripts.
     """
 
@@ -212,7 +212,7 @@ def related_columns() -> tuple[BenchmarkColumn, ...]:
 
 
 def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> TaskLevels:
-    """Return how the levels of a run are related.
+    """Return the relations between the levels of a run.
 
     `asks_for` has the types of question that ask for a cue, by the cue's fine dimension.
     """
@@ -256,7 +256,7 @@ def _means(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
 
 
 def _if_enough(estimate: Estimate, unit: str = "script") -> Estimate:
-    """Return an estimate, without its value if it rests on too few scripts or attributes."""
+    """Return an estimate, without its value if it is from too few scripts or attributes."""
     if estimate.clusters >= MIN_CLUSTERS:
         return estimate
     reason = f"too few: {counted(estimate.clusters, unit)}, expected at least {MIN_CLUSTERS}"
@@ -298,7 +298,7 @@ def _cue_recognised(
     with_cue: Iterable[_Recording],
     asks_for: Mapping[str, frozenset[str]],
 ) -> Iterator[CueRecognised]:
-    """Yield the figures of replies by whether questions about the same recording were answered correctly."""
+    """Yield the columns of replies by whether questions about the same recording were answered correctly."""
     answers = next((found for column, found in scored.items() if column.task is Task.UNDERSTANDING), None)
     if answers is None:
         return

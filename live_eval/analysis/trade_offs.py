@@ -1,7 +1,6 @@
-"""Scores against latency: which runs and which turns are not beaten in both.
+"""Scores against latency: which runs and which turns are on the Pareto front.
 
-A point is on the Pareto front where no other is at least as fast and at least as good, and better in one of
-the two.
+A point is on the front if no other is at least as fast and at least as good, and better in one of the two.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class RunTradeOff:
     """A run: its median latency in milliseconds and its mean score, with their intervals.
 
     Args:
-        run: Its place among the runs.
+        run: Its index among the runs.
         latency: Its median `LATENCY`.
         score: Its mean score.
-        on_front: Whether no other run beats it.
+        on_front: Whether no other run is better in both.
     """
 
     run: int
@@ -46,11 +45,11 @@ class TradeOffPoint:
     """A turn with a latency and a score.
 
     Args:
-        run: The place of its run among the runs.
-        turn_id: Which turn.
+        run: The index of its run.
+        turn_id: The turn.
         latency_ms: Its `LATENCY`.
         score: Its score.
-        on_front: Whether no other turn, of any run, beats it.
+        on_front: Whether no other turn, of any run, is better in both.
     """
 
     run: int
@@ -68,7 +67,7 @@ class TradeOff:
         name: The score.
         unit: Its unit, or empty.
         higher_is_better: Its direction.
-        runs: The runs with both figures.
+        runs: The runs with both values.
         turns: Their turns with both values.
         notes: Runs that are left out, and why.
     """
@@ -98,11 +97,7 @@ class TradeOff:
 
 
 def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: bool = True) -> set[int]:
-    """Return the places of the points that no other point beats.
-
-    Args:
-        points: Each a latency, of which less is better, and a score.
-        higher_is_better: The direction of the score.
+    """Return the indices of the points on the front, each a latency (less is better) and a score.
 
     >>> sorted(pareto_front([(100, 3.0), (200, 2.0), (300, 4.0)]))
     [0, 2]
@@ -118,10 +113,11 @@ def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: boo
 
 
 def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
-    """Return each score with a direction against `LATENCY`, over the runs whose figures can be compared.
+    """Return each score with a direction against `LATENCY`, over comparable runs.
 
-    A run is left out of a score where its latencies cannot be compared with those of the first run (turns
-    ended by other means, other definitions), or where another version of the judge scored it.
+    A run is left out of a score if its latencies are not comparable with the first run's (turns ended by
+    other
+    means, other definitions), or if another version of the judge scored it.
     """
     names = dict.fromkeys(name for _, summary in runs for name in summary.scores)
     found = (_trade_off(name, runs) for name in names)
@@ -170,7 +166,7 @@ def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> Tra
 
 
 def _incomparable(first: ComparedRun, mine: ScoreSummary, other: ComparedRun, theirs: ScoreSummary) -> str:
-    """Return why a run's figures cannot stand next to those of the first run; empty if they can."""
+    """Return why a run is not comparable with the first run; empty if it is."""
     if mine.column.version != theirs.column.version:
         return (
             f"{mine.column.judge} judged it in version {theirs.column.version}, and {first.name} in version "

@@ -21,13 +21,7 @@ __all__ = ["TimelineMark", "TurnView", "milliseconds"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineMark:
-    """A moment of a turn.
-
-    Args:
-        kind: What happened.
-        title: The same in words.
-        at_s: Seconds from the session's sample 0.
-    """
+    """A moment of a turn: its kind, its title, and its time in seconds from the session's sample 0."""
 
     kind: str
     title: str
@@ -42,7 +36,7 @@ class TurnView:
         record: The turn.
         table: The scores of its run; at least those of this turn.
         folder: The run's folder, to which paths of audio are relative.
-        lost_audio: Why its audio is missing; empty if it is there.
+        lost_audio: Why its audio is missing; empty if it is not.
     """
 
     record: TurnRecord
@@ -72,13 +66,13 @@ class TurnView:
 
     @property
     def seconds(self) -> float:
-        """Length of the audio of both sides; 0 without."""
+        """Length of the audio of both sides; 0 without audio."""
         peaks = self.record.envelope
         return 0.0 if peaks is None else len(peaks) * (PEAK_NS / 1e9)
 
     @property
     def latencies(self) -> dict[str, Latency]:
-        """Each latency, or the reason why there is none."""
+        """Each latency, or why it is missing."""
         return {name: latency(self.record.timing, name) for name in LATENCIES}
 
     @property
@@ -88,7 +82,7 @@ class TurnView:
 
     @property
     def scores(self) -> dict[str, ScoreCell]:
-        """Each score, or why there is none, by the name of its column."""
+        """Each score, or why it is missing, by the name of its column."""
         turn = self.record
         return {
             column.name: self.table.cell(turn.turn_id, turn.case.task, column)
@@ -102,7 +96,7 @@ class TurnView:
 
     @property
     def read_as(self) -> str | None:
-        """How the answer to a question was read; None if it was not judged."""
+        """How the answer to a question was interpreted; None if it was not judged."""
         row = self.table.row(self.turn_id, JudgeRole.MULTIPLE_CHOICE)
         if row is None or row.status != "scored":
             return None
@@ -110,7 +104,7 @@ class TurnView:
 
     @property
     def judgements(self) -> list[dict[str, Any]]:
-        """What each judge said of the turn, as JSON values."""
+        """The judgements of the turn, as JSON values."""
         return [
             {
                 "judge": row.judge,
@@ -124,7 +118,7 @@ class TurnView:
 
     @property
     def marks(self) -> list[TimelineMark]:
-        """The marks of its timeline in the order of time; none if no audio was sent."""
+        """The marks of its timeline in order; empty if no audio was sent."""
         trace, timing = self.record.trace, self.record.timing
         if trace.t0_ns is None:
             return []
@@ -212,5 +206,5 @@ class TurnView:
 
 
 def milliseconds(ns: int | None) -> float | None:
-    """Return a duration in milliseconds to the nearest microsecond; None for none."""
+    """Return a duration in milliseconds, rounded to microseconds, or None."""
     return None if ns is None else round(ns / 1e6, 3)

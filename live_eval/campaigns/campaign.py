@@ -1,7 +1,8 @@
 """A campaign: runs in order, in one folder, with one JSON document; it can be stopped and resumed.
 
-On disk, ``recordings/<campaign>/`` holds the document, the recordings that the campaign makes for itself, and
-each run in a folder of its name. A kind of campaign (`latency`, `duplex`) decides what each run plays.
+On disk, ``recordings/<campaign>/`` has the document, the recordings that the campaign makes, and each run in
+a
+folder of its name. The kinds of campaign (`latency`, `duplex`) decide what each run contains.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from live_eval.run.stop_signals import StopSignals
 
 __all__ = ["Campaign", "CampaignOutcome"]
 
-_PLAYED = ("endpoint", "data", "task", "turns", "impair")  # tables of the run file that say what is played
+_SHARED = ("endpoint", "data", "task", "turns", "impair")  # tables of the run file that decide the turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,15 @@ class CampaignOutcome:
 
 
 class Campaign(ABC):
-    """Plays runs one after the other into a folder.
+    """A campaign of runs, one after the other, in a folder.
 
-    Everything is looked up, and the recordings are made, before anything is played: construct it off the
-    event loop.
+    All look-ups are done and all recordings are made before the first turn: construct it off the event loop.
 
     Args:
         folder: The campaign's folder, new or empty; created if missing.
         base: The plan of a run with the settings that all runs share.
-        order: The names of the runs in playing order; a run may be played in several parts.
-        asked: What decides what is played, beyond the settings that all runs share.
+        order: The names of the runs in order; a run may have several steps.
+        asked: What decides the runs, beyond the settings that they share.
         resume: Whether to continue the campaign in the folder: completed runs are kept.
 
     Raises:
@@ -87,7 +87,7 @@ class Campaign(ABC):
         manifest = base.manifest()
         self._asked = {
             **asked,
-            "settings": {table: manifest["config"][table] for table in _PLAYED},
+            "settings": {table: manifest["config"][table] for table in _SHARED},
             "data": manifest["data"]["fingerprint"],
             "prompt": manifest["prompt"]["sha256"],
             "timing_version": manifest["timing_version"],
@@ -115,16 +115,16 @@ class Campaign(ABC):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is worth knowing about the campaign, one sentence each."""
+        """Notes on the campaign, one sentence each."""
         return tuple(self._notes)
 
     @property
     def key_recipient(self) -> str | None:
-        """Which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+        """Which host receives the endpoint's key, as in `Plan.key_recipient`."""
         return self._base.key_recipient
 
-    async def hold(self, observer: Observer, stop: StopSignals) -> CampaignOutcome:
-        """Play the runs, and keep the document up to date.
+    async def run(self, observer: Observer, stop: StopSignals) -> CampaignOutcome:
+        """Run the steps, and keep the document up to date.
 
         What was recorded before a stop is kept and can be resumed.
 
@@ -136,14 +136,14 @@ class Campaign(ABC):
         with stop.gently():
             await asyncio.to_thread(self._write)  # first, so that the folder can be resumed or deleted
             try:
-                stopped = await self._play_all(observer, stop)
+                stopped = await self._run_steps(observer, stop)
             finally:
                 self._notes += [stopped] * bool(stopped)
                 await asyncio.to_thread(self._leave)
             failed = await asyncio.to_thread(self._count_failed)
         return CampaignOutcome(failed, stop.requested and not self._complete, stopped)
 
-    # -- What a kind of campaign decides ----------------------------------------------------------------
+    # -- Decided by each kind of campaign ---------------------------------------------------------------
 
     @abstractmethod
     def _make_plans(self) -> Mapping[str, Plan]:
@@ -154,12 +154,8 @@ class Campaign(ABC):
         """Return this kind's part of the document."""
 
     @abstractmethod
-    async def _play(self, step: int, observer: Observer, stop: StopSignals) -> str:
-        """Play a step of the order, and end its run with its last one.
-
-        Returns:
-            Why the campaign stops; empty if it does not.
-        """
+    async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
+        """Run a step, and end its run with its last one; return why the campaign stops, or nothing."""
 
     @abstractmethod
     def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
@@ -174,7 +170,7 @@ class Campaign(ABC):
         """Return `CampaignOutcome.failed`."""
 
     def _notes_before(self) -> Sequence[str]:
-        """Return what is worth knowing before anything is played."""
+        """Return notes on the plans."""
         return [note for plan in (self._base, *self._plans.values()) for note in plan.notes]
 
     # -- Before -----------------------------------------------------------------------------------------
@@ -213,8 +209,8 @@ class Campaign(ABC):
 
     # -- Meanwhile --------------------------------------------------------------------------------------
 
-    async def _play_all(self, observer: Observer, stop: StopSignals) -> str:
-        """Play every step; return why the campaign stops before its end, or nothing."""
+    async def _run_steps(self, observer: Observer, stop: StopSignals) -> str:
+        """Run every step; return why the campaign stops before its end, or nothing."""
         async with contextlib.AsyncExitStack() as stack:
             with stop.cancelling():
                 endpoint = running_endpoint(self._launched, self.folder)
@@ -222,22 +218,14 @@ class Campaign(ABC):
             for step, name in enumerate(self._order):
                 if stop.requested:
                     break
-                if name not in self._ended and (stopped := await self._play(step, observer, stop)):
+                if name not in self._ended and (stopped := await self._run_step(step, observer, stop)):
                     return stopped
         return ""
 
-    async def _play_jobs(
+    async def _run_jobs(
         self, name: str, jobs: Sequence[Job], observer: Observer, stop: StopSignals, **options: Any
     ) -> RunOutcome:
-        """Play the turns of a run that it has not recorded.
-
-        Args:
-            name: The run.
-            jobs: Turns of its plan.
-            observer: Follows the run.
-            stop: The signals of the command.
-            **options: More arguments of `live_eval.run.runner.run_plan`.
-        """
+        """Run those of some jobs of a run that are not recorded; `options` are passed to the runner."""
         writer = await asyncio.to_thread(self._begin, name)
         outcome = await run_plan(
             replace(self._plans[name], jobs=tuple(jobs)),
@@ -263,7 +251,7 @@ class Campaign(ABC):
         return (self.folder / name / RUN_FILE).exists()
 
     def _begin(self, name: str) -> RunWriter:
-        """Return the store of a run; create it if need be."""
+        """Return the store of a run; create it if necessary."""
         if name not in self._writers:
             path = self.folder / name
             self._writers[name] = (
@@ -275,7 +263,7 @@ class Campaign(ABC):
         return self._writers[name]
 
     async def _end(self, name: str) -> None:
-        """Note that a run is complete."""
+        """Mark a run as complete."""
         await asyncio.to_thread(self._writers.pop(name).end)
         self._ended.add(name)
 
@@ -299,13 +287,8 @@ class Campaign(ABC):
 def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> None:
     """Refuse to resume a campaign with another plan.
 
-    Args:
-        folder: Its folder.
-        before: The plan in its document.
-        now: The plan to continue with.
-
     Raises:
-        StoreError: They differ; says in what.
+        StoreError: The plans differ; names the first difference.
     """
     if not isinstance(before, dict):
         raise StoreError(f"{folder}: cannot resume this campaign: another version of live-eval began it")

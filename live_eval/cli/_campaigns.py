@@ -71,7 +71,7 @@ def played(campaign: Campaign, stop: StopSignals) -> CampaignOutcome:
         click.echo(f"note: {note}", err=True)
     print_key(campaign.key_recipient)
     with RunProgress() as progress:
-        return run_loop(campaign.hold(progress, stop))
+        return run_loop(campaign.run(progress, stop))
 
 
 def print_ended(

@@ -13,12 +13,12 @@ __all__ = ["Duration", "ms"]
 class Duration:
     """A measured or an expected duration. Compares with durations only: a bare number has no unit.
 
-    Without a value every comparison is false, so that ``assert turn.voice_to_voice < ms(1200)`` fails, and
-    shows why there is none.
+    Without a value every comparison is false, so that ``assert turn.voice_to_voice < ms(1200)`` fails and
+    shows the reason.
 
     Args:
-        ns: Nanoseconds; may be negative. None where nothing could be measured.
-        error_bar_ns: How much of it may be our own lateness; None if unknown, or if it was not measured.
+        ns: Nanoseconds; may be negative. None if nothing could be measured.
+        error_bar_ns: How much of it may be our own lateness; None if unknown, or not measured.
         reason: Why `ns` is None; empty otherwise.
 
     >>> ms(900) < ms(1200)
@@ -59,5 +59,5 @@ class Duration:
 
 
 def ms(value: float) -> Duration:
-    """Return a duration of so many milliseconds."""
+    """Return a duration in milliseconds."""
     return Duration(round(value * 1e6))

@@ -1,6 +1,6 @@
-"""Play recordings to an endpoint from a test: what the pytest fixture `live_eval` hands out.
+"""Stream recordings to an endpoint from a test: the pytest fixture `live_eval`.
 
-What is played is an ordinary run: ``live-eval show``, ``report`` and ``compare`` work on its folder.
+Each call is an ordinary run: ``live-eval show``, ``report`` and ``compare`` accept its folder.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["EndpointTester"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTester:
-    """Plays recordings to one endpoint, each once, and returns the turns.
+    """Streams recordings to one endpoint, each once, and returns the turns.
 
     Args:
         endpoint: An endpoint of ``live-eval endpoints``.
-        base_url: Its URL; None for its default, or to launch it where it can be launched.
-        folder: Folder that runs are recorded in.
+        base_url: Its URL; None for its default, or to launch it if possible.
+        folder: Folder for the runs.
         name: Name of the runs: the first is recorded in ``folder/name``, the next in ``folder/name-2``.
         base_folder: Folder that relative paths of recordings and data start from.
         settings: Tables of a run file: model, turn detection, time limits and so on.
@@ -47,10 +47,10 @@ class EndpointTester:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def play(self, recording: Path | str, *, text: str | None = None) -> Result:
-        """Play a recording at the pace of speech and return the turn.
+        """Stream a recording at the pace of speech and return the turn.
 
         Args:
-            recording: A sound file.
+            recording: An audio file.
             text: Its words; the reference endpoint and judges of words use them.
 
         Raises:
@@ -79,13 +79,13 @@ class EndpointTester:
         concurrency: int = 1,
         limit: int | None = None,
     ) -> Results:
-        """Play a data set and return its turns; those that failed are among them.
+        """Stream a data set and return its turns, including failed ones.
 
         Args:
             data: A folder of recordings, a manifest, an EchoMind folder, ``sample`` or ``sample-dialogues``.
-            repeat: How often each recording is played.
+            repeat: Number of repetitions.
             concurrency: Sessions at a time.
-            limit: At most this many recordings; None for all.
+            limit: Maximum number of recordings; None for all.
 
         Raises:
             DataError: The data cannot be used.
@@ -102,14 +102,14 @@ class EndpointTester:
         return read_turns(run)
 
     def _new_run(self) -> Path:
-        """Return a folder for a run that is not there yet."""
+        """Return the path of a new run."""
         _check_no_loop()
         private_folder(self.folder)
         names = itertools.chain([self.name], (f"{self.name}-{number}" for number in itertools.count(2)))
         return next(path for name in names if not (path := self.folder / name).exists())
 
     def _record(self, run: Path, data: Mapping[str, Any], turns: Mapping[str, Any]) -> None:
-        """Play a run into a new folder."""
+        """Run turns into a new folder."""
         endpoint = {"name": self.endpoint, **({} if self.base_url is None else {"base_url": self.base_url})}
         plan = make_plan(
             validate(

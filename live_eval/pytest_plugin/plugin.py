@@ -1,4 +1,4 @@
-"""A pytest plugin: the fixture `live_eval` plays recordings to a voice endpoint. See docs/pytest.md.
+"""A pytest plugin: the fixture `live_eval` streams recordings to a voice endpoint. See docs/pytest.md.
 
 Every pytest in an environment with live-eval loads this module, so it imports nothing until the fixture is
 used.
@@ -56,14 +56,14 @@ def live_eval_base_url(pytestconfig: pytest.Config) -> str | None:
 
 @pytest.fixture(scope="session")
 def _live_eval_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the runs are recorded in."""
+    """The folder for the runs."""
     folder: Path | None = pytestconfig.getoption("--live-eval-out")
     return tmp_path_factory.mktemp("live-eval") if folder is None else folder.absolute()
 
 
 @pytest.fixture
 def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> EndpointTester:
-    """Plays recordings to the endpoint and returns the turns; an `EndpointTester`.
+    """Streams recordings to the endpoint and returns the turns; an `EndpointTester`.
 
     Relative paths start from the folder of the test's module.
     """

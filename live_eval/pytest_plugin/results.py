@@ -21,12 +21,7 @@ __all__ = ["Result", "Results", "read_turns"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """A turn that was played, with its latencies as durations (docs/timing.md defines them).
-
-    Args:
-        record: Everything that was recorded of it.
-        run: The run's folder.
-    """
+    """A turn with its latencies as durations (docs/timing.md defines them), and its run's folder."""
 
     record: TurnRecord
     run: Path
@@ -38,7 +33,7 @@ class Result:
 
     @property
     def endpointing(self) -> Duration:
-        """End of the user's speech to the endpoint's word that it stopped."""
+        """End of the user's speech until the endpoint reports it."""
         return self._duration("endpointing")
 
     @property
@@ -63,27 +58,27 @@ class Result:
 
     @property
     def complete(self) -> Duration:
-        """End of the user's speech until the endpoint says that its reply is done."""
+        """End of the user's speech until the endpoint reports the end of its reply."""
         return self._duration("complete")
 
     @property
     def text(self) -> str | None:
-        """What the reply says, as the endpoint writes it, or None."""
+        """The endpoint's transcript of the reply, or None."""
         return self.record.reply_text
 
     @property
     def heard_text(self) -> str | None:
-        """What the endpoint's transcriber heard, or None."""
+        """The endpoint's transcript of the user, or None."""
         return self.record.heard_text
 
     def reply(self) -> Audio | None:
-        """Return the audio of the reply: float32 mono, shape (samples,), with its rate; None without."""
+        """Return the audio of the reply (float32 mono, shape (samples,), with its rate), or None."""
         with RunReader.open(self.run) as reader:
             return reader.reply(self.record.turn_id)
 
     @property
     def uncertain(self) -> bool:
-        """Whether the end of the user's speech is uncertain, from which most latencies count."""
+        """Whether the end of the user's speech, from which most latencies count, is uncertain."""
         return self.record.timing.uncertain
 
     def _duration(self, name: str) -> Duration:
@@ -99,12 +94,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Results(Sequence[Result]):
-    """The turns that were played, failed ones included, in the order in which they ended.
-
-    Args:
-        turns: The turns.
-        run: The run's folder.
-    """
+    """Turns of a run, failed ones included, in the order in which they ended."""
 
     turns: tuple[Result, ...]
     run: Path
@@ -154,7 +144,7 @@ def read_turns(run: Path) -> Results:
     """Return the turns of a run.
 
     Raises:
-        StoreError: There is no run in the folder.
+        StoreError: The folder is not a run.
     """
     with RunReader.open(run) as reader:
         return Results(tuple(Result(record, run) for record in reader.turns()), run)

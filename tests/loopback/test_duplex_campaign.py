@@ -90,7 +90,7 @@ async def held(
 
     played = await asyncio.to_thread(campaign)
     with StopSignals() as stop:
-        return await played.hold(observer or Silent(), stop)
+        return await played.run(observer or Silent(), stop)
 
 
 async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
@@ -162,7 +162,7 @@ async def test_the_endpoint_does_not_interrupt_because_of_the_stimuli(tmp_path: 
             plan = DuplexPlan(config=config, probes=("simultaneous",), repeat=4, sentinel_turns=0)
             return DuplexCampaign(plan, folder)
 
-        await (await asyncio.to_thread(campaign)).hold(Silent(), StopSignals())
+        await (await asyncio.to_thread(campaign)).run(Silent(), StopSignals())
         summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
         assert summary["stimuli"] == STIMULI_VERSION
         figure = summary["metrics"]["clean"]["tau2.I_A"]

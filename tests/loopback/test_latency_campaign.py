@@ -102,7 +102,7 @@ async def held(
     asked = CampaignPlan(**{"sentinel_turns": 0, **plan})
     campaign = await asyncio.to_thread(LatencyCampaign, asked, folder, resume=resume)
     with StopSignals() as stop:
-        return await campaign.hold(observer or Silent(), stop)
+        return await campaign.run(observer or Silent(), stop)
 
 
 async def turns_of(run: Path) -> list[TurnRecord]:

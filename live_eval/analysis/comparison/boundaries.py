@@ -1,4 +1,4 @@
-"""Where the user's speech ends in the turns of two runs, and which method found it."""
+"""The end of the user's speech in the turns of two runs, and the method that found it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class SpeechEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundaries:
-    """How the speech boundaries of two runs differ, over the turns that both have.
+    """How the speech boundaries of two runs differ, over their common turns.
 
     Args:
         first: The methods used in the first run.
         other: The methods used in the other run.
         turns: Turns whose end of speech is known in both.
-        changed: Those of them with different methods.
-        moved: Those of them with different times, by up to `largest_ms`.
+        changed: Turns among them with different methods.
+        moved: Turns among them with different times, by up to `largest_ms`.
     """
 
     first: tuple[str, ...]
@@ -44,7 +44,7 @@ class Boundaries:
     largest_ms: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return them as ``live-eval compare --json`` prints them; keys are only ever added."""
+        """Return it as ``live-eval compare --json`` prints it."""
         return {
             "first": list(self.first),
             "other": list(self.other),
@@ -55,7 +55,7 @@ class Boundaries:
         }
 
     def in_words(self, first: str, other: str) -> str:
-        """Return a note for readers of the latencies; empty if the boundaries are the same."""
+        """Return a note on the latencies; empty if the boundaries are the same."""
         if not (self.changed or self.moved):
             return ""
         where = f"is the same in all {counted(self.turns, 'turn')}"
@@ -69,7 +69,7 @@ class Boundaries:
 
 
 def speech_ends(turns: Sequence[Observation]) -> dict[TurnKey, SpeechEnd]:
-    """Return the end of speech of each turn in which there was speech to play."""
+    """Return the end of speech of each turn with known speech."""
     return {
         turn.key: SpeechEnd(_method(turn.boundaries), turn.speech_end_ns)
         for turn in turns
@@ -92,7 +92,6 @@ def boundaries_of(first: Mapping[TurnKey, SpeechEnd], other: Mapping[TurnKey, Sp
 
 
 def _method(boundaries: SpeechBoundaries | None) -> str:
-    """Return the method of boundaries, in words."""
     if boundaries is None:
         return UNKNOWN_METHOD
     if not boundaries.version:

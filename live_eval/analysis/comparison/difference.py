@@ -53,15 +53,14 @@ class Difference:
         other: Mean of the other run.
         difference: ``other − first`` with its interval; n counts the pairs of turns.
         test: Sign-flip test of the scripts' differences.
-        p_holm: p, corrected over all tests of a comparison; None if there is none.
-        tests: The number of tests it is corrected over.
+        p_holm: p, corrected over all tests of a comparison, or None.
+        tests: Number of these tests.
         effect: Cohen's d_z of the scripts' differences.
         cases: Cases among the pairs.
-        turns: Turns in both runs that the metric applies to, with or without values.
+        turns: Common turns that the metric applies to, with or without values.
         without_first: Turns without a value in the first run alone; likewise `without_other`.
         without_both: Turns without a value in either.
-        failed_first: Turns that failed in the first run, among those without a value; likewise
-            `failed_other`.
+        failed_first: Failed turns of the first run; likewise `failed_other`.
     """
 
     name: str
@@ -105,7 +104,7 @@ class Difference:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether too few scripts for so many tests rule out showing any difference."""
+        """Whether no difference can be shown with these scripts and so many tests."""
         return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property
@@ -161,7 +160,7 @@ def difference_of(
 ) -> Difference:
     """Return how a metric differs between two runs, with an uncorrected p.
 
-    `flips` is the number of random sign assignments, as from `flips_for`; `seed` is that of all draws.
+    `flips` is the number of random sign assignments, as from `flips_for`; `seed` is for all draws.
     """
     keys = [key for key in first.values if key in other.values]
     without = Counter((first.values[key] is None, other.values[key] is None) for key in keys)

@@ -1,4 +1,4 @@
-"""The same endpoint under several prompts: how much each metric changes, and which prompt is best."""
+"""The same endpoint with several prompts: how much each metric changes, and which prompt is best."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestPrompt:
-    """Which prompt is best by one metric, over the turns with a value under every prompt.
+    """The best prompt by one metric, over the turns with a value for every prompt.
 
     Args:
         metric: The metric.
-        means: Its mean over scripts under each prompt, by the name of the first run with it, the best first.
-        best: The first run with the best prompt; None if there is no best.
-        lead: The difference from the next best, with an uncorrected p; None if there is no best.
-        n: Turns with a value under every prompt.
+        means: Its mean over scripts for each prompt, by the name of the first run with it, best first.
+        best: The first run with the best prompt, or None.
+        lead: The difference from the next best, with an uncorrected p, or None.
+        n: Turns with a value for every prompt.
         reason: Why there is no best; empty if there is.
     """
 
@@ -78,7 +78,7 @@ class BestPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSensitivity:
-    """Runs of one endpoint that differ in nothing but the prompt, by run and by metric.
+    """Runs of one endpoint that differ only in the prompt, by run and by metric.
 
     `stating_cue` names the runs whose prompt states the cue in words: an upper bound, excluded from the best.
     """
@@ -96,7 +96,7 @@ class PromptSensitivity:
         }
 
     def in_words(self) -> tuple[str, ...]:
-        """Return sentences on the effect of the prompt, to go below a table of differences."""
+        """Return sentences on the effect of the prompt, for below a table of differences."""
         stated = ", ".join(self.prompts[name] for name in self.stating_cue)
         return (
             "The runs differ in no setting but the prompt. Latencies also differ by the load of the day.",
@@ -150,9 +150,9 @@ def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], 
 
 
 def averaged(series: Sequence[Series]) -> Series:
-    """Return a metric averaged over runs, turn by turn, so that a prompt counts once, however often it ran.
+    """Return a metric averaged over runs, turn by turn, so that each prompt counts once.
 
-    A turn without a value in one of the runs gets none.
+    A turn without a value in one of the runs has none.
     """
     values: dict[TurnKey, float | None] = {}
     for key in series[0].values:
@@ -163,12 +163,7 @@ def averaged(series: Sequence[Series]) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class RankedPrompts:
-    """Prompts ranked by one metric, over the turns with a value under every prompt.
-
-    Args:
-        means: Mean over scripts under each prompt, the best first.
-        keys: The turns.
-    """
+    """Prompts ranked by their mean over scripts, best first, and the turns with a value for every prompt."""
 
     means: Mapping[str, float]
     keys: tuple[TurnKey, ...]
@@ -181,7 +176,7 @@ class RankedPrompts:
 
 
 def rank_prompts(series: Mapping[str, Series], scripts: Mapping[TurnKey, str]) -> RankedPrompts | None:
-    """Return prompts from best to worst by one metric; None if no turn has a value under every prompt."""
+    """Return prompts from best to worst by one metric; None if no turn has a value for every prompt."""
     keys = [key for key in scripts if all(one.values.get(key) is not None for one in series.values())]
     if not keys:
         return None

@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 NOT_RECORDED = "not recorded"
-"""The name of the prompt of a run that does not record it."""
+"""The name of an unrecorded prompt."""
 
 # Facts about the endpoint that are not settings; the prompt is handled separately.
 _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})

@@ -1,4 +1,6 @@
-"""Compare several runs with the first: what may be compared, which settings differ, and the differences."""
+"""Compare several runs with the first: whether they are comparable, which settings differ, and the
+differences.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,11 @@ class RunComparison:
         settings: Settings of the endpoint and the prompt that differ.
         differences: By metric.
         without_flagged: The latencies among them, without the turns that are flagged in either run.
-        flagged_first: Shared turns that are flagged in the first run, because the harness itself was late.
-        flagged_other: The same in the other run.
-        flagged: The same in either run.
+        flagged_first: Common turns that are flagged in the first run, because the harness itself was late.
+        flagged_other: Common turns that are flagged in the other run.
+        flagged: Common turns that are flagged in either.
         boundaries: How the speech boundaries differ.
-        notes: What is not compared and why, and remarks on the rest.
+        notes: What is not compared and why, and other remarks.
     """
 
     other: str
@@ -62,7 +64,7 @@ class RunComparison:
     notes: tuple[str, ...]
 
     def flagged_in_words(self, first: str) -> str:
-        """Return a note on the flagged turns; empty if there are none, or no latency is compared."""
+        """Return a note on the flagged turns; empty without any, or if no latency is compared."""
         if not (self.flagged and self.without_flagged):
             return ""
         return (
@@ -124,7 +126,7 @@ def compare_runs(
     Args:
         runs: At least two.
         metrics: Only these; all common ones if empty.
-        common: Compare the cases that two runs share, even if each has others.
+        common: Compare the common cases, even if each run has others.
         seed: Seed of resampling and of sign flips.
 
     Raises:
@@ -141,7 +143,7 @@ def compare_runs(
     flips = flips_for(len(others) * len(wanted[0] or first.series))
     made = [_compare(first, other, wanted[0], flips, seed) for other in others]
     corrected = _corrected([comparison.differences for comparison in made])
-    # The same family of tests, as if the flagged turns had not been played.
+    # The same family of tests, as if the flagged turns had not been run.
     unflagged = _corrected([{**each.differences, **each.without_flagged} for each in made])
     comparisons = tuple(
         replace(
@@ -184,7 +186,7 @@ def _on_flagged(comparison: RunComparison) -> Iterator[str]:
 
 
 def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
-    """Check that two runs are of the same data; with `common`, shared cases are enough.
+    """Check that two runs are of the same data; with `common`, common cases are enough.
 
     Raises:
         UsageError: They are not; says how they differ.
@@ -294,7 +296,7 @@ def _compare(
 
 
 def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> None:
-    """Check that a metric is the same thing in two runs.
+    """Check that a metric is the same in two runs.
 
     Raises:
         UsageError: It is not; says why.
@@ -316,7 +318,7 @@ def _versions_differ(first: ComparedRun, mine: Series, other: ComparedRun, their
 
 
 def latencies_differ(first: ComparedRun, other: ComparedRun) -> str:
-    """Return why the latencies of two runs may not be compared; empty if they may."""
+    """Return why the latencies of two runs are not comparable; empty if they are."""
     endpoints = [part_of(run.manifest, "endpoint") for run in (first, other)]
     modes = [endpoint.get("turn_mode") for endpoint in endpoints]
     if modes[0] != modes[1]:

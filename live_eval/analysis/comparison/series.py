@@ -36,11 +36,11 @@ class Series:
 
     Args:
         name: The metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
-            (``mcq.accuracy:reasoning``) where it is split by task.
-        kind: What it is.
-        values: The value of each turn that the metric applies to, or None if it has none.
+            (``mcq.accuracy:reasoning``) if it is split by task.
+        kind: Its kind.
+        values: The value, or None, of each turn that the metric applies to.
         unit: Its unit, or empty.
-        higher_is_better: The direction; None if neither is better, or if it is unknown.
+        higher_is_better: The direction; None if neither is better, or if unknown.
         version: The judge's version; empty for other metrics.
     """
 
@@ -64,7 +64,7 @@ class ComparedRun:
     Args:
         name: Its name, unique among the compared runs.
         path: Its folder.
-        manifest: What it is.
+        manifest: Its manifest.
         ended: Whether it has ended.
         scripts: The script of each turn.
         contents: What was said and asked in each turn.
@@ -72,7 +72,7 @@ class ComparedRun:
         timing_version: Version of the definition of its latencies; None if there are several.
         series: Its metrics, by name.
         flagged: Its captured turns whose lag exceeds the bound.
-        speech_ends: The end of the user's speech in each turn that was played.
+        speech_ends: The end of the user's speech in each turn.
     """
 
     name: str
@@ -93,7 +93,7 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
 
     Raises:
         UsageError: A run is named twice.
-        StoreError: A folder holds no run.
+        StoreError: A folder is not a run.
     """
     folders = [path.resolve() for path in paths]
     if len(set(folders)) < len(folders):
@@ -162,7 +162,7 @@ def score_series(
 ) -> Series:
     """Return one score of a run, over the turns that it applies to, failed ones included.
 
-    A task is added to its name: that of the turns, if the score is split by task.
+    The name includes the `task` of the turns if the score is split by task.
     """
     return Series(
         column.name if task is None else f"{column.name}:{task}",
@@ -177,8 +177,7 @@ def score_series(
 def find_series(run: ComparedRun, wanted: str) -> Series:
     """Return the metric that the user named, in any case.
 
-    It is named in full, or by the end of its name (``C4`` for ``rubric.c4``), without the task if there is
-    only one.
+    The name is full, or the end of a name (``C4`` for ``rubric.c4``), without the task if there is only one.
 
     Raises:
         UsageError: No metric or several match; lists the candidates.

@@ -1,15 +1,15 @@
 """Cue sensitivity: does the reply change when only the voice changes?
 
-EchoMind speaks each script in up to three styles. If each is played more than once, pairs of replies to one
+EchoMind has each script in up to three styles. If each recording is used more than once, two replies to one
 script are either to the same recording or to different styles. An endpoint that hears only the words replies
-to another style as it replies to the same recording again. So the distance between replies to different
-styles is compared with that between replies to the same recording, within each script, without a judge or a
-reference.
+to another style as it does to the same recording again. So the distance between replies to different styles
+is
+compared with that between replies to the same recording, within each script, without a judge or a reference.
 
 For a script s, ``δ_s = B_s − W_s``: the mean distance of its replies to different styles minus that of
 its replies to the same recording, among the recordings of one source. The effect is
 ``mean(δ_s) / mean(D_s)``, where D_s is the mean distance of the script's replies from those to other scripts
-in the same style: 0 if the voice changes no more than a repeat does, 1 if it changes the reply as much
+in the same style: 0 if the voice changes no more than a repetition does, 1 if it changes the reply as much
 as other words do. Its interval resamples scripts. Its p-value comes from exchanging the styles of replies
 within each script and source at random: under the null hypothesis they are exchangeable there.
 

@@ -32,7 +32,7 @@ FEWEST_SCRIPTS = 5
 
 PERMUTATIONS = 2_000
 NEIGHBOURS = 12
-"""How many other replies to draw for each reply, since all pairs of a run would be too many."""
+"""Number of other replies drawn for each reply, since all pairs of a run would be too many."""
 
 _UNDEFINED = "not defined: replies do not depend on the words"
 
@@ -42,8 +42,8 @@ class Effect:
     """The effect of the voice on replies, by one measure.
 
     Args:
-        estimate: The effect with its interval, or the reason why there is none.
-        p: p of the permutation test; None without an effect.
+        estimate: The effect with its interval, or the reason why it is missing.
+        p: p of the permutation test, or None.
         consistency: Cohen's d_z of δ over scripts; None with fewer than 8 scripts, or if all δ are equal.
         between: Mean distance of replies to different styles of a script.
         within: Mean distance of replies to the same recording.
@@ -201,7 +201,7 @@ def why_too_few(measure: Measure, replies: Sequence[Reply]) -> str:
 def _groups(
     replies: Sequence[Reply], places: Sequence[int] | frozenset[int]
 ) -> dict[tuple[str, str], list[int]]:
-    """Return the places of replies by script and source, in order."""
+    """Return the indices of replies by script and source, in order."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place in sorted(places):
         groups[replies[place].script_id, replies[place].source].append(place)

@@ -35,11 +35,11 @@ class Reply:
 
     Args:
         turn_id: The turn.
-        script_id: What was said.
-        source: Where the recording comes from; different sources have different speakers.
+        script_id: The script.
+        source: The source of the recording; different sources have different speakers.
         variant: The style in which it was spoken.
         attribute: The cue for which the script was written, or None.
-        text: What the reply says, or None.
+        text: The reply's transcript, or None.
         heard: What the endpoint's transcriber heard, or None.
         instructions: The system prompt of its session; empty for none.
     """
@@ -63,7 +63,7 @@ class Measure:
         title: In words.
         distance: Distance of two replies, given their indices; 0 for equal ones, never negative.
         there: Indices of the replies that it can measure.
-        needs: What a reply must have to be measured, and how many replies have it.
+        needs: What a reply needs to be measured, and how many replies have it.
     """
 
     name: str
@@ -89,7 +89,7 @@ def read_measures(
     judges = {judge for judge, _ in rows}
 
     def scored_by(names: Iterable[str]) -> tuple[str, dict[int, ScoreRow]]:
-        """Return the first of some judges that scored replies, and its scores by the replies' places."""
+        """Return the first of some judges that scored replies, and its scores by the replies' indices."""
         judge = next((name for name in names if name in judges), "")
         return judge, {
             place: row
@@ -180,5 +180,5 @@ def _difference(title: str, judge: str, values: Mapping[int, float]) -> Measure:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text to compare, without case and punctuation."""
+    """Return the words of a text, without case and punctuation."""
     return re.findall(r"[\w']+", plain_typography(text).casefold())

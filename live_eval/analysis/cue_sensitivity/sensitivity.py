@@ -55,7 +55,7 @@ class CueSensitivity:
         attributes: By the cue that scripts were written for, overall measure, with p corrected after Holm.
         left_out: Turns that are left out, by reason.
         replies: Number of replies that count.
-        notes: What to know to read it.
+        notes: Remarks.
     """
 
     run: str
@@ -93,9 +93,9 @@ def cue_sensitivity(
 ) -> CueSensitivity:
     """Return how sensitive a run's replies are to the voice.
 
-    The run played each recording at least twice (``--repeat 2``). Scores of prosody, of emotion and of how
+    The run has each recording at least twice (``--repeat 2``). Scores of prosody, of emotion and of how
     well the cue is answered add measures. Without an embedder, replies are compared word by word;
-    `no_embedder` says why there is none.
+    `no_embedder` is the reason.
     """
     captured, left_out = _captured(run)
     replies = _same_prompt(captured)
@@ -168,9 +168,9 @@ def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
 
 
 def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
-    """Return the replies to scripts whose styles were all played in sessions with the same prompt.
+    """Return the replies to scripts whose styles all had the same prompt.
 
-    Otherwise the effect of the prompt would pass for the effect of the voice.
+    Otherwise the effect of the prompt would be mistaken for the effect of the voice.
     """
     instructions: dict[tuple[str, str], set[str]] = defaultdict(set)
     for reply in replies:

@@ -135,11 +135,11 @@ class DuplexCampaign(Campaign):
 
     # -- Meanwhile --------------------------------------------------------------------------------------
 
-    async def _play(self, step: int, observer: Observer, stop: StopSignals) -> str:
+    async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
         name = self._order[step]
         observer.note(f"{name}:")
         for jobs in self._batches(name, observer):
-            outcome = await self._play_jobs(name, jobs, observer, stop)
+            outcome = await self._run_jobs(name, jobs, observer, stop)
             last = last_attempts(await asyncio.to_thread(self._read, name))
             failed = [each.judgement.reason for each in last if each.outcome is Outcome.FAILED]
             if failed and len(failed) == len(last):

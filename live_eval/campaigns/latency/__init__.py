@@ -1,6 +1,6 @@
-"""The latency profiler: campaigns of runs against one endpoint, their figures, and assertions about them.
+"""Latency campaigns: runs under controlled load against one endpoint, their metrics, and assertions.
 
-`points` says what a campaign plays and `campaign` plays it, each point an ordinary run; `arrivals` says when
-sessions begin; `inputs` makes the recordings that a sweep or the sentinel needs; `watch` notices what this
-machine cannot hold.
+`points` defines the conditions and `campaign` runs them, each as an ordinary run; `arrivals` decides when
+sessions begin; `inputs` makes recordings for a sweep or the drift check; `watch` detects a load that this
+machine cannot sustain.
 """

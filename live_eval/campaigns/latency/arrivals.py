@@ -1,7 +1,8 @@
-"""When the sessions of a campaign begin: one after the other, or on a schedule of their own. Pure.
+"""When the sessions of a campaign begin: one after the other, or on their own schedule. Pure.
 
-A closed loop begins a session when one ends, so an endpoint that stalls also holds up the sessions that would
-have met the stall: they are missing from the percentiles (coordinated omission). An open loop begins them
+A closed loop begins a session when another ends, so an endpoint that stalls also delays the sessions that
+would
+have met the stall: they are missing from the percentiles (coordinated omission). An open loop begins sessions
 when they are due, whatever the endpoint does, and counts delays from then, as wrk2 does with its constant
 throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors (grafana.com/docs/k6, "Open and
 closed models").
@@ -36,12 +37,7 @@ class ArrivalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When sessions begin.
-
-    Args:
-        kind: How they arrive.
-        per_s: Mean number a second; None in a closed loop.
-    """
+    """When sessions begin: their kind, and the mean number a second (None in a closed loop)."""
 
     kind: ArrivalKind = ArrivalKind.CLOSED
     per_s: float | None = None
@@ -51,7 +47,7 @@ class Arrivals:
         """Read ``closed``, ``poisson:RATE`` or ``constant:RATE``.
 
         Raises:
-            UsageError: It is none of them, or the rate is not a positive number.
+            UsageError: The text has none of these forms, or the rate is not positive.
 
         >>> Arrivals.parse("poisson:0.5").per_s
         0.5
@@ -78,14 +74,13 @@ class Arrivals:
 
     @property
     def open_loop(self) -> bool:
-        """Whether sessions are due at times of their own."""
+        """Whether sessions begin on their own schedule."""
         return self.per_s is not None
 
     def starts(self, seed: int) -> Iterator[int] | None:
         """Return when each session is due, in nanoseconds from the first one; None in a closed loop.
 
-        Args:
-            seed: Of the gaps, where they are random.
+        `seed` is that of random gaps.
 
         >>> list(itertools.islice(Arrivals.parse("constant:4").starts(0), 3))
         [0, 250000000, 500000000]

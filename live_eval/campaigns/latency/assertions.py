@@ -1,7 +1,7 @@
 """Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
 
-A figure that is withheld (a 95th percentile of fewer than 30 turns) holds no assertion. For an upper bound,
-turns that failed or were not answered count as later than all others. Turns that failed because a process of
+An assertion about a missing value (a 95th percentile of fewer than 30 turns) fails. For an upper bound, turns
+that failed or were not answered count as later than all others. Turns that failed because a process of
 live-eval died say nothing about the endpoint and are left out.
 """
 
@@ -44,10 +44,10 @@ _EXPRESSION = re.compile(r"\s*([^\s<>=.]+)\s*\.\s*([^\s<>=]+)\s*(<=|>=|<|>)\s*([
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assertion:
-    """A bound on one figure.
+    """A bound on one statistic.
 
     Args:
-        expression: As it was written.
+        expression: Its text.
         metric: A latency of a campaign.
         statistic: One of `STATISTICS`.
         comparison: ``<``, ``<=``, ``>`` or ``>=``.
@@ -61,28 +61,28 @@ class Assertion:
     bound_ms: float
 
     def holds_for(self, value_ms: float) -> bool:
-        """Return whether a figure is on the right side of the bound."""
+        """Return whether a value is on the right side of the bound."""
         return _COMPARISONS[self.comparison](value_ms, self.bound_ms)
 
     @property
     def is_upper(self) -> bool:
-        """Whether it bounds the figure from above."""
+        """Whether it is an upper bound."""
         return self.comparison.startswith("<")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAssertion:
-    """An assertion and what was measured. True if it holds.
+    """An assertion and the measured value. True if it holds.
 
     Args:
-        assertion: What was asserted.
+        assertion: The assertion.
         holds: Whether it holds.
-        value_ms: The figure; None where there is none.
-        interval_ms: Its 95 % interval; None where there is none.
-        error_bar_ms: How much of the figure may be our own lateness (p99 of `lag`); None if unknown.
-        n: Turns that the figure rests on.
-        point: The point of the campaign; empty outside of one.
-        reason: Why it does not hold although the figure alone does not show it, or why there is no interval.
+        value_ms: The value, or None.
+        interval_ms: Its 95 % interval, or None.
+        error_bar_ms: How much of the value may be our own lateness (p99 of `lag`); None if unknown.
+        n: Number of turns behind the value.
+        point: The condition of the campaign; empty outside of one.
+        reason: Why it fails although the value alone does not show it, or why there is no interval.
     """
 
     assertion: Assertion
@@ -102,7 +102,7 @@ class CheckedAssertion:
 
     @property
     def in_words(self) -> str:
-        """One line: the verdict, the figure, its interval and its error bar."""
+        """One line: the verdict, the value, its interval and its error bar."""
         figure = "has no value" if self.value_ms is None else f"is {self.value_ms:.1f} ms"
         details = [f"n {self.n}"]
         if self.interval_ms is not None:
@@ -131,13 +131,12 @@ class CheckedAssertion:
 
 
 def parse_assertion(text: str) -> Assertion:
-    """Return the assertion that `text` states.
+    """Return the assertion in a text: ``METRIC.STATISTIC < TIME``, also with ``<=``, ``>`` or ``>=``.
 
-    Args:
-        text: ``METRIC.STATISTIC < TIME``, the time in ``ms`` or ``s``; also ``<=``, ``>`` and ``>=``.
+    The time is in ``ms`` or ``s``.
 
     Raises:
-        UsageError: It states none; says what was expected and what came.
+        UsageError: The text is no assertion; says what was expected and what was found.
 
     >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound_ms
     1200.0
@@ -182,16 +181,16 @@ def check_assertion(
     error_bar_ms: float | None,
     point: str = "",
 ) -> CheckedAssertion:
-    """Check an assertion against the figures of a latency.
+    """Check an assertion against the metrics of a latency.
 
     For an upper bound, turns that failed or were not answered count as later than all others; the mean
     and the maximum allow none.
 
     Args:
-        assertion: What to check.
-        latency: The figures of its metric, as ``live-eval latency --json`` prints them.
-        error_bar_ms: How much of a figure may be our own lateness, or None.
-        point: The point of the campaign; empty outside of one.
+        assertion: The assertion.
+        latency: The metrics of its latency, as ``live-eval latency --json`` prints them.
+        error_bar_ms: How much of a value may be our own lateness, or None.
+        point: The condition of the campaign; empty outside of one.
     """
     key = f"{assertion.statistic}_ms"
     value: float | None = latency[key]
@@ -231,14 +230,12 @@ def _why_no_value(latency: Mapping[str, Any], why: str | None) -> str:
 
 
 def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) -> list[CheckedAssertion]:
-    """Check assertions at every point of a campaign's sweep; sentinels and endpointing costs are left out.
+    """Check assertions under every condition of a campaign's sweep, without drift checks and endpointing.
 
-    Args:
-        assertions: What to check.
-        summary: The campaign, as ``live-eval latency --json`` prints it.
+    `summary` is the campaign as ``live-eval latency --json`` prints it.
 
     Returns:
-        For each assertion, in order, one result for each point; where none was measured, one that fails.
+        For each assertion, in order, one result per condition; without any, one that fails.
     """
     points = [point for point in summary["points"] if point["role"] == "sweep"]
     if not points:

@@ -1,7 +1,7 @@
-"""A latency campaign: points of controlled load, played one after the other, each as an ordinary run.
+"""A latency campaign: conditions of controlled load, one after the other, each as an ordinary run.
 
-On disk, `recordings/<campaign>/` holds `campaign.json` (see `campaign_file`), the recordings that the
-campaign made for itself in `inputs/`, and the run of each point in a folder of the point's name.
+On disk, `recordings/<campaign>/` has `campaign.json` (see `campaign_file`), the recordings that the campaign
+made in `inputs/`, and the run of each condition in a folder of its name.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ __all__ = ["LatencyCampaign"]
 
 
 class LatencyCampaign(Campaign):
-    """Plays the points of a latency campaign into a folder.
+    """Runs the conditions of a latency campaign.
 
-    Stops where the machine or the sessions cannot hold the load, and where no turn of a point was captured.
+    Stops if the machine or the sessions cannot sustain the load, and if no turn of a condition was captured.
 
     Args:
         plan: What to measure.
@@ -55,7 +55,7 @@ class LatencyCampaign(Campaign):
         resume: As for `Campaign`.
 
     Raises:
-        UsageError: The plan names what does not exist, or the endpoint cannot do what it asks for.
+        UsageError: The plan names something unknown, or the endpoint cannot do it.
         DataError: As for `Campaign`.
         StoreError: As for `Campaign`.
     """
@@ -92,7 +92,7 @@ class LatencyCampaign(Campaign):
         return {name: self._plan_of(point) for name, point in self._points.items()}
 
     def _plan_of(self, point: CampaignPoint) -> Plan:
-        """Return the plan of a point's run."""
+        """Return the plan of a condition's run."""
         config = self._config_of(point)
         plan = make_plan(config)
         if plan.jobs and len(plan.jobs) < point.turns:
@@ -126,7 +126,7 @@ class LatencyCampaign(Campaign):
 
     # -- Meanwhile --------------------------------------------------------------------------------------
 
-    async def _play(self, step: int, observer: Observer, stop: StopSignals) -> str:
+    async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
         point, half = self._steps[step].point, self._steps[step].half
         plan = self._plans[point.name]
         jobs: Sequence[Job] = plan.jobs
@@ -141,9 +141,7 @@ class LatencyCampaign(Campaign):
         starts = point.arrivals.starts(plan.config.turns.seed + half)
         stopped, missing = "", 0
         try:
-            outcome = await self._play_jobs(
-                point.name, jobs, watch, stop, starts=starts, counts_refusals=True
-            )
+            outcome = await self._run_jobs(point.name, jobs, watch, stop, starts=starts, counts_refusals=True)
             stopped, missing = outcome.unreachable, outcome.missing
         except* OverloadError as overload:
             stopped = str(innermost(overload))
@@ -162,7 +160,7 @@ class LatencyCampaign(Campaign):
         return ""
 
     def _note_held(self, point: CampaignPoint) -> None:
-        """Note the load of a point that was held to its end."""
+        """Note the load of a condition that was sustained to its end."""
         if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
             self._held = max(self._held or 0, point.concurrency)
 
@@ -197,7 +195,7 @@ class LatencyCampaign(Campaign):
 
 
 def _as_json(plan: CampaignPlan) -> dict[str, Any]:
-    """Return everything that decides what the points are, without secrets."""
+    """Return everything that decides the conditions, without secrets."""
     return {
         "turns": plan.turns,
         "concurrency": list(plan.concurrency),
@@ -211,7 +209,7 @@ def _as_json(plan: CampaignPlan) -> dict[str, Any]:
 
 
 def _base_of(plan: CampaignPlan) -> RunConfig:
-    """Return what all points share: no judges, and no further attempts, which would hide failures."""
+    """Return the shared settings: no judges, and no retries, which would hide failures."""
     config = plan.config.model_copy(update={"judges": JudgesTable(names=())})
     processes = config.turns.processes
     if processes is None:  # the same for all points
@@ -225,7 +223,7 @@ def _with_turns(config: RunConfig, **turns: Any) -> RunConfig:
 
 
 def _check(plan: CampaignPlan) -> None:
-    """Raise if the endpoint cannot do what a point asks for."""
+    """Raise if the endpoint cannot do what a condition needs."""
     spec = client(plan.config.endpoint.name)
     if spec.transport_kind is TransportKind.HTTP and SessionKind.WARM in plan.sessions:
         raise UsageError(f"{spec.name} makes one request for each turn: it has no warm sessions")
@@ -238,9 +236,9 @@ def _check(plan: CampaignPlan) -> None:
 
 
 def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
-    """Let turns that are not part of a dialogue share sessions, as dialogues of up to ten turns.
+    """Group turns that are not part of a dialogue into dialogues of up to ten turns, which share a session.
 
-    As many sessions as are held at a time have turns, if there are enough.
+    If there are enough turns, there are as many sessions as run at a time.
     """
     longest = max(1, min(LONGEST_WARM, len(jobs) // concurrency))
     for repeat, played in itertools.groupby(jobs, key=lambda job: job.repeat):

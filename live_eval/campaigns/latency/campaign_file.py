@@ -1,4 +1,4 @@
-"""Read ``campaign.json``: what a campaign measures, with which settings, and which points it has begun."""
+"""Read ``campaign.json``: what a campaign measures, its settings, and the conditions that it has begun."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Facts(BaseModel, strict=True):
 
 
 def point_runs(folder: Path) -> list[Path]:
-    """Return the folders of the runs that a campaign has begun; of what cannot be read, none."""
+    """Return the folders of the runs that a campaign has begun; empty if its file cannot be read."""
     try:
         return [folder / point["run"] for point in read_campaign_file(folder)["points"]]
     except StoreError:
@@ -41,10 +41,10 @@ def point_runs(folder: Path) -> list[Path]:
 
 
 def read_campaign_file(folder: Path) -> dict[str, Any]:
-    """Return what campaign.json says.
+    """Return the content of campaign.json.
 
     Raises:
-        StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
+        StoreError: The folder has no campaign, or campaign.json is damaged or of another schema.
     """
     path = folder / CAMPAIGN_FILE
     facts = LATENCY_CAMPAIGN.read(folder)

@@ -1,6 +1,6 @@
-"""The recordings that a campaign makes for itself: speech of a given length, and the sentinel's.
+"""The recordings that a campaign makes: speech of a given length, and the drift check's.
 
-Each set is a manifest with its recordings, so that a point that plays it is an ordinary run.
+Each set is a manifest with its recordings, so that a condition that uses it is an ordinary run.
 """
 
 from __future__ import annotations
@@ -34,16 +34,11 @@ _MANIFEST = "manifest.jsonl"
 
 
 def write_sentinel(folder: Path) -> Path:
-    """Write the sentinel's recording: a second of silence, a second of a noise floor, and a known clip.
+    """Write the drift check's recording: a second of silence, a second of noise, and a known clip.
 
     An endpoint whose detector answers the silence or the noise shows it as a premature response. The clip is
-    the first turn of the bundled dialogues, the noise (white, −60 dBFS RMS) is the same every time.
-
-    Args:
-        folder: Where to write it; created if missing.
-
-    Returns:
-        Its manifest.
+    the first turn of the bundled dialogues; the noise (white, −60 dBFS RMS) is always the same. Returns the
+    manifest.
     """
     case = load(locate(SAMPLE_DIALOGUES)).cases[0]
     clip = resample(read_audio(case.audio_path).audio, _RATE_HZ)
@@ -65,21 +60,13 @@ def write_sentinel(folder: Path) -> Path:
 
 
 def write_inputs(cases: Sequence[Case], length_s: float, folder: Path) -> Path:
-    """Write recordings with exactly so much speech, cut from those of a data set.
+    """Write recordings with speech of exactly this length, cut from those of a data set.
 
-    The speech of the recordings, without what lies before and after it, is joined one after the other and cut
-    at the length; each recording begins with another case. The end of speech is therefore known.
-
-    Args:
-        cases: Where the speech comes from; those that cannot be played are left out.
-        length_s: Seconds of speech.
-        folder: Where to write them; created if missing.
-
-    Returns:
-        Their manifest.
+    The speech of the recordings, without what is before and after it, is joined and cut at the length; each
+    recording begins with another case. The end of speech is therefore known. Returns the manifest.
 
     Raises:
-        UsageError: None of the recordings can be played.
+        UsageError: None of the recordings can be read.
     """
     speech = _speech_of(cases)
     private_folder(folder)
@@ -116,7 +103,7 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
 
 
 def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]:
-    """Join recordings, over and over, to so many samples; the last few milliseconds fade out."""
+    """Join recordings, repeatedly, to this many samples; the last few milliseconds fade out."""
     pieces: list[NDArray[np.int16]] = []
     left = samples
     for piece in itertools.cycle(speech):

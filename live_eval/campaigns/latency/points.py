@@ -1,4 +1,4 @@
-"""The points of a campaign: what is asked for, and the load and settings of each run. Pure."""
+"""The conditions of a campaign: the load and settings of each run. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
 
 
 LONGEST_WARM = 10
-"""Turns of a warm session, at most."""
+"""Maximum number of turns of a warm session."""
 MOST_POINTS = 1_000
-"""Points of a campaign, at most, sentinels included: its page grows by 2 kB with each."""
+"""Maximum number of steps of a campaign: its page grows by 2 kB with each."""
 _LEAST_ROUNDS = 4  # of sessions in each half of a point; the fewer, the more its full load is cut short
 
 
 class PointRole(StrEnum):
-    """What a point is for."""
+    """The purpose of a condition."""
 
     SWEEP = "sweep"
     """One setting of what is varied."""
@@ -56,23 +56,23 @@ class SessionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPlan:
-    """What a campaign measures. A sweep plays every combination of the values that are listed.
+    """What a campaign measures. A sweep runs every combination of the listed values.
 
     Args:
-        config: The endpoint, the data and the turns; a point replaces what it varies.
-        turns: Turns of each point.
+        config: The endpoint, the data and the turns; a condition replaces what it varies.
+        turns: Turns of each condition.
         concurrency: Sessions at a time.
         arrivals: When they begin.
-        inputs_s: Seconds of speech in an input; empty to play the recordings as they are.
+        inputs_s: Seconds of speech in an input; empty to use the recordings unchanged.
         detections: Settings of the endpoint's detector, in the vendor's spelling.
         sessions: Cold sessions, warm ones or both.
-        endpointing: Whether to play the same recordings with each detector and with manual turns; the sweep
+        endpointing: Whether to run the same recordings with each detector and with manual turns; the sweep
             then uses the first detector only.
-        sentinel_turns: Turns of each sentinel; 0 for no sentinel.
+        sentinel_turns: Turns of each drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
 
     Raises:
-        UsageError: The values do not go together.
+        UsageError: The values are inconsistent.
     """
 
     config: RunConfig = field(default_factory=RunConfig)
@@ -110,15 +110,15 @@ class CampaignPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPoint:
-    """One run of a campaign.
+    """One run of a campaign, under one condition.
 
     Args:
-        name: Its name, and that of its run's folder.
-        role: What it is for.
-        turns: Turns to play.
+        name: Its name, also of its run's folder.
+        role: Its purpose.
+        turns: Number of turns.
         concurrency: Sessions at a time.
         arrivals: When they begin.
-        input_s: Seconds of speech in an input; None for recordings as they are.
+        input_s: Seconds of speech in an input; None for unchanged recordings.
         turn_detection: Settings of the endpoint's detector.
         turn_mode: Who ends the user's turn; None for the endpoint's default.
         sessions: Cold or warm.
@@ -137,14 +137,14 @@ class CampaignPoint:
 
 @dataclass(frozen=True, slots=True)
 class CampaignStep:
-    """A stretch of a campaign: play a point, whole or its first half only."""
+    """A step of a campaign: a condition, whole or only its first half."""
 
     point: CampaignPoint
     half: bool = False
 
 
 def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
-    """Return the points that are measured, without sentinels, in the order in which they are played."""
+    """Return the measured conditions, without drift checks, in order."""
     points = []
     detections = plan.detections[:1] if plan.endpointing else plan.detections
     for concurrency, input_s, (number, detection), sessions in product(
@@ -173,7 +173,7 @@ def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
 
 
 def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
-    """Return the points that play one selection of turns with manual turns and with each detector."""
+    """Return the conditions with the same turns, ended manually and by each detector."""
     shared: dict[str, Any] = {
         "role": PointRole.ENDPOINTING,
         "turns": plan.turns,
@@ -194,9 +194,9 @@ def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
 
 
 def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
-    """Return what is played one after the other: the points, and a sentinel before, amid and after them.
+    """Return the steps: the conditions, with a drift check before, between and after them.
 
-    With a single point, the sentinel in the middle comes between its halves; without one if they are so
+    With a single condition, the middle drift check comes between its halves, unless they are so
     short that they would hardly reach its concurrency.
     """
     points = points_of(plan)
@@ -225,6 +225,6 @@ def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
 
 
 def _has_long_halves(point: CampaignPoint) -> bool:
-    """Return whether the load at the seam between the halves of a point hardly matters."""
+    """Return whether the load between the halves of a condition hardly matters."""
     sessions = point.turns // (LONGEST_WARM if point.sessions is SessionKind.WARM else 1)
     return sessions // 2 >= _LEAST_ROUNDS * point.concurrency

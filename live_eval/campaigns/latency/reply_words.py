@@ -1,4 +1,4 @@
-"""The recognised words of a campaign's replies, kept in its folder, since recognising them takes long."""
+"""The recognised words of a campaign's replies, kept in its folder, since recognition is slow."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ReplyWords:
     """Recognises replies, each once.
 
     Args:
-        folder: The campaign's folder. Where it cannot be written, words are recognised again next time.
-        recogniser: Recognises those that are new.
+        folder: The campaign's folder. If it cannot be written, words are recognised again next time.
+        recogniser: Recognises new replies.
     """
 
     def __init__(self, folder: Path, recogniser: Recogniser) -> None:
@@ -38,12 +38,7 @@ class ReplyWords:
         self._new = False
 
     def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
-        """Return the words of a reply.
-
-        Args:
-            name: What names it in the campaign: run and turn.
-            reply: Its audio.
-        """
+        """Return the words of a reply; `name` identifies it in the campaign: run and turn."""
         key = orjson.dumps([self._recogniser.identity, *name, len(reply.samples)]).decode()
         if key not in self._kept:
             self._kept[key] = self._recogniser.transcribe(reply).words
@@ -51,7 +46,7 @@ class ReplyWords:
         return self._kept[key]
 
     def keep(self) -> None:
-        """Write what is new."""
+        """Write new words."""
         if self._new:
             with contextlib.suppress(OSError), atomic_write(self._path) as part:
                 part.write_bytes(_KEPT.dump_json(self._kept))

@@ -1,4 +1,4 @@
-"""Follow one step of a campaign: count the turns that end, and stop where the load cannot be held."""
+"""Follow one step of a campaign: count the turns that end, and stop if the load cannot be sustained."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LONGEST_REASON = 300
 
 
 class OverloadError(LiveEvalError):
-    """The load of a point cannot be held; the message says what could be."""
+    """The load of a condition cannot be sustained; the message says what could be."""
 
 
 class PointOutcomes:
-    """The turns of a point that have ended, those of both halves together."""
+    """How many turns of a condition were captured, and why others failed, in both halves together."""
 
     def __init__(self) -> None:
         self.captured = 0
@@ -33,7 +33,7 @@ class PointOutcomes:
 
     @property
     def failed(self) -> int:
-        """How many have failed."""
+        """Number of failed turns."""
         return self._failures.total()
 
     def take(self, failure: Failure | None) -> None:
@@ -45,7 +45,7 @@ class PointOutcomes:
             self._last_message = failure.message
 
     def in_words(self) -> str:
-        """Return the kinds of failure with their numbers, the last reason, and whose fault they are."""
+        """Return the kinds of failure with their counts, the last reason, and whose fault they are."""
         kinds = ", ".join(f"{count} × {kind}" for kind, count in self._failures.most_common())
         reason = one_line(SECRETS.text(self._last_message))
         if len(reason) > _LONGEST_REASON:
@@ -55,13 +55,13 @@ class PointOutcomes:
 
 
 class StepWatch(Observer):
-    """An `Observer` of one step that ends it where the load cannot be held.
+    """An `Observer` of one step that stops it if the load cannot be sustained.
 
     Args:
         observer: Receives every call as well.
-        load: Decides whether the load is held.
-        ended: Counts the turns of the step's point.
-        holds_sessions: Whether this process itself holds the sessions.
+        load: Decides whether the load is sustained.
+        ended: Counts the turns of the step's condition.
+        holds_sessions: Whether the sessions run in this process.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StepWatch(Observer):
         self.steps_of_wall_clock: list[str] = []
 
     def preparing(self, done: int, total: int) -> None:
-        """Pass it on."""
+        """Forward the call."""
         self._observer.preparing(done, total)
 
     def running(self, total: int, already: int) -> None:
@@ -86,18 +86,18 @@ class StepWatch(Observer):
         self._observer.running(total, already)
 
     def waiting(self, seconds: float, why: str) -> None:
-        """Pass it on."""
+        """Forward the call."""
         self._observer.waiting(seconds, why)
 
     def note(self, text: str) -> None:
-        """Pass it on."""
+        """Forward the call."""
         self._observer.note(text)
 
     def turn(self, record: TurnRecord) -> None:
         """Count a turn that has ended.
 
         Raises:
-            OverloadError: The turns so far show that the load cannot be held.
+            OverloadError: The turns so far show that the load cannot be sustained.
         """
         self._observer.turn(record)
         self._ended.take(record.failure)

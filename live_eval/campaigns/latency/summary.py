@@ -1,4 +1,4 @@
-"""The figures of a campaign as one JSON object: what ``live-eval latency --json`` prints.
+"""The metrics of a campaign as one JSON object: what ``live-eval latency --json`` prints.
 
 `schema.json` next to this module describes it. Its keys are stable: new ones may be added.
 """
@@ -64,15 +64,15 @@ _MOST_DEFINED = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointRecord:
-    """A point of a campaign, as it is read.
+    """A stored condition of a campaign.
 
     Args:
-        facts: What it is: its entry in campaign.json.
+        facts: Its entry in campaign.json.
         path: The folder of its run.
         turns: The turns of the run, in the order in which they were committed.
         started_at: When the run began, ISO 8601 in UTC; empty without a run.
-        outages: A note on the times when the endpoint could not be reached; empty if it always could.
-        outage_spans: These times.
+        outages: A note on outages of the endpoint; empty without any.
+        outage_spans: When they were.
         error: Why the run cannot be read; empty if it can.
     """
 
@@ -92,20 +92,14 @@ class PointRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
-    """A campaign, as it is read.
-
-    Args:
-        folder: Its folder.
-        facts: campaign.json.
-        points: Its points, in the order in which they were held.
-    """
+    """A stored campaign: its folder, campaign.json, and its conditions in the order of their runs."""
 
     folder: Path
     facts: Mapping[str, Any]
     points: tuple[PointRecord, ...]
 
     def with_role(self, role: str) -> list[PointRecord]:
-        """Return the points with a role."""
+        """Return the conditions with a role."""
         return [point for point in self.points if point.role == role]
 
 
@@ -117,7 +111,7 @@ def summary_schema() -> dict[str, Any]:
 
 
 def read_campaign(folder: Path) -> CampaignRecord:
-    """Read a campaign and the turns of all its points, complete or not.
+    """Read a campaign and the turns of all its conditions, complete or not.
 
     Raises:
         StoreError: As `read_campaign_file`.
@@ -148,11 +142,11 @@ def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
 def campaign_summary(
     campaign: CampaignRecord, *, words: bool = True, keeps_words: bool = True
 ) -> dict[str, Any]:
-    """Return all figures of a campaign, complete or not.
+    """Return all metrics of a campaign, complete or not.
 
     Args:
         campaign: The campaign.
-        words: Whether to recognise the words of replies for the definitions that need them, where the
+        words: Whether to recognise the words of replies for the definitions that need them, if the
             recogniser is installed.
         keeps_words: Whether to write them into the folder, since recognition takes about a tenth of the
             replies' length.
@@ -189,12 +183,7 @@ def campaign_summary(
 
 
 def point_metrics(point: PointRecord, price: Price | None = None) -> dict[str, Any]:
-    """Return the figures of one point.
-
-    Args:
-        point: The point.
-        price: Price of the endpoint's model; None if unknown.
-    """
+    """Return the metrics of one condition; `price` is that of the endpoint's model, if known."""
     turns = point.turns
     return {
         **{name: point.facts.get(name) for name in _FACTS},
@@ -226,7 +215,7 @@ def _counts(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
 
 def _notes_on(point: PointRecord) -> Iterator[str]:
-    """Yield what is worth knowing about the turns of a point, one sentence each."""
+    """Yield notes on the turns of a condition, one sentence each."""
     name = point.facts.get("name")
     ours = Counter(
         turn.failure.kind.value
@@ -251,13 +240,13 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
 
 
 def _is_early(turn: TurnRecord) -> bool:
-    """Return whether the reply began before the user had ended; not known where that end is uncertain."""
+    """Return whether the reply is known to have begun before the user had finished."""
     ns = turn.timing.first_byte.ns if turn.timing.first_byte.ns is not None else turn.timing.voice_to_voice.ns
     return ns is not None and ns < 0 and not turn.timing.uncertain
 
 
 def _stamped_turns(campaign: CampaignRecord) -> dict[str, int]:
-    """Return how many of the captured turns each `live_eval.types.StampKind` stamped."""
+    """Return the number of captured turns by `live_eval.types.StampKind`."""
     turns = [turn for point in campaign.points for turn in point.turns]
     return Counter(turn.trace.stamps.value for turn in turns if turn.captured)
 
@@ -268,7 +257,7 @@ def _lag_ms(turns: Sequence[TurnRecord]) -> dict[str, float | None]:
 
 
 def _price(facts: Mapping[str, Any]) -> Price | None:
-    """Return the price of the endpoint's model, in US$ per million tokens, if campaign.json says it.
+    """Return the price of the endpoint's model in US$ per million tokens, if campaign.json has it.
 
     Raises:
         UsageError: It is not a price.
@@ -315,7 +304,7 @@ def _endpointing(campaign: CampaignRecord) -> list[dict[str, Any]]:
 
 
 def _definitions(campaign: CampaignRecord, *, words: bool, keeps_words: bool) -> list[dict[str, Any]]:
-    """Return the definitions over the first point of the sweep that has turns."""
+    """Return the definitions over the first condition of the sweep that has turns."""
     point = next((point for point in campaign.with_role("sweep") if point.turns), None)
     if point is None:
         return []

@@ -1,4 +1,4 @@
-"""Watch the turns of a point as they end: does this machine hold the load, did the wall clock step? Pure."""
+"""Watch the turns of a condition as they end: is the load sustained, did the wall clock step? Pure."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ _SLEW = 1e-3  # ten times what a clock is slewed by, at most
 
 
 class LoadWatch:
-    """Notices that a load cannot be held, from the turns that have ended.
+    """Detects a load that cannot be sustained, from the turns that have ended.
 
-    Two things show it. Frames leave late: the p99 of the newest turns exceeds the bound beyond which a turn
+    There are two signs. Frames leave late: the p99 of the newest turns exceeds the bound beyond which a turn
     is flagged, and not in a single pause: a quarter of the seconds have such frames, and at least five. Or
-    the sessions of an open loop begin ever later: in the newest 40 starts, over at least 30 s, each quarter
+    the sessions of an open loop begin later and later: in the newest 40 starts, over at least 30 s, each
+    quarter
     began later behind its schedule than the one before.
 
     Args:
         concurrency: Sessions at a time.
         per_s: Sessions that are due each second; None in a closed loop.
-        held: The largest number of sessions that an earlier point held; None without one.
+        held: The largest number of sessions that an earlier condition sustained; None without one.
     """
 
     def __init__(self, concurrency: int, per_s: float | None, held: int | None) -> None:
@@ -64,25 +65,26 @@ class LoadWatch:
 
     @property
     def late_p99_ns(self) -> int | None:
-        """How late frames of the newest turns left, at p99; None before enough turns have ended."""
+        """The p99 of the lateness of frames in the newest turns; None for too few turns."""
         if len(self._late) < _LEAST_TURNS:
             return None
         return int(np.percentile(np.concatenate([sent.late_ns for sent in self._late]), 99))
 
     def _often_late(self) -> bool:
-        """Return whether frames leave late again and again."""
+        """Return whether frames leave late repeatedly."""
         seconds = np.concatenate([sent.second for sent in self._late])
         late = np.concatenate([sent.late_ns for sent in self._late]) > LAG_BOUND_NS
         late_seconds = len(np.unique(seconds[late]))
         return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
     def overload(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str | None:
-        """Return why the load cannot be held and what could be, in words; None if it is held.
+        """Return in words why the load cannot be sustained and what could be; None if it is.
 
         Args:
-            elapsed_ns: Since the point began.
-            loop_cpu_ns: Processor time of the event loop's thread since then; None where other processes
-                hold the sessions.
+            elapsed_ns: Since the condition began.
+            loop_cpu_ns: Processor time of the event loop's thread since then; None if the sessions run in
+                other
+                processes.
         """
         # This runs in the event loop whenever a turn ends: percentiles only where late frames are many.
         late = sum(sent.late for sent in self._late)
@@ -146,11 +148,9 @@ class _Start:
 
 
 def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
-    """Return by how much the sessions of an open loop began late, in words; None if at most 100 ms at p95.
+    """Return in words how late the sessions of an open loop began; None if at most 100 ms at p95.
 
-    Args:
-        delays_ns: From when each session was due to its dialling.
-        concurrency: Sessions at a time, at most.
+    `delays_ns` are from when each session was due to its dialling.
     """
     late_ns = float(np.percentile(delays_ns, 95)) if delays_ns else 0.0
     if late_ns <= _QUEUED_NS:
@@ -162,7 +162,7 @@ def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
 
 
 class WallClockWatch:
-    """Notices steps of the wall clock between the sessions of a campaign.
+    """Detects steps of the wall clock between the sessions of a campaign.
 
     Latencies are taken on the monotonic clock and keep their meaning; dates, and stamps that the kernel takes
     on the wall clock, do not.
@@ -172,7 +172,7 @@ class WallClockWatch:
         self._last: TurnRecord | None = None
 
     def take(self, record: TurnRecord) -> str | None:
-        """Note a session; return in words by how much the wall clock has stepped, or None if it has not.
+        """Note a session; return in words by how much the wall clock has stepped, or None.
 
         Later turns of a session say nothing: they share its anchor.
         """
