@@ -81,7 +81,7 @@ class StepWatch(Observer):
         self._observer.preparing(done, total)
 
     def running(self, total: int, already: int) -> None:
-        """Note the processor time at which playing begins."""
+        """Note the processor time at which the turns begin."""
         self._began_ns, self._cpu_ns = self._clock.now_ns(), time.thread_time_ns()
         self._observer.running(total, already)
 
