@@ -14,7 +14,7 @@ from live_eval.analysis.arena.ratings import Match, Ratings, rate
 from live_eval.analysis.arena.verdicts import ArenaPlan, PairVerdicts, judge_pairs
 from live_eval.analysis.arena.vote_file import Votes, read_votes
 from live_eval.analysis.audit.auditor import Progress
-from live_eval.analysis.audit.reliability import BothOrders, OrderEffect, order_effect
+from live_eval.analysis.audit.reliability import BothOrders, order_effect
 from live_eval.analysis.comparison.runs import check_same_data
 from live_eval.analysis.comparison.series import ComparedRun
 from live_eval.analysis.statistics.intervals import Estimate, estimate_mean, estimate_share
@@ -44,7 +44,7 @@ class ByJudge:
 
     judged: PairVerdicts
     ratings: Ratings
-    order: OrderEffect
+    order: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval arena --json`` prints it."""
@@ -53,7 +53,7 @@ class ByJudge:
             "name": judged.judge,
             "version": judged.version,
             "ratings": self.ratings.as_json(),
-            "order": self.order.as_json(),
+            "order": self.order,
             "asked": judged.asked,
             "n_failed": judged.n_failed,
             "skipped": dict(judged.skipped.most_common()),

@@ -119,7 +119,7 @@ class Experiments(ABC):
             made["consistency"] = {
                 "repeats": self._rounds,
                 "outputs": {
-                    score_name(self._spec.name, output): consistency(rows, seed=self._seed).as_json()
+                    score_name(self._spec.name, output): consistency(rows, seed=self._seed)
                     for output, rows in self._repeated.items()
                 },
                 "n_unsteady": self._unsteady,
@@ -142,9 +142,7 @@ class Experiments(ABC):
             "title": probed.probe.title,
             "held_against": control,
             "outputs": {
-                score_name(self._spec.name, output): sight(
-                    rows, directed=output in directed, seed=self._seed
-                ).as_json()
+                score_name(self._spec.name, output): sight(rows, directed=output in directed, seed=self._seed)
                 for output, rows in probed.rows.items()
             },
             **probed.tally.as_json(),
@@ -284,6 +282,6 @@ class PairExperiments(Experiments):
         if "consistency" in made:
             made["consistency"] = about | made["consistency"]
         if "order" in self._parts:
-            effect = order_effect(self._orders, seed=self._seed).as_json()
+            effect = order_effect(self._orders, seed=self._seed)
             made["order"] = about | effect | self._tally.as_json()
         return made

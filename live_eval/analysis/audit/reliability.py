@@ -23,11 +23,8 @@ from live_eval.analysis.statistics.intervals import (
 
 __all__ = [
     "BothOrders",
-    "Consistency",
     "Degraded",
-    "OrderEffect",
     "Repeated",
-    "Sight",
     "Visibility",
     "consistency",
     "order_effect",
@@ -55,52 +52,21 @@ class Repeated:
         return max(self.values) - min(self.values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consistency:
-    """The spread of repeated scores.
+def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
+    """Return the repeat consistency of one output of a judge, as ``live-eval audit --json`` prints it.
 
-    Args:
-        n: Turns with at least two scores.
-        identical: Share of them whose scores are the same up to 0.0001.
-        deviation: Mean over the turns of the mean absolute deviation from the turn's mean.
-        sd_within: Standard deviation of scores of the same turn, pooled over the turns.
-        sd_between: Standard deviation of the turns' true means: the deviation between turns after subtracting
-            that within them (one-way random effects).
-        icc: Share of the variance that is between turns, ICC(1): 1 if a repeat changes nothing, 0 if turns
-            differ no more than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979).
-        worst: The turn with the widest spread; None if no scores differ.
+    Returns:
+        ``n`` turns with at least two scores; the share with ``identical`` scores, up to 0.0001; the mean
+        absolute ``deviation`` from the turn's mean; ``sd_within``, the standard deviation within turns,
+        pooled; ``sd_between``, that of the turns' true means (one-way random effects); ``icc``, the share of
+        the variance that is between turns, ICC(1): 1 if a repeat changes nothing, 0 if turns differ no more
+        than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979); and the turn with the
+        ``largest_difference`` as ``worst``.
     """
-
-    n: int
-    identical: float | None
-    deviation: float | None
-    sd_within: float | None
-    sd_between: float | None
-    icc: Estimate
-    worst: Repeated | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval audit --json`` prints it."""
-        worst = self.worst
-        return {
-            "n": self.n,
-            "identical": self.identical,
-            "deviation": self.deviation,
-            "sd_within": self.sd_within,
-            "sd_between": self.sd_between,
-            "icc": self.icc.as_json(scripts=True),
-            "largest_difference": None if self.n == 0 else (worst.range if worst else 0.0),
-            "worst": None if worst is None else {"turn_id": worst.turn_id, "values": list(worst.values)},
-        }
-
-
-def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> Consistency:
-    """Return the repeat consistency of one output of a judge."""
     if not rows:
-        empty = Estimate(None, 0, 0, reason="no turn was scored twice")
-        return Consistency(
-            n=0, identical=None, deviation=None, sd_within=None, sd_between=None, icc=empty, worst=None
-        )
+        missing = dict.fromkeys(("identical", "deviation", "sd_within", "sd_between"))
+        icc = Estimate(None, 0, 0, reason="no turn was scored twice").as_json(scripts=True)
+        return {"n": 0, **missing, "icc": icc, "largest_difference": None, "worst": None}
     rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # sums round alike in whatever order
     counts = np.asarray([len(row.values) for row in rows], np.float64)
     means = np.asarray([np.mean(row.values) for row in rows])
@@ -122,16 +88,18 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> Consistency:
         return within, between, np.where(np.isfinite(icc), icc, math.nan)
 
     within, between, _ = variances(np.ones((1, len(rows))))
+    icc = estimate_statistic(lambda drawn: variances(drawn)[2], [row.script_id for row in rows], seed=seed)
     worst = max(rows, key=lambda row: row.range)
-    return Consistency(
-        n=len(rows),
-        identical=sum(row.range <= _SAME for row in rows) / len(rows),
-        deviation=float(np.mean([np.abs(spread).mean() for spread in spreads])),
-        sd_within=_root(within[0]),
-        sd_between=_root(between[0]),
-        icc=estimate_statistic(lambda drawn: variances(drawn)[2], [row.script_id for row in rows], seed=seed),
-        worst=worst if worst.range > 0 else None,
-    )
+    return {
+        "n": len(rows),
+        "identical": sum(row.range <= _SAME for row in rows) / len(rows),
+        "deviation": float(np.mean([np.abs(spread).mean() for spread in spreads])),
+        "sd_within": _root(within[0]),
+        "sd_between": _root(between[0]),
+        "icc": icc.as_json(scripts=True),
+        "largest_difference": worst.range,
+        "worst": {"turn_id": worst.turn_id, "values": list(worst.values)} if worst.range > 0 else None,
+    }
 
 
 def _root(variance: np.float64) -> float | None:
@@ -153,46 +121,28 @@ class BothOrders:
     backward: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderEffect:
-    """Whether a pairwise judge prefers the first or the second reply, whatever they are.
+def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]:
+    """Return whether a pairwise judge prefers the first or the second reply, whatever they are.
 
-    Args:
-        flipped: Share of the pairs whose verdict changes when they are swapped, including from or to a tie.
-        position: Mean of both verdicts over the pairs, from −1 (always the second) to 1 (always the first);
-            0 for a judge that ignores the order.
-        preference: Mean of ``(forward − backward) / 2``: how much better one side is, with the order effect
-            removed.
-        ties: Share of verdicts that are ties.
+    Returns:
+        As ``live-eval audit --json`` prints it, for ``n`` pairs: ``flipped``, the share whose verdict changes
+        when they are swapped, including from or to a tie; ``position``, the mean of both verdicts, from −1
+        (always the second) to 1 (always the first), 0 for a judge that ignores the order; ``preference``, the
+        mean of ``(forward − backward) / 2``: how much better one side is, with the order effect removed; and
+        the share of verdicts that are ``ties``.
     """
-
-    flipped: Estimate
-    position: Estimate
-    preference: Estimate
-    ties: float | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval audit --json`` prints it."""
-        return {
-            "n": self.flipped.n,
-            "flipped": self.flipped.as_json(scripts=True),
-            "position": self.position.as_json(scripts=True),
-            "preference": self.preference.as_json(scripts=True),
-            "ties": self.ties,
-        }
-
-
-def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> OrderEffect:
-    """Return the effect of the order over pairs with a verdict in both orders."""
     scripts = [row.script_id for row in rows]
     verdicts = [verdict for row in rows for verdict in (row.forward, row.backward)]
     flipped = [float(row.forward != -row.backward) for row in rows]
-    return OrderEffect(
-        flipped=estimate_share(flipped, scripts, whole=1.0, seed=seed),
-        position=estimate_mean([(row.forward + row.backward) / 2 for row in rows], scripts, seed=seed),
-        preference=estimate_mean([(row.forward - row.backward) / 2 for row in rows], scripts, seed=seed),
-        ties=sum(verdict == 0 for verdict in verdicts) / len(verdicts) if verdicts else None,
-    )
+    position = [(row.forward + row.backward) / 2 for row in rows]
+    preference = [(row.forward - row.backward) / 2 for row in rows]
+    return {
+        "n": len(rows),
+        "flipped": estimate_share(flipped, scripts, whole=1.0, seed=seed).as_json(scripts=True),
+        "position": estimate_mean(position, scripts, seed=seed).as_json(scripts=True),
+        "preference": estimate_mean(preference, scripts, seed=seed).as_json(scripts=True),
+        "ties": sum(verdict == 0 for verdict in verdicts) / len(verdicts) if verdicts else None,
+    }
 
 
 class Visibility(StrEnum):
@@ -217,33 +167,14 @@ class Degraded:
     after: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """How one output of a judge responds to a degradation.
+def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> dict[str, Any]:
+    """Return whether a judge notices a degradation; without a direction, any change beyond chance counts.
 
-    Args:
-        difference: Mean of degraded minus clean over the turns, in the output's unit. Negative is worse,
-            whatever the output's direction; without a direction the sign is kept.
-        worse: Share of the turns rated worse; None without a direction or without turns.
-        verdict: The conclusion.
+    Returns:
+        As ``live-eval audit --json`` prints it, for ``n`` turns: the mean ``difference``, degraded minus
+        clean, in the output's unit, of which negative is worse whatever the output's direction; the share of
+        turns rated ``worse``, None without a direction or without turns; and the ``verdict``, a `Visibility`.
     """
-
-    difference: Estimate
-    worse: float | None
-    verdict: Visibility
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval audit --json`` prints it."""
-        return {
-            "n": self.difference.n,
-            "difference": self.difference.as_json(scripts=True),
-            "worse": self.worse,
-            "verdict": self.verdict.value,
-        }
-
-
-def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> Sight:
-    """Return whether a judge notices a degradation; without a direction, any change beyond chance counts."""
     before, after = [row.before for row in rows], [row.after for row in rows]
     difference = paired_difference(before, after, [row.script_id for row in rows], seed=seed)
     found = difference.interval
@@ -256,4 +187,9 @@ def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> 
     else:
         verdict = Visibility.PREFERS if directed and found.low > 0 else Visibility.SEES
     worse = float(np.mean(np.less(after, before))) if directed and rows else None
-    return Sight(difference=difference, worse=worse, verdict=verdict)
+    return {
+        "n": difference.n,
+        "difference": difference.as_json(scripts=True),
+        "worse": worse,
+        "verdict": verdict.value,
+    }

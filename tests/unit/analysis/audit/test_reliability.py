@@ -1,4 +1,4 @@
-"""The figures of an audit, on scores whose properties are known."""
+"""Metrics of an audit, on scores with known properties."""
 
 from __future__ import annotations
 
@@ -34,72 +34,76 @@ def repeated(turns: int, repeats: int, within: float, between: float, seed: int 
 class TestConsistency:
     def test_a_judge_that_says_the_same_again(self) -> None:
         found = consistency([Repeated(f"t{i}", f"s{i}", (float(i),) * 3) for i in range(10)])
-        assert (found.n, found.identical, found.deviation, found.sd_within) == (10, 1.0, 0.0, 0.0)
-        assert found.icc.value == pytest.approx(1)
-        assert found.worst is None
+        assert [found[name] for name in ("n", "identical", "deviation", "sd_within")] == [10, 1.0, 0.0, 0.0]
+        assert found["icc"]["value"] == pytest.approx(1)
+        assert found["worst"] is None
 
     def test_the_deviations_of_a_noisy_judge_are_found(self) -> None:
         found = consistency(repeated(400, 4, within=0.5, between=1.0))
-        assert found.identical == 0
-        assert found.sd_within == pytest.approx(0.5, abs=0.03)
-        assert found.sd_between == pytest.approx(1.0, abs=0.08)
+        assert found["identical"] == 0
+        assert found["sd_within"] == pytest.approx(0.5, abs=0.03)
+        assert found["sd_between"] == pytest.approx(1.0, abs=0.08)
         # E|x − mean of 4| of a normal: σ √(2/π) √(3/4).
-        assert found.deviation == pytest.approx(0.5 * math.sqrt(2 / math.pi * 3 / 4), abs=0.02)
-        assert found.icc.value == pytest.approx(1 / 1.25, abs=0.04)
-        assert found.icc.interval is not None
-        assert found.icc.interval.low < 1 / 1.25 < found.icc.interval.high
+        assert found["deviation"] == pytest.approx(0.5 * math.sqrt(2 / math.pi * 3 / 4), abs=0.02)
+        assert found["icc"]["value"] == pytest.approx(1 / 1.25, abs=0.04)
+        low, high = found["icc"]["interval"]
+        assert low < 1 / 1.25 < high
 
     def test_icc_of_the_textbook(self) -> None:
         # Shrout and Fleiss (1979), table 2: ICC(1,1) = 0.17.
         table = [(9, 2, 5, 8), (6, 1, 3, 2), (8, 4, 6, 8), (7, 1, 2, 6), (10, 5, 6, 9), (6, 2, 4, 7)]
         rows = [Repeated(f"t{i}", f"s{i}", tuple(map(float, row))) for i, row in enumerate(table)]
-        assert consistency(rows).icc.value == pytest.approx(0.17, abs=0.005)
+        assert consistency(rows)["icc"]["value"] == pytest.approx(0.17, abs=0.005)
 
     def test_a_judge_that_only_guesses(self) -> None:
         found = consistency(repeated(300, 3, within=1.0, between=0.0))
-        assert found.icc.value == pytest.approx(0, abs=0.1)
+        assert found["icc"]["value"] == pytest.approx(0, abs=0.1)
 
     def test_turns_may_have_unequal_numbers_of_scores(self) -> None:
         rows = repeated(400, 5, within=0.5, between=1.0)
         fewer = [Repeated(r.turn_id, r.script_id, r.values[: 2 + i % 4]) for i, r in enumerate(rows)]
         found = consistency(fewer)
-        assert found.sd_within == pytest.approx(0.5, abs=0.03)
-        assert found.sd_between == pytest.approx(1.0, abs=0.08)
+        assert found["sd_within"] == pytest.approx(0.5, abs=0.03)
+        assert found["sd_between"] == pytest.approx(1.0, abs=0.08)
 
     def test_the_worst_turn(self) -> None:
         rows = [Repeated("calm", "a", (3.0, 3.0)), Repeated("wild", "b", (1.0, 5.0))]
         found = consistency(rows)
-        assert found.worst == rows[1]
-        assert found.identical == 0.5
-        assert found.as_json()["largest_difference"] == 4.0
+        assert found["worst"] == {"turn_id": "wild", "values": [1.0, 5.0]}
+        assert found["identical"] == 0.5
+        assert found["largest_difference"] == 4.0
 
     def test_without_spread_between_turns_there_is_no_icc(self) -> None:
         found = consistency([Repeated(f"t{i}", f"s{i}", (3.0, 3.0)) for i in range(10)])
-        assert found.icc.value is None
-        assert found.identical == 1
-        assert consistency([]).as_json()["n"] == 0
-        assert consistency([Repeated("t", "s", (1.0, 2.0))]).sd_between is None
+        assert found["icc"]["value"] is None
+        assert found["identical"] == 1
+        assert consistency([])["n"] == 0
+        assert consistency([Repeated("t", "s", (1.0, 2.0))])["sd_between"] is None
 
 
 class TestOrder:
     def test_a_judge_that_does_not_mind(self) -> None:
         rows = [BothOrders(f"t{i}", f"s{i}", v, -v) for i, v in enumerate((1, -1, 0, 1) * 5)]
         found = order_effect(rows)
-        assert (found.flipped.value, found.position.value) == (0, 0)
-        assert found.preference.value == pytest.approx(0.25)
-        assert found.ties == 0.25
+        assert (found["flipped"]["value"], found["position"]["value"]) == (0, 0)
+        assert found["preference"]["value"] == pytest.approx(0.25)
+        assert found["ties"] == 0.25
 
     def test_a_judge_that_always_prefers_the_first(self) -> None:
         found = order_effect([BothOrders(f"t{i}", f"s{i}", 1, 1) for i in range(20)])
-        assert (found.flipped.value, found.position.value, found.preference.value) == (1, 1, 0)
-        assert (found.position.interval, found.position.reason) == (None, "all values are alike")
-        assert found.flipped.interval is not None
-        assert 0.8 < found.flipped.interval.low < found.flipped.interval.high == 1
+        assert (found["flipped"]["value"], found["position"]["value"], found["preference"]["value"]) == (
+            1,
+            1,
+            0,
+        )
+        assert (found["position"]["interval"], found["position"]["reason"]) == (None, "all values are alike")
+        low, high = found["flipped"]["interval"]
+        assert 0.8 < low < high == 1
 
     def test_a_tie_that_becomes_none_is_a_flip(self) -> None:
         rows = [BothOrders("a", "a", 0, 1), BothOrders("b", "b", 1, -1)]
-        assert order_effect(rows).flipped.value == 0.5
-        assert order_effect([]).as_json()["n"] == 0
+        assert order_effect(rows)["flipped"]["value"] == 0.5
+        assert order_effect([])["n"] == 0
 
 
 class TestSensitivity:
@@ -108,9 +112,9 @@ class TestSensitivity:
     )
     def test_the_same_difference_everywhere_is_seen(self, effect: float, verdict: Visibility) -> None:
         found = sight([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(8)])
-        assert (found.verdict, found.difference.reason) == (verdict, "all values are alike")
+        assert (found["verdict"], found["difference"]["reason"]) == (verdict, "all values are alike")
         few = sight([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(7)])
-        assert few.verdict is Visibility.TOO_FEW
+        assert few["verdict"] == Visibility.TOO_FEW
 
     @pytest.mark.parametrize(
         ("effect", "verdict"), [(-1.0, Visibility.SEES), (0.0, Visibility.BLIND), (1.0, Visibility.PREFERS)]
@@ -121,9 +125,9 @@ class TestSensitivity:
         after = before + random.normal(effect, 0.3, 40) - (random.normal(0, 0.3, 40).mean())
         rows = [Degraded(f"s{i % 20}", b, a) for i, (b, a) in enumerate(zip(before, after, strict=True))]
         found = sight(rows)
-        assert found.verdict is verdict
-        assert found.difference.value == pytest.approx(effect, abs=0.2)
-        assert found.difference.clusters == 20
+        assert found["verdict"] == verdict
+        assert found["difference"]["value"] == pytest.approx(effect, abs=0.2)
+        assert found["difference"]["scripts"] == 20
 
     @pytest.mark.parametrize(
         ("effect", "verdict"), [(-1.0, Visibility.SEES), (0.0, Visibility.BLIND), (1.0, Visibility.SEES)]
@@ -132,19 +136,19 @@ class TestSensitivity:
         random = np.random.default_rng(3)
         rows = [Degraded(f"s{i}", 3.0, 3.0 + effect + random.normal(0, 0.3)) for i in range(30)]
         found = sight(rows, directed=False)
-        assert (found.verdict, found.worse) == (verdict, None)
-        assert found.difference.value == pytest.approx(effect, abs=0.2)
+        assert (found["verdict"], found["worse"]) == (verdict, None)
+        assert found["difference"]["value"] == pytest.approx(effect, abs=0.2)
 
     def test_no_change_at_all_is_not_seen(self) -> None:
         found = sight([Degraded(f"s{i}", 3.0, 3.0) for i in range(10)])
-        assert found.verdict is Visibility.BLIND
-        assert found.worse == 0
+        assert found["verdict"] == Visibility.BLIND
+        assert found["worse"] == 0
 
     def test_few_scripts_are_too_few_however_many_turns(self) -> None:
         found = sight([Degraded(f"s{i % 7}", 3.0, 1.0) for i in range(70)])
-        assert found.verdict is Visibility.TOO_FEW
-        assert found.as_json()["difference"]["reason"] == "fewer than 8 scripts"
-        assert sight([]).verdict is Visibility.TOO_FEW
+        assert found["verdict"] == Visibility.TOO_FEW
+        assert found["difference"]["reason"] == "fewer than 8 scripts"
+        assert sight([])["verdict"] == Visibility.TOO_FEW
 
 
 SPEC = JudgeSpec(
