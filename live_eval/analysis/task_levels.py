@@ -194,10 +194,10 @@ class TaskLevels:
     speech_source: tuple[SourceGap, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
+        """Return it as ``show --json`` prints it."""
         return {
             "relations": [relation.as_json() for relation in self.relations],
-            "cue_recognised": [figures.as_json() for figures in self.cue_recognised],
+            "cue_recognised": [each.as_json() for each in self.cue_recognised],
             "speech_source": [gap.as_json() for gap in self.speech_source],
         }
 

@@ -244,7 +244,7 @@ command = click.Command(
 
     Plays turns to ENDPOINT at each of the given concurrencies, input lengths and detector settings; every
     combination is a point, and each point an ordinary run in the campaign's folder. Failed turns are counted
-    and not tried again. Stops, and says what could be held, where this machine cannot hold the load.
+    and not tried again. Stops, and says what could be held, where this machine cannot sustain the load.
 
     Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load could not be held; 2 for
     wrong usage; 130 if interrupted.""",

@@ -235,7 +235,7 @@ async def test_a_campaign_that_was_stopped_resumes_without_losing_or_repeating_a
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_campaign_stops_if_no_session_can_be_opened(manifest: Path, tmp_path: Path) -> None:
     ended = await held("ws://127.0.0.1:9/v1", manifest, tmp_path / "c", "delay=30ms", retries=0)
-    assert "no session could be held (connection_refused" in ended.stopped
+    assert "no session succeeded (connection_refused" in ended.stopped
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
     assert not summary["complete"]
     assert [entry["outcomes"] for entry in summary["probes"]] == [{"failed": 1}], (

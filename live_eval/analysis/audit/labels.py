@@ -125,8 +125,7 @@ def _turn(where: str, row: Mapping[str, str], turns: LabelTargets) -> str | None
     found = turns.cases.get(case_id, ())
     if len(found) > 1:
         raise DataError(
-            f"{where}: case {case_id!r} was played {len(found)} times: expected a turn_id, "
-            f"for example {found[0]!r}"
+            f"{where}: case {case_id!r} has {len(found)} turns: expected a turn_id, for example {found[0]!r}"
         )
     return found[0] if found else None
 

@@ -48,9 +48,9 @@ def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
     if price is None:
         return "the price of the model is not known"
     if price.audio_input is None and any(each.audio_input for each in tokens):
-        return "the price of sound that is sent is not known (audio_input)"
+        return "the price of input audio is unknown (audio_input)"
     if price.audio_output is None and any(each.audio_output for each in tokens):
-        return "the price of sound that is received is not known (audio_output)"
+        return "the price of output audio is unknown (audio_output)"
     return ""
 
 

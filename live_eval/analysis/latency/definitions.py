@@ -288,9 +288,9 @@ def _first_audio_ns(evidence: Evidence) -> Latency:
 def _user_audio_end_ns(evidence: Evidence) -> Latency:
     trace: TurnTrace = evidence.turn.trace
     if evidence.user_audio_ns is None or trace.t0_ns is None:
-        return Latency(None, "the user's recording is not there")
+        return Latency(None, "the user's recording is missing")
     end_ns = trace.t0_ns + evidence.user_audio_ns
-    if trace.user_done_ns is not None:  # it may have been played at another speed
+    if trace.user_done_ns is not None:  # it may have been streamed at another speed
         before = trace.frame_deadline_ns[trace.frame_deadline_ns < trace.user_done_ns]
         last_but_one_ns = int(before[-1]) if len(before) else trace.t0_ns
         end_ns = min(max(end_ns, last_but_one_ns), trace.user_done_ns)

@@ -295,7 +295,7 @@ def estimate_quantile(
 
 
 def estimate_statistic(
-    figure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    compute: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     clusters: Sequence[Hashable],
     *,
     most_undefined: float = 0.05,
@@ -307,23 +307,24 @@ def estimate_statistic(
     The resampling does not depend on the order of the values; rounding in the statistic's own sums may.
 
     Args:
-        figure: Function from how often each value is drawn, shape (resamples, n), to the statistic of each
+        compute: Function from how often each value is drawn, shape (resamples, n), to the statistic of each
             resample, shape (resamples,); NaN where it is undefined.
         clusters: The script of each value, shape (n,).
         most_undefined: Maximum share of undefined resamples, which are left out; beyond it there is no
             interval.
             Pass a smaller one if undefined resamples would all lie beyond one end.
         no_width: The reason to give instead of an interval without width; empty to return that interval.
+        seed: Seed of the resampling.
     """
     members, count = cluster_numbers(clusters, len(clusters))
     if not len(members):
         return Estimate(None, 0, 0, reason="no values")
-    value = float(figure(np.ones((1, len(members))))[0])
+    value = float(compute(np.ones((1, len(members))))[0])
     if math.isnan(value):
         return Estimate(None, len(members), count, reason="not defined for these values")
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        return figure(drawn[:, members])
+        return compute(drawn[:, members])
 
     interval, reason = _interval(statistic, count, seed, most_undefined, no_width)
     return Estimate(value, len(members), count, interval, reason)
@@ -373,8 +374,8 @@ class _Blocks:
         self._size = math.isqrt(len(owners) - 1) + 1
         blocks = -(-len(owners) // self._size)
         cells = owners * blocks + np.arange(len(owners)) // self._size
-        held = np.bincount(cells, minlength=clusters * blocks).reshape(clusters, blocks)
-        self._upto = np.cumsum(held, axis=1, dtype=np.float64)
+        counts = np.bincount(cells, minlength=clusters * blocks).reshape(clusters, blocks)
+        self._upto = np.cumsum(counts, axis=1, dtype=np.float64)
         # No rank lies in the padding.
         padded = np.pad(owners, (0, self._size * blocks - len(owners)), mode="edge")
         self._owners = padded.reshape(blocks, self._size)
@@ -423,12 +424,12 @@ def _intervals(
     if clusters < MIN_CLUSTERS:
         return [(None, f"fewer than {MIN_CLUSTERS} {drawn_as}")] * len(no_width)
     drawn = _draws(clusters, RESAMPLES, seed)
-    figures = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
-    undefined = np.isnan(figures).sum(axis=0)
+    values = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
+    undefined = np.isnan(values).sum(axis=0)
     defined = undefined <= most_undefined * RESAMPLES
     tail = _tail(clusters)
     quantile = np.nanquantile if undefined.any() else np.quantile  # the second is faster
-    ends = iter(quantile(figures[:, defined], [tail, 1 - tail], axis=0).T.tolist())
+    ends = iter(quantile(values[:, defined], [tail, 1 - tail], axis=0).T.tolist())
     found: list[tuple[Interval | None, str]] = []
     for missing, is_defined, reason in zip(undefined.tolist(), defined, no_width, strict=True):
         if not is_defined:

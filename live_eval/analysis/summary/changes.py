@@ -85,7 +85,7 @@ class DialogueSummary:
             "turns": self.turns,
             "changes": self.changes,
             "followed": self.followed.as_json(),
-            "scores": {figures.score: figures.as_json() for figures in self.scores},
+            "scores": {each.score: each.as_json() for each in self.scores},
         }
 
 
@@ -98,23 +98,23 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> Dial
     if not dialogues:
         return None
     changes: list[_Change] = []
-    for held in dialogues.values():
-        held.sort(key=lambda turn: turn.turn_index)
-        for before, at in pairwise(held):
+    for turns_of_one in dialogues.values():
+        turns_of_one.sort(key=lambda turn: turn.turn_index)
+        for before, at in pairwise(turns_of_one):
             if before.cue is not None and at.cue is not None and before.cue.name != at.cue.name:
                 changes.append((before, at))
     columns = [column for column in table.columns if Task.CONVERSATION in column.tasks]
-    figures = [_figures(table, column, changes) for column in columns]
+    scores = [_cue_change(table, column, changes) for column in columns]
     return DialogueSummary(
         dialogues=len(dialogues),
-        turns=sum(len(held) for held in dialogues.values()),
+        turns=sum(map(len, dialogues.values())),
         changes=len(changes),
         followed=_followed(table, changes),
-        scores=tuple(each for each in figures if each is not None),
+        scores=tuple(each for each in scores if each is not None),
     )
 
 
-def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> CueChange | None:
+def _cue_change(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> CueChange | None:
     if column.higher_is_better is None:
         return None
     pairs = [

@@ -214,7 +214,7 @@ class RunSummary:
             named = [*list(self.lost_audio)[:_NAMED], *(["…"] if len(self.lost_audio) > _NAMED else [])]
             notes.append(
                 f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}): it "
-                "cannot be played, judged or timed again"
+                "cannot be played back, judged or timed again"
             )
         if greetings := self.greetings.in_words():
             notes.append(greetings)
@@ -241,7 +241,7 @@ class RunSummary:
             },
             "latency_ms": {name: summary.as_json() for name, summary in self.latencies.items()},
             "scores": {name: summary.as_json() for name, summary in self.scores.items()},
-            "tasks": {figures.task.value: figures.as_json() for figures in self.tasks},
+            "tasks": {each.task.value: each.as_json() for each in self.tasks},
             "dialogues": None if self.dialogues is None else self.dialogues.as_json(),
             "failures": dict(self.failures),
             "retried": dict(self.retried),
@@ -379,7 +379,7 @@ def nodes_in_words(nodes: object) -> str:
     refused = [
         f"; {node['name']} took no timed work: {node['refused']}" for node in listed if node not in used
     ]
-    return f"sessions were held on {counted(len(used), 'node')} ({names}){''.join(refused)}"
+    return f"sessions ran on {counted(len(used), 'node')} ({names}){''.join(refused)}"
 
 
 def unfinished(run: RunReader) -> str:

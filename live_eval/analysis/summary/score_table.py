@@ -316,7 +316,7 @@ class ScoreSummary:
         return self.mean.n
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
+        """Return it as ``show --json`` prints it."""
         return {
             "mean": rounded(self.mean.value),
             "n": self.n,

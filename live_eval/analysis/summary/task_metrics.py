@@ -96,7 +96,7 @@ class ErrorRates:
     pooled: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
+        """Return it as ``show --json`` prints it."""
         return {"mean": self.mean.as_json(), "pooled": self.pooled.as_json()}
 
 
@@ -111,18 +111,18 @@ class TaskSummary:
     errors: tuple[ErrorRates, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures as ``show --json`` prints them."""
-        figures: dict[str, Any] = {"turns": self.turns, "captured": self.captured}
+        """Return it as ``show --json`` prints it."""
+        found: dict[str, Any] = {"turns": self.turns, "captured": self.captured}
         if self.questions:
-            figures |= self.questions[0].as_json()
-            figures["kinds"] = {each.kind: each.as_json() for each in self.questions[1:]}
+            found |= self.questions[0].as_json()
+            found["kinds"] = {each.kind: each.as_json() for each in self.questions[1:]}
         if self.errors:
-            figures["word_errors"] = {each.how: each.as_json() for each in self.errors}
-        return figures
+            found["word_errors"] = {each.how: each.as_json() for each in self.errors}
+        return found
 
 
 def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[TaskSummary, ...]:
-    """Return the figures of each task in a run, in the order of the levels."""
+    """Return a summary of each task in a run, in the order of the levels."""
     by_task = {task: [turn for turn in turns if turn.task is task] for task in Task}
     return tuple(
         TaskSummary(

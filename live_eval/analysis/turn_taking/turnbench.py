@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue
 from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_segments, exchanges
@@ -32,6 +31,7 @@ _EXACT = "no tolerance before an event: our boundaries are exact, so a predictio
 _TASKS = {"eot": "ends of turns", "int": "interruptions"}
 _FOOLS = {"eot": "pauses inside turns", "int": "backchannels, tics, asides and noises"}
 
+_PERCENTILES = (10, 50, 90)
 _NO_EVENT = {"eot": "no turn", "int": "no interruption"}
 _SILENT = {
     "eot": "the endpoint reports no end of speech",
@@ -68,17 +68,10 @@ DEFINITIONS = tuple(
                 better="lower",
                 corrects=_EXACT,
             )
-            for percent in (10, 50, 90)
+            for percent in _PERCENTILES
         ),
     )
 )
-
-
-class _Value(NamedTuple):
-    """A value, and how many events it rests on."""
-
-    value: float | None
-    n: int
 
 
 @dataclass(slots=True)
@@ -162,15 +155,18 @@ def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
             reported = reported or bool(predictions)
             defined.add(score_task(events, negatives, predictions))
             exact.add(score_task(events, negatives, predictions, before_ns=0))
-        for name, (one, other, missing) in _values(task, defined, exact).items():
-            if not reported and missing != _NO_EVENT[task]:
-                one, other, missing = _Value(None, one.n), _Value(None, other.n), _SILENT[task]
+        missing = _missing(task, defined, reported=reported)
+        others = _values(exact)
+        for name, (value, n) in _values(defined).items():
+            corrected, n_corrected = others[name]
+            if not reported and missing[name] == _SILENT[task]:
+                value = corrected = None
             found[f"{task}.{name}"] = MetricValue(
-                as_defined=one.value,
-                corrected=other.value,
-                n=one.n,
-                n_corrected=other.n,
-                why="" if one.value is not None and other.value is not None else missing,
+                as_defined=value,
+                corrected=corrected,
+                n=n,
+                n_corrected=n_corrected,
+                why="" if value is not None and corrected is not None else missing[name],
             )
     return found
 
@@ -189,39 +185,33 @@ def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretc
     return [turn.speech.end_ns for turn in turns], pauses, conversation.speech_stopped_ns
 
 
-def _values(task: str, defined: TaskScore, exact: TaskScore) -> dict[str, tuple[_Value, _Value, str]]:
-    """Return each metric's values as defined and corrected, and why one would be missing."""
-    no_event = _NO_EVENT[task] if not defined.tp + defined.fn else ""
-    found = {
-        "recall": (_recall(defined), _recall(exact), no_event),
-        "fp_rate": (_fp_rate(defined), _fp_rate(exact), f"no {_FOOLS[task]}"),
-        "recall_at_fp_rate": (
-            _ranked(defined),
-            _ranked(exact),
-            no_event or f"the false-positive rate is above {BUDGET}, or there are no {_FOOLS[task]}",
-        ),
-    }
-    for percent in (10, 50, 90):
-        missing = no_event or f"none of the {_TASKS[task]} was reported"
-        found[f"latency_p{percent}"] = (_latency(defined, percent), _latency(exact, percent), missing)
-    return found
-
-
-def _recall(score: TaskScore) -> _Value:
-    return _Value(score.recall, score.tp + score.fn)
-
-
-def _fp_rate(score: TaskScore) -> _Value:
-    return _Value(score.fp_rate, score.fp + score.tn)
-
-
-def _ranked(score: TaskScore) -> _Value:
-    in_budget = score.fp_rate is not None and score.fp_rate <= BUDGET
-    return _Value(score.recall if in_budget else None, score.tp + score.fn)
-
-
-def _latency(score: TaskScore, percent: int) -> _Value:
+def _values(score: TaskScore) -> dict[str, tuple[float | None, int]]:
+    """Return the value of each metric, with its number of events."""
     from live_eval.analysis.statistics.intervals import quantile  # loads numpy
 
-    latency_ns = quantile(score.latencies_ns, percent / 100)
-    return _Value(None if latency_ns is None else latency_ns / 1e6, score.tp)
+    events = score.tp + score.fn
+    in_budget = score.fp_rate is not None and score.fp_rate <= BUDGET
+    latencies = {percent: quantile(score.latencies_ns, percent / 100) for percent in _PERCENTILES}
+    return {
+        "recall": (score.recall, events),
+        "fp_rate": (score.fp_rate, score.fp + score.tn),
+        "recall_at_fp_rate": (score.recall if in_budget else None, events),
+        **{
+            f"latency_p{percent}": (None if ns is None else ns / 1e6, score.tp)
+            for percent, ns in latencies.items()
+        },
+    }
+
+
+def _missing(task: str, score: TaskScore, *, reported: bool) -> dict[str, str]:
+    """Return why each metric would be missing."""
+    no_event = "" if score.tp + score.fn else _NO_EVENT[task]
+    silent = "" if reported else _SILENT[task]
+    budget = f"the false-positive rate is above {BUDGET}, or there are no {_FOOLS[task]}"
+    late = no_event or silent or f"none of the {_TASKS[task]} was reported"
+    return {
+        "recall": no_event or silent,
+        "fp_rate": silent or f"no {_FOOLS[task]}",
+        "recall_at_fp_rate": no_event or silent or budget,
+        **{f"latency_p{percent}": late for percent in _PERCENTILES},
+    }

@@ -143,7 +143,7 @@ class DuplexCampaign(Campaign):
             last = last_attempts(await asyncio.to_thread(self._read, name))
             failed = [each.judgement.reason for each in last if each.outcome is Outcome.FAILED]
             if failed and len(failed) == len(last):
-                return f"no session could be held ({failed[0]})"
+                return f"no session succeeded ({failed[0]})"
             if outcome.unreachable or stop.requested:
                 return outcome.unreachable
             if outcome.missing:
@@ -161,7 +161,7 @@ class DuplexCampaign(Campaign):
         for playing in range(1, MOST_ATTEMPTS):
             if not (void := to_repeat(self._played[name])):
                 return
-            observer.note(f"{name}: playing {counted(len(void), 'void trial')} again")
+            observer.note(f"{name}: repeating {counted(len(void), 'void trial')}")
             jobs += [Job(job.case, playing) for job in planned if job.case.dialogue_id in void]
             yield jobs
 

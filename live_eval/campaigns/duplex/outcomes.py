@@ -208,7 +208,7 @@ def unspoken(conversation: Conversation | None) -> Judgement:
     """
     if conversation is not None and any(speech.sounds for speech in conversation.agent):
         return Judgement(
-            outcome=Outcome.NOT_OVERLAPPING, reason="the anchor of the last utterance never came"
+            outcome=Outcome.NOT_OVERLAPPING, reason="the anchor of the last utterance did not occur"
         )
     return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard to speak over")
 

@@ -23,8 +23,7 @@ from live_eval.campaigns.latency.points import (
     SessionKind,
     steps_of,
 )
-from live_eval.campaigns.latency.step_watch import OverloadError, PointOutcomes, StepWatch
-from live_eval.campaigns.latency.watch import LoadWatch
+from live_eval.campaigns.latency.watch import LoadWatch, OverloadError, PointOutcomes, StepWatch
 from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord, part_of
@@ -106,7 +105,7 @@ class LatencyCampaign(Campaign):
         sessions = len(sessions_of(jobs))
         if sessions < point.concurrency and not point.arrivals.open_loop:
             raise UsageError(
-                f"{point.name}: expected at least as many sessions as are held at a time; "
+                f"{point.name}: expected at least as many sessions as run at a time; "
                 f"{counted(len(jobs), 'turn')} of the data's dialogues make {sessions}"
             )
         return replace(plan, jobs=jobs)

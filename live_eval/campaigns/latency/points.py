@@ -89,7 +89,7 @@ class CampaignPlan:
     def __post_init__(self) -> None:
         if self.arrivals.open_loop and SessionKind.WARM in self.sessions:
             raise UsageError(
-                f"arrivals {self.arrivals} begin a session for each turn, and warm sessions hold several: "
+                f"arrivals {self.arrivals} begin a session for each turn, and warm sessions have several: "
                 "expected closed arrivals or cold sessions"
             )
         if self.endpointing and self.config.turns.mode is TurnMode.MANUAL:

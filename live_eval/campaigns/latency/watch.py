@@ -1,21 +1,28 @@
-"""Watch the turns of a condition as they end: is the load sustained, did the wall clock step? Pure."""
+"""Watch the turns of a condition as they end: is the load sustained, did the wall clock step?"""
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.clock import SystemClock
+from live_eval.errors import FailureKind, LiveEvalError
 from live_eval.recording.record import TurnRecord
-from live_eval.text.wording import counted
+from live_eval.redaction import SECRETS
+from live_eval.run.runner import Observer
+from live_eval.text.wording import counted, one_line
 from live_eval.timing import LAG_BOUND_NS
+from live_eval.types import Failure
 
-__all__ = ["LoadWatch", "WallClockWatch", "queued"]
+__all__ = ["LoadWatch", "OverloadError", "PointOutcomes", "StepWatch", "WallClockWatch", "queued"]
 
+_LONGEST_REASON = 300
 _LEAST_TURNS = 10
 _LEAST_LATE_SECONDS = 5
 _LATE_SHARE = 0.25
@@ -91,24 +98,24 @@ class LoadWatch:
         late_ns = self.late_p99_ns if late * 100 > sum(len(sent.late_ns) for sent in self._late) else None
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
             return (
-                f"this machine cannot hold {counted(self._concurrency, 'session')} at a time: frames of the "
-                f"last {len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
-                f"{LAG_BOUND_NS / 1e6:.0f} ms is the bound; {self._could_hold(elapsed_ns, loop_cpu_ns)}"
+                f"this machine cannot sustain {counted(self._concurrency, 'session')} at a time: frames of "
+                f"the last {len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
+                f"{LAG_BOUND_NS / 1e6:.0f} ms is the bound; {self._sustainable(elapsed_ns, loop_cpu_ns)}"
             )
         return self._falling_behind()
 
-    def _could_hold(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str:
+    def _sustainable(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str:
         if self._held is not None:
-            return f"it held {self._held} within that bound"
+            return f"it sustained {self._held} within that bound"
         if loop_cpu_ns is None:
             return "lower the concurrency"
         busy = loop_cpu_ns / max(1, elapsed_ns)
         streaming = self._concurrency if self._per_s is None else self._spoken_ns / max(1, elapsed_ns)
         about = int(streaming * _SAFE_LOAD / max(busy, 1e-9))
         if busy < _SAFE_LOAD or about >= self._concurrency:
-            return f"its event loop was busy for {busy:.0%} of the time only: other programs hold it up"
+            return f"its event loop was busy for {busy:.0%} of the time only: other programs slow it down"
         return (
-            f"by the processor time of its event loop ({busy:.0%}), it could hold at most about "
+            f"by the processor time of its event loop ({busy:.0%}), it could sustain at most about "
             f"{max(1, about)}, fewer where other programs run: a sweep from lower ones shows it"
         )
 
@@ -128,9 +135,9 @@ class LoadWatch:
         span_s = (max(start.dialled_ns for start in starts) - min(start.dialled_ns for start in starts)) / 1e9
         served = (len(starts) - 1) / span_s
         return (
-            f"{counted(self._concurrency, 'session')} at a time cannot hold {self._per_s:g} turns a second: "
-            f"sessions begin {quarters[-1] / 1e9:.1f} s late, and ever later; they held {served:.2g} turns a "
-            "second. Lower the rate, or raise the concurrency"
+            f"{counted(self._concurrency, 'session')} at a time cannot sustain {self._per_s:g} turns a "
+            f"second: sessions begin {quarters[-1] / 1e9:.1f} s late, and ever later; they served "
+            f"{served:.2g} turns a second. Lower the rate, or raise the concurrency"
         )
 
 
@@ -192,3 +199,95 @@ class WallClockWatch:
             f"the wall clock stepped by {step_ns / 1e9:+.3f} s between the turns {last.turn_id} and "
             f"{record.turn_id}; latencies are taken on the monotonic clock, which does not step"
         )
+
+
+class OverloadError(LiveEvalError):
+    """The load of a condition cannot be sustained; the message says what could be."""
+
+
+class PointOutcomes:
+    """How many turns of a condition were captured, and why others failed, in both halves together."""
+
+    def __init__(self) -> None:
+        self.captured = 0
+        self._failures: Counter[FailureKind] = Counter()
+        self._last_message = ""
+
+    @property
+    def failed(self) -> int:
+        """Number of failed turns."""
+        return self._failures.total()
+
+    def take(self, failure: Failure | None) -> None:
+        """Count a turn that ended with `failure`, or was captured."""
+        if failure is None:
+            self.captured += 1
+        else:
+            self._failures[failure.kind] += 1
+            self._last_message = failure.message
+
+    def in_words(self) -> str:
+        """Return the kinds of failure with their counts, the last reason, and whose fault they are."""
+        kinds = ", ".join(f"{count} × {kind}" for kind, count in self._failures.most_common())
+        reason = one_line(SECRETS.text(self._last_message))
+        if len(reason) > _LONGEST_REASON:
+            reason = f"{reason[:_LONGEST_REASON]}…"
+        ours = self._failures.keys() == {FailureKind.PROCESS_DIED}
+        return f"{kinds}{': ' if reason else ''}{reason}{'; the endpoint is not at fault' if ours else ''}"
+
+
+class StepWatch(Observer):
+    """An `Observer` of one step that stops it if the load cannot be sustained.
+
+    Args:
+        observer: Receives every call as well.
+        load: Decides whether the load is sustained.
+        ended: Counts the turns of the step's condition.
+        holds_sessions: Whether the sessions run in this process.
+    """
+
+    def __init__(
+        self, observer: Observer, load: LoadWatch, ended: PointOutcomes, *, holds_sessions: bool
+    ) -> None:
+        self._observer = observer
+        self._ended = ended
+        self._holds_sessions = holds_sessions
+        self._load = load
+        self._clock = SystemClock()
+        self._wall_clock = WallClockWatch()
+        self._began_ns = self._cpu_ns = 0
+        self.steps_of_wall_clock: list[str] = []
+
+    def preparing(self, done: int, total: int) -> None:
+        """Forward the call."""
+        self._observer.preparing(done, total)
+
+    def running(self, total: int, already: int) -> None:
+        """Note the processor time at which the turns begin."""
+        self._began_ns, self._cpu_ns = self._clock.now_ns(), time.thread_time_ns()
+        self._observer.running(total, already)
+
+    def waiting(self, seconds: float, why: str) -> None:
+        """Forward the call."""
+        self._observer.waiting(seconds, why)
+
+    def note(self, text: str) -> None:
+        """Forward the call."""
+        self._observer.note(text)
+
+    def turn(self, record: TurnRecord) -> None:
+        """Count a turn that has ended.
+
+        Raises:
+            OverloadError: The turns so far show that the load cannot be sustained.
+        """
+        self._observer.turn(record)
+        self._ended.take(record.failure)
+        step = self._wall_clock.take(record)
+        if step is not None:
+            self.steps_of_wall_clock.append(step)
+        self._load.take(record)
+        cpu_ns = time.thread_time_ns() - self._cpu_ns if self._holds_sessions else None
+        why = self._load.overload(self._clock.now_ns() - self._began_ns, cpu_ns)
+        if why is not None:
+            raise OverloadError(why)

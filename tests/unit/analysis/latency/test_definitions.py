@@ -92,7 +92,7 @@ def test_the_latency_of_full_duplex_bench_counts_to_the_first_word_and_is_never_
 def test_the_latency_of_eva_counts_from_the_end_of_the_users_audio() -> None:
     known = evidence(TurnPlan(first_byte_ms=500), user_audio_ns=(SPEECH_MS + 350) * MS)
     assert eva_latency(known).ns == 150 * MS
-    assert eva_latency(evidence()).reason == "the user's recording is not there"
+    assert eva_latency(evidence()).reason == "the user's recording is missing"
 
 
 @pytest.mark.parametrize("speed", [1.0, 0.5, 2.0])

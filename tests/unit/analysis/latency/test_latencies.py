@@ -224,7 +224,7 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     spoken = with_headline(turn, usage=replace(usage, output_audio_tokens=400))
     unknown = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32))
     assert unknown["usd"] is None
-    assert unknown["reason"] == "the price of sound that is received is not known (audio_output)"
+    assert unknown["reason"] == "the price of output audio is unknown (audio_output)"
     metrics = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32, audio_output=64))
     dollars = (200 * 4 + 800 * 32 + 100 * 16 + 400 * 64) / 1e6
     assert metrics["usd"] == pytest.approx(dollars * 60 / seconds, rel=0.001)

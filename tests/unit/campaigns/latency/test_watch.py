@@ -56,16 +56,16 @@ def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
     watch.take(turn(9, dial_s=9, late_ms=35))
     why = overloaded(watch)
     assert why is not None
-    assert "cannot hold 300 sessions at a time" in why
-    assert "left 35 ms late at p99, and 20 ms is the bound; it held 100" in why
+    assert "cannot sustain 300 sessions at a time" in why
+    assert "left 35 ms late at p99, and 20 ms is the bound; it sustained 100" in why
 
 
 def test_without_an_earlier_point_the_processor_time_says_what_could_be_held() -> None:
     watch = LoadWatch(300, None, None)
     for number in range(300):
         watch.take(turn(number, dial_s=number, late_ms=35))
-    assert "(100%), it could hold at most about 120" in (overloaded(watch) or "")
-    assert "other programs hold it up" in (overloaded(watch, busy=0.1) or "")
+    assert "(100%), it could sustain at most about 120" in (overloaded(watch) or "")
+    assert "other programs slow it down" in (overloaded(watch, busy=0.1) or "")
 
 
 def test_a_single_pause_stops_nothing() -> None:
@@ -90,8 +90,8 @@ def test_sessions_that_begin_ever_later_stop_an_open_loop() -> None:
         watch.take(turn(number, intended_s=number, dial_s=1.5 * number))
         why = why or overloaded(watch)
     assert why is not None
-    assert "2 sessions at a time cannot hold 1 turns a second" in why
-    assert "they held 0.67 turns a second" in why
+    assert "2 sessions at a time cannot sustain 1 turns a second" in why
+    assert "they served 0.67 turns a second" in why
 
 
 @pytest.mark.parametrize("stall_s", [5, 12])
