@@ -53,7 +53,7 @@ def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray
     """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz, without lower
     frequencies.
     """
-    length = 1 << max(1, (samples - 1).bit_length())  # a fast one
+    length = 1 << max(1, (samples - 1).bit_length())  # powers of two are fast
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)
     shape = np.where(hz >= _LOWEST_HZ, 1 / np.sqrt(np.maximum(hz, _LOWEST_HZ)), 0.0)

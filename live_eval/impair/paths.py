@@ -42,7 +42,7 @@ class _Path:
         self._kbps = self._number("bandwidth")
         self._delay_ns, self._jitter_ns = self._time_ns("delay"), self._time_ns("jitter")
         self._delays = self._draws("jitter")
-        self._free_ns = 0  # when the link has sent what waits
+        self._free_ns = 0  # when the link has sent all queued data
         self._latest_ns = 0
 
     def _number(self, name: str) -> float | None:

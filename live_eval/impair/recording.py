@@ -69,7 +69,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
         audio = _in_room(audio, response)
     length = len(audio.samples)
     snr_db = impairment.number("noise")
-    if snr_db is not None:  # what is heard behind the recording goes through the same damage
+    if snr_db is not None:  # the background after the recording gets the same damage
         level = speech_level(audio).rms
         samples = np.concatenate((audio.samples, np.zeros(_BACKGROUND_S * audio.rate_hz, np.float32)))
         kind = str(impairment.text("noise_type"))
@@ -198,7 +198,7 @@ def _at_speed(audio: Audio, factor: float, *, keeps_pitch: bool) -> Audio:
     length = round(len(audio.samples) / factor)
     if keeps_pitch:
         samples = _stretched(audio, factor)
-    else:  # the same samples at another rate, resampled to the first one
+    else:  # reinterpret the samples at another rate, and resample them
         played = Audio(audio.samples, max(1, round(audio.rate_hz * factor)))
         samples = resample(played, audio.rate_hz).samples
     return Audio(at_length(samples, length), audio.rate_hz)

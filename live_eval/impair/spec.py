@@ -183,7 +183,9 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
         default = parameter.value.default
         if default is None or parameter.needs not in names or key in given:
             continue
-        if PARAMETERS[parameter.needs].layers == parameter.layers:  # else only one of its transports has it
+        if (
+            PARAMETERS[parameter.needs].layers == parameter.layers
+        ):  # otherwise it applies to only some transports
             given[key] = parameter.value.read(default)
     loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):

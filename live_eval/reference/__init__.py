@@ -9,4 +9,4 @@ from __future__ import annotations
 __all__ = ["REFERENCE"]
 
 REFERENCE = "reference"
-"""The name of the client that talks to it; the endpoint of a run that names none."""
+"""The name of its client, and the default endpoint of a run."""

@@ -29,7 +29,7 @@ TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
 """Environment variable with the token that clients of ``live-eval endpoint`` must present."""
 
 NEVER: Literal["never"] = "never"
-"""The value of `ReferenceSettings.stop_ms` with which no reply stops."""
+"""The value of `ReferenceSettings.stop_ms` for which no reply stops."""
 
 StopTime: TypeAlias = int | Literal["never"] | None
 
@@ -38,9 +38,9 @@ class Cadence(StrEnum):
     """How fast reply audio is sent once it has started."""
 
     BURST = "burst"
-    """The first chunk, then after two milliseconds all others as fast as possible."""
+    """The first chunk, and all others at once after two milliseconds."""
     REALTIME = "realtime"
-    """Each chunk when its audio would play, counted from the first."""
+    """Each chunk when its audio would be played, counted from the first."""
 
 
 class IdleRtp(StrEnum):
@@ -56,7 +56,7 @@ class OnBackchannel(StrEnum):
     """The effect of short speech over a reply."""
 
     STOP = "stop"
-    """The same as other speech: the reply stops, and the user is answered."""
+    """As for other speech: the reply stops, and the user is answered."""
     IGNORE = "ignore"
     """Nothing."""
 
@@ -65,7 +65,7 @@ class AfterStop(StrEnum):
     """What follows when the user who stopped a reply has spoken."""
 
     ANSWER = "answer"
-    """An answer to what the user said."""
+    """An answer to the user."""
     RESUME = "resume"
     """The rest of the reply that was stopped, as a new response."""
 
@@ -173,7 +173,7 @@ class ReferenceSettings:
         ):
             raise UsageError(
                 f"on_backchannel=ignore: expected stop_ms=never or at least backchannel_ms, "
-                f"{self.backchannel_ms}: speech is not known to be short earlier; but it is {stop_ms}"
+                f"{self.backchannel_ms}, because only then is speech known to be short, but it is {stop_ms}"
             )
 
     @property

@@ -163,7 +163,7 @@ class TruthKeeper:
         if reply is None:
             return None
         reply.add(piece, at_ns)
-        reply.unplayed = max(0, reply.unplayed - 1)  # the rest may have been dropped while this one was sent
+        reply.unplayed = max(0, reply.unplayed - 1)  # others may have been dropped while this one was sent
         return self._complete(reply)
 
     def dropped(self, response_id: str, told_ns: int | None) -> TrueReply | None:

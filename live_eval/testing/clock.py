@@ -1,4 +1,4 @@
-"""A clock whose time advances only when every task is waiting for it."""
+"""A clock that advances only when every task is waiting for it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ _T = TypeVar("_T")
 
 
 class FakeClock:
-    """A `Clock` for tests: sleeping costs no time.
+    """A `Clock` for tests: sleeping takes no time.
 
-    When every task of the event loop is waiting, time jumps to the earliest moment a task sleeps until.
-    A task counts as waiting if it was not ready for some cycles of the loop, so real threads and sockets
-    do not stop the time: use it with memory transports only.
-
-    Args:
-        start_ns: The time at the start.
+    When every task of the event loop is waiting, the time jumps to the earliest time that a task sleeps
+    until. A task that was not ready for some cycles of the loop counts as waiting, so real threads and
+    sockets do not stop the time: use it with memory transports only.
     """
 
     def __init__(self, start_ns: int = 1_000_000_000_000) -> None:
@@ -36,7 +33,7 @@ class FakeClock:
         return self._now_ns
 
     def wall_ns(self) -> int:
-        """Return the current time, as the wall clock shows it."""
+        """Return the current time as wall time."""
         return self._now_ns
 
     def advance(self, ns: int) -> None:
@@ -55,12 +52,12 @@ class FakeClock:
         await waiter
 
     async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
-        """Wait until the time is `at_ns`, and return what `action` then returns."""
+        """Wait until the time is `at_ns`, and return the result of `action`."""
         await self.sleep_until(at_ns)
         return action()
 
     def catch_up(self) -> None:
-        """Do nothing: no time passes while a task is at work."""
+        """Do nothing: no time passes while a task is running."""
 
     async def _jump(self) -> None:
         while self._sleepers:

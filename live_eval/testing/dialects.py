@@ -1,8 +1,8 @@
 """`check_dialect`: the conformance suite that every client's dialect passes.
 
-It replays cassettes (golden sessions on the wire) and checks what the dialect sends and reports, in which
-order and under which names; that nothing an endpoint sends makes it raise, in any state; that it closes the
-session; and that its log contains neither audio nor the API key.
+It replays cassettes (golden sessions) and checks the messages and events of the dialect, in order and by
+name; that no message of an endpoint makes it raise, in any state; that it closes the session; and that its
+log contains neither audio nor the API key.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ def check_dialect(
     sent_audio: Callable[[Message], bytes] | None = None,
     frame_samples: int = 480,
 ) -> None:
-    """Check that a dialect keeps the contract.
+    """Check that a dialect meets the contract.
 
     Args:
-        factory: Makes a dialect; the class itself.
+        factory: Creates a dialect; the class itself.
         cassettes: Sessions to replay; at least one. Wrong values are tried in every field of a message: all
             of them where messages of that type first have the field, before and after the first response
-            begins, and later one at a time.
-        sent_audio: Returns the PCM in the message that is sent for a frame, to compare it with the frame's;
-            not compared if omitted (lossy codecs).
+            starts, and later one at a time.
+        sent_audio: Returns the PCM in the message of a frame, to compare it with the frame's; no comparison
+            if omitted (lossy codecs).
         frame_samples: Samples in a frame: the specification's rate times its frame length.
 
     Raises:
@@ -103,7 +103,7 @@ def check_dialect(
         if sent_audio is not None:
             _check_frames(start, cassette, sent_audio, frame_samples)
     if count == 0:
-        raise ConformanceError("no cassette was given: there is nothing to check the dialect with")
+        raise ConformanceError("expected at least one cassette")
 
 
 def _check_dial(factory: DialectFactory, cassette: Cassette) -> None:
@@ -111,7 +111,7 @@ def _check_dial(factory: DialectFactory, cassette: Cassette) -> None:
     if dial.url.partition(":")[0] not in ("ws", "wss", "http", "https"):
         raise ConformanceError(f"{cassette.name}: dial gives no address: {dial.url.partition('?')[0]!r}")
     if KEY in repr(dial):
-        raise ConformanceError(f"{cassette.name}: the repr of Dial holds the key")
+        raise ConformanceError(f"{cassette.name}: the repr of Dial contains the key")
 
 
 def _after(start: _Start, cassette: Cassette, state: int) -> Player:
@@ -123,7 +123,7 @@ def _after(start: _Start, cassette: Cassette, state: int) -> Player:
 
 
 def _states(cassette: Cassette) -> Iterator[int]:
-    """Yield the number of steps after which the dialect is in a new state, until the connection ends."""
+    """Yield the numbers of steps after which the dialect is in a new state, until the connection ends."""
     yield 0
     for number, step in enumerate(cassette.steps, 1):
         if isinstance(step, Closed):
@@ -133,7 +133,7 @@ def _states(cassette: Cassette) -> Iterator[int]:
 
 
 def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
-    """Make every call that a session may make in any state, until the connection ends."""
+    """Make every call that is allowed in any state, until the connection ends."""
     player = _after(start, cassette, state)
     for response_id in (*player.responses, "no-such-response"):
         for heard_ms in (0, 40, 10**9):
@@ -147,7 +147,7 @@ def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
 
 
 def _check_leave(player: Player) -> None:
-    """Finish: it must lead to `Close`, at once or after timers, and then the end is no failure."""
+    """Finish: `Close` must follow, at once or after timers, and then the end is no failure."""
     outputs = list(player.call("finish"))
     for _ in range(_FIRED_AT_MOST):
         if any(isinstance(output, Close) for output in outputs) or not player.timers:
@@ -159,11 +159,11 @@ def _check_leave(player: Player) -> None:
         raise player.fail("finish does not end in Close")
     for output in player.close(1000, ""):
         if isinstance(output, EndpointProblem) and output.fatal:
-            raise player.fail(f"the end that we asked for is reported as a failure: {output}")
+            raise player.fail(f"the requested end is reported as a failure: {output}")
 
 
 def _check_garbage(start: _Start, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
-    """Send garbage in this state; if it is reported as malformed, it must change nothing else."""
+    """Send garbage in this state; garbage that is reported as malformed must change nothing else."""
     player = _after(start, cassette, state)
     for message in _GARBAGE:
         alone = player.receive(message)
@@ -186,7 +186,7 @@ def _is_malformed(output: Output) -> bool:
 
 
 def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) -> None:
-    """Send messages that are nearly right, one after the other; the dialect must survive them."""
+    """Send slightly wrong messages, one after another; the dialect must not raise."""
     player = start(cassette)
     for message in _GARBAGE:
         player.receive(message)
@@ -202,12 +202,9 @@ def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) ->
 
 
 def _mutants(message: Message, tried: Counter[_Field], *, begun: bool) -> Iterator[Message]:
-    """Yield a message cut short, and with each field left out or replaced.
+    """Yield a message truncated, and with each field removed or replaced.
 
-    Args:
-        message: The message.
-        tried: How often each field has been replaced; updated.
-        begun: Whether a response has begun.
+    `tried` counts how often each field has been replaced, `begun` is whether a response has started.
     """
     for share in (1, 2, 3):
         yield message[: len(message) * share // 4]
@@ -238,7 +235,7 @@ def _paths(value: object, here: _Path = ()) -> Iterator[_Path]:
 
 
 def _changed(value: Any, path: _Path, *replacement: object) -> Any:
-    """Return a copy with the field at `path` replaced, or removed if no replacement is given."""
+    """Return a copy with the field at `path` replaced, or removed without a replacement."""
     name, *rest = path
     copy = value.copy()
     if rest:

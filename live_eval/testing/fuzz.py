@@ -1,8 +1,8 @@
-"""Fuzz dialects with golden sessions that are damaged at random.
+"""Fuzz dialects with randomly damaged golden sessions.
 
 ``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` plays them to the dialect of a client
-(of every client with a folder, if none is named) and checks every output against the contract. An error
-names the seed of its session: the same seed damages the same sessions in the same way.
+(of every client with a folder, by default) and checks every output against the contract. An error names the
+seed of its session, which damages the same sessions in the same way.
 """
 
 from __future__ import annotations
@@ -44,17 +44,14 @@ def fuzz_dialect(
     seed: int = 0,
     frame_samples: int = 480,
 ) -> int:
-    """Play damaged sessions to a dialect.
+    """Play damaged sessions to a dialect; return their number.
 
     Args:
-        factory: Makes a dialect; the class itself.
+        factory: Creates a dialect; the class itself.
         cassettes: Sessions to damage; at least one.
-        go_on: Takes the number of sessions played so far and returns whether to play another.
+        go_on: Given the number of sessions played so far, returns whether to play another.
         seed: Session number n is damaged with the random seed ``seed + n``.
         frame_samples: Samples in a frame of the user's audio.
-
-    Returns:
-        The number of sessions played.
 
     Raises:
         ConformanceError: The dialect breaks the contract; the message names the seed.
@@ -96,7 +93,7 @@ def _play(player: Player, steps: Sequence[Step], pick: random.Random) -> None:
 def _damaged(
     steps: Sequence[Received], others: Sequence[Received], pick: random.Random
 ) -> Iterator[Received]:
-    """Yield the steps, some of them left out, repeated, replaced by others or damaged."""
+    """Yield the steps; some are omitted, repeated, replaced by others, or damaged."""
     for step in steps:
         match pick.randrange(10):
             case 0:
@@ -113,12 +110,9 @@ def _damaged(
 
 
 def damaged_message(message: Message, others: Sequence[Received], pick: random.Random) -> Message:
-    """Return a message with its bytes or one of its JSON values damaged at random.
+    """Return a message with its bytes or one of its JSON values randomly damaged.
 
-    Args:
-        message: The message.
-        others: Messages whose parts may replace parts of it.
-        pick: Decides.
+    Parts of `others` may replace parts of it; `pick` decides.
     """
     chance = pick.random()
     if chance < 0.03:  # text instead of binary, or the reverse
@@ -136,7 +130,7 @@ def damaged_message(message: Message, others: Sequence[Received], pick: random.R
 
 
 def _odd_value(others: Sequence[Received], pick: random.Random) -> Any:
-    """Return a value from another message, an odd value, or rarely a huge one."""
+    """Return a value from another message, an unusual value, or rarely a huge one."""
     chance = pick.random()
     if chance < 0.005:
         return pick.choice(_GREAT)
@@ -162,7 +156,7 @@ def _part(value: Any, pick: random.Random) -> Any:
 
 
 def _value_changed(value: Any, others: Sequence[Received], pick: random.Random) -> Any:
-    """Return a copy with one value replaced, left out or added."""
+    """Return a copy with one value replaced, removed or added."""
     if isinstance(value, dict) and value and pick.random() < 0.85:
         name = pick.choice(list(value))
         rest = {other: inner for other, inner in value.items() if other != name}

@@ -1,4 +1,4 @@
-"""Turns as a session captures them, made without a session, to test stores, judges and reports."""
+"""Records of turns, made without a session, to test stores, judges and reports."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SILENCE_AFTER_NS = 400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
-    """The timing of a made-up turn, in milliseconds after the end of the user's speech.
+    """The timing of a synthetic turn, in milliseconds after the end of the user's speech.
 
     Args:
-        endpointing_ms: When the endpoint reports that speech stopped; None for never.
+        endpointing_ms: When the endpoint reports the end of speech; None for never.
         first_byte_ms: When its first audio arrives; None for never.
         lead_silence_ms: Silence at the start of its audio.
         reply_ms: Length of the audible reply, unless a recording is given.
         text_ms: When its first text arrives; None for never.
-        chunk_ms: Length of a chunk; chunks come in a burst.
-        frame_late_ns: How late each of the user's frames leaves.
+        chunk_ms: Length of a chunk; chunks arrive in a burst.
+        frame_late_ns: How late each frame of the user's audio is sent.
         uncertain: Whether the end of the user's speech is uncertain.
-        boundaries: The boundaries of the user's speech as they are kept with the turn, or None.
-        cut_off: Number of earlier responses cancelled because the utterance went on.
+        boundaries: Boundaries of the user's speech to store with the turn, or None.
+        cut_off: Number of earlier responses cancelled because the utterance continued.
         failure: Why the turn failed, or None.
         warnings: Warnings of the turn.
         reply_text: The endpoint's transcript of its reply, or None.
@@ -75,16 +75,13 @@ def spoken_turn(
     """Make the record of a turn: the user speaks for all of `user`, and the endpoint follows the plan.
 
     Args:
-        case: The case that is played.
+        case: The case.
         plan: The endpoint's timing.
         user: The user's audio; 800 ms of a tone if None.
-        reply: The endpoint's audio, without its lead silence; a tone if None.
+        reply: The endpoint's audio, without lead silence; a tone if None.
         rate_hz: Sample rate on the wire.
         repeat: 0 for the first repetition.
         attempt: 1 for the first attempt.
-
-    Returns:
-        The record, made by `live_eval.recording.record.finish`.
     """
     plan = plan or TurnPlan()
     spoken = resample(user, rate_hz) if user is not None else tone(800, rate_hz=rate_hz)

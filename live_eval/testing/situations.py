@@ -1,4 +1,4 @@
-"""Find which situations a golden session shows, from what happens in it, not from its name."""
+"""Find the situations that a golden session shows, from its events and not from its name."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def situations_in(
 ) -> frozenset[Situation]:
     """Return the situations that a golden session shows.
 
-    A dialect with continuous media does not separate responses: situations of a response are then those of
-    a session that is ready.
+    A dialect with continuous media does not separate responses: situations of a response then require only a
+    session that is ready.
 
     Args:
-        factory: Makes a dialect; the class itself.
+        factory: Creates a dialect; the class itself.
         cassette: The session; the dialect must produce exactly its outputs.
         frame_samples: Samples in a frame of the user's audio.
 
@@ -109,7 +109,7 @@ def situations_in(
         Situation.CLOSE_MID_REPLY: closed and (ready if continuous else begun > len(ends)),
         Situation.CLOSE_AFTER_REPLY: closed and (ready if continuous else begun == len(ends) > 0),
     }
-    if words and (audio or continuous):  # with continuous media, energy says when the audio began
+    if words and (audio or continuous):  # with continuous media, only the energy shows when the audio starts
         shown[Situation.TRANSCRIPT_BEFORE_AUDIO] = continuous or words[0] < audio[0]
         shown[Situation.TRANSCRIPT_AFTER_AUDIO] = continuous or words[-1] > audio[0]
     return frozenset(situation for situation, is_shown in shown.items() if is_shown)

@@ -1,4 +1,4 @@
-"""An in-memory transport that can delay, drop and reorder messages, and the peer at its other end."""
+"""An in-memory transport that can delay, lose and reorder messages, and its peer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Link:
     """How one direction carries messages.
 
     Args:
-        delay_ns: Travel time of message number n (from 0); one with a short delay can overtake an
-            earlier one.
+        delay_ns: Delay of message number n (from 0); one with a short delay can overtake an earlier one.
         drop: Whether message number n is lost.
     """
 
@@ -31,7 +30,7 @@ class Link:
 
 
 class _Channel:
-    """One direction: messages in flight, ordered by arrival."""
+    """One direction: messages in transit, ordered by arrival."""
 
     def __init__(self, clock: Clock, link: Link) -> None:
         self._clock = clock
@@ -69,13 +68,7 @@ class _Channel:
 
 
 class MemoryTransport:
-    """The client's end; a `Transport`.
-
-    Args:
-        up: The channel to the peer.
-        down: The channel from the peer.
-        refuse: The error that `connect` raises, or None.
-    """
+    """The client's end; a `Transport`."""
 
     def __init__(self, clock: Clock, up: _Channel, down: _Channel, refuse: ConnectError | None) -> None:
         self._clock, self._up, self._down, self._refuse = clock, up, down, refuse
@@ -87,7 +80,7 @@ class MemoryTransport:
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Empty: nothing needs setting up."""
+        """Empty: nothing needs to be set up."""
         return {}
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
@@ -115,17 +108,13 @@ class MemoryTransport:
 
 
 class MemoryPeer:
-    """The endpoint's end, for a test that plays the endpoint."""
+    """The endpoint's end, for a test that acts as the endpoint."""
 
     def __init__(self, up: _Channel, down: _Channel) -> None:
         self._up, self._down = up, down
 
     async def receive(self) -> Arrival:
-        """Wait for a message from the client.
-
-        Raises:
-            TransportClosedError: The client closed.
-        """
+        """Wait for a message from the client, or raise `TransportClosedError` if it closed the connection."""
         return await self._up.get()
 
     def send(self, message: Message) -> None:
@@ -133,7 +122,7 @@ class MemoryPeer:
         self._down.put(message)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """End the connection; messages in flight still arrive."""
+        """End the connection; messages in transit still arrive."""
         self._down.close(code, reason)
         self._up.close(code, reason)
 
@@ -145,8 +134,8 @@ def memory_pair(
 
     Args:
         clock: The clock of both ends.
-        up: How messages from the client travel; at once and without loss if omitted.
-        down: How messages from the endpoint travel.
+        up: How messages from the client are carried; immediately and without loss if omitted.
+        down: How messages from the endpoint are carried.
         refuse: The error that `connect` raises, or None.
     """
     channels = _Channel(clock, up or Link()), _Channel(clock, down or Link())

@@ -290,7 +290,7 @@ class Remembers(Wrapped):
         (NeverLeaves, "does not end in Close"),
         (CallsTheEndAFailure, "reported as a failure"),
         (ActsAfterTheEnd, "expected no action after the end"),
-        (TellsTheKey, "holds the key"),
+        (TellsTheKey, "contains the key"),
         (SetsTimersBack, "into the past"),
         (SwapsBytes, "samples"),
         (CountsWithoutEnd, "expected RateLimits.limits to be"),

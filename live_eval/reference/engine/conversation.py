@@ -24,10 +24,10 @@ __all__ = [
 
 
 MOST_ITEMS = 2_000
-"""Largest number of items in a conversation."""
+"""Maximum number of items in a conversation."""
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Largest size of a conversation: 23 minutes of speech at 24 kHz."""
+"""Maximum size of a conversation: 23 minutes of speech at 24 kHz."""
 
 
 class Role(StrEnum):

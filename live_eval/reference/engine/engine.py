@@ -312,7 +312,7 @@ class Engine:
     def add_item(self, item: Item, after: str | None = None, *, first: bool = False) -> list[Output]:
         """Insert an item of the client: after the item `after`, `first`, or at the end."""
         if self.conversation.get(item.item_id) is not None:
-            message = f"An item with id {item.item_id!r} is there already."
+            message = f"An item with id {item.item_id!r} already exists."
             return [Problem("item_already_exists", message, "item.id")]
         if not self.conversation.has_room(item):
             message = (

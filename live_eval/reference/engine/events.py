@@ -103,11 +103,11 @@ class Reaction(StrEnum):
     STOPPED = "stopped"
     """It stopped the reply."""
     IGNORED = "ignored"
-    """It took it for a backchannel: the reply went on, and there is no answer."""
+    """It took the speech for a backchannel: the reply continued, without an answer."""
     KEPT_TALKING = "kept_talking"
-    """The reply went on; the answer comes after it."""
+    """The reply continued; the answer follows it."""
     ENDED = "ended"
-    """The reply ended by itself first."""
+    """The reply ended before a reaction was due."""
 
 
 @dataclass(slots=True)
@@ -321,7 +321,7 @@ class PlaybackState(StrEnum):
     """Playback of a response on a media track."""
 
     STARTED = "started"
-    """Its first packet is about to leave."""
+    """Its first packet is about to be sent."""
     STOPPED = "stopped"
     """Its last packet has been played."""
     CLEARED = "cleared"

@@ -32,13 +32,13 @@ from live_eval.reference.engine.signals import sounds as audible
 __all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "SpeechCommitted"]
 
 MIN_COMMIT_MS = 100
-"""Shortest audio that can be committed, as at OpenAI."""
+"""Minimum audio of a commit, as at OpenAI."""
 
 MAX_UTTERANCE_MS = 600_000
-"""Longest audio of one turn."""
+"""Maximum audio of one turn."""
 
 _ONSET_NOTICED_MS = 500
-# Three frames of 20 ms: less may be the network's doing.
+# Three frames of 20 ms: shorter gaps may come from the network.
 _MOMENT_NS = 60_000_000
 
 
@@ -78,7 +78,7 @@ class _InputBuffer:
 
     def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
         self.codec = codec
-        self.begin = self.end = 0  # the oldest sample, and just past the newest one
+        self.begin = self.end = 0  # the oldest sample, and one past the newest
         self._width = sample_bytes(codec)
         self._origin_ms = origin_ms
         self._data = bytearray()

@@ -37,7 +37,7 @@ class AnswerTime(Enum):
 
     NOW = "now"
     LATER = "later"
-    """When the reply under way is over."""
+    """After the reply in progress."""
     NONE = "none"
 
 
@@ -51,7 +51,7 @@ class Overlap:
         self._stop_ns: int | None = None
         self._stopper: UserUtterance | None = None
         self._talk_ns: int | None = None
-        self._waits = False  # the stop is due, but the user is silent and may have said a backchannel
+        self._waits = False  # a stop is due, but the user is silent: it may have been a backchannel
         self._talked_over = False
 
     @property

@@ -37,8 +37,8 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
-# A burst yields the processor once, after its first chunk: a receiver that was woken on the same processor
-# would otherwise get the first chunk only after the last one was sent.
+# A burst pauses once, after its first chunk: a receiver on the same processor would otherwise get the first
+# chunk only after the last one was sent.
 _BURST_GAP_NS = 2_000_000
 _CLOSE_NORMAL = 1000
 
@@ -308,7 +308,7 @@ def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Ste
             offset_ns = samples * 1_000_000_000 // reply.rate_hz
         else:
             offset_ns = _BURST_GAP_NS if index else 0
-        # Text runs ahead of the voice, as a language model's does: all of it is sent by half of the reply.
+        # Text precedes the voice, as from a language model: all of it is sent by the middle of the reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
         steps.extend(Step(offset_ns, text) for text in texts[written:due])
         written = due

@@ -50,8 +50,8 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
-# The constructed speech has −23 to −29 dBFS in every packet of 20 ms; the packet after it, what a codec
-# smears into it included, has −55 at most.
+# The constructed speech has −23 to −29 dBFS in every packet of 20 ms. The packet after it has at most −55,
+# including what a codec smears into it.
 _SOUNDS_DBFS = -40.0
 _SOUNDS_MS = 10
 
@@ -131,7 +131,7 @@ def calibration_utterance(
     stretches: list[SoundStretch] = []
     at = 0
     for number, sound_ms in enumerate(sounds_ms):
-        # The frame that holds the first sample is the pause's last; the first stretch gets a frame for it.
+        # The first sample is in the last frame of the pause; the first stretch gets a frame for it.
         pause = _frames(pauses_ms[number - 1], rate_hz, frame) if number else 0 if lossy else 1
         silence = np.zeros(pause * frame, np.float32)
         sound = _buzz(_frames(sound_ms, rate_hz, frame) * frame, rate_hz)
@@ -157,7 +157,7 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     return _buzz_of(length, rate_hz).copy()
 
 
-@functools.lru_cache(maxsize=64)  # calibration repeats few lengths, and measures its processor time
+@functools.lru_cache(maxsize=64)  # calibration uses few lengths, and measures processor time
 def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)

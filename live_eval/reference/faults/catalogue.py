@@ -19,7 +19,7 @@ class FaultLayer(StrEnum):
     ACCEPT = "accept"
     """On the TCP connection, before any request; for the whole process only."""
     REQUEST = "request"
-    """On the HTTP request that asks for the session."""
+    """On the HTTP request for the session."""
     SIGNALLING = "signalling"
     """On a WebRTC offer and its answer."""
     SESSION = "session"
@@ -29,7 +29,7 @@ class FaultLayer(StrEnum):
     REPLY = "reply"
     """On the course of a reply."""
     AUDIO = "audio"
-    """On the sound of a reply, and on stamps."""
+    """On the audio of a reply, and on timestamps."""
 
 
 class Moment(StrEnum):
@@ -38,11 +38,11 @@ class Moment(StrEnum):
     ACCEPT = "accept"
     """As soon as the connection is accepted."""
     REQUEST = "request"
-    """In place of the answer to the request."""
+    """Instead of the answer to the request."""
     OPEN = "open"
     """As soon as the session is open."""
     SPEECH = "speech"
-    """When the user begins to speak."""
+    """When the user starts to speak."""
     REPLY = "reply"
     """In the middle of a reply."""
 
@@ -102,7 +102,7 @@ _SOCKETS = (*_JSON, "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
-_TURNS = ("openai", "openai-beta", "gemini-live", "openai-webrtc")  # their messages say when a reply ends
+_TURNS = ("openai", "openai-beta", "gemini-live", "openai-webrtc")  # their messages mark the end of a reply
 _NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages name responses
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
@@ -111,7 +111,6 @@ _DURATION = BoundedValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
 MOMENT = replace(_DURATION, choices=tuple(Moment), default=Moment.REPLY)
 """A moment, or a time since the session began."""
 SHARE = BoundedValue(ValueUnit.PERCENT, 0, 100)
-"""A share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,23 +152,23 @@ _K, _N, _L, _U = FailureKind, FaultName, FaultLayer, ValueUnit
 # fmt: off
 _LIST = (
     FaultDescription(_N.REFUSE, _L.ACCEPT, _DURATION,
-        "nothing listens at the port; with DURATION, only for so long from the start",
+        "does not listen at the port; with DURATION, only for that time from the start",
         kind=_K.CONNECTION_REFUSED),
     FaultDescription(_N.SLOW_ACCEPT, _L.ACCEPT, replace(_DURATION, default="30s"),
-        "reads nothing from a new connection for so long", kind=_K.CONNECT_TIMEOUT),
+        "reads nothing from a new connection for that time", kind=_K.CONNECT_TIMEOUT),
     FaultDescription(_N.TLS, _L.ACCEPT,
         BoundedValue(_U.CHOICE, choices=("untrusted", "alert", "plain", "reset"), default="untrusted"),
-        "speaks TLS with a certificate that nobody trusts, answers a TLS client with an alert or with plain "
-        "text, or resets the connection; clients connect with wss:// or https://", kind=_K.TLS),
+        "uses an untrusted TLS certificate, answers a TLS client with an alert or with plain text, or resets "
+        "the connection; clients connect with wss:// or https://", kind=_K.TLS),
     FaultDescription(_N.RESET, _L.SESSION, MOMENT,
-        "resets the TCP connection: RST, without a farewell; over WebRTC at accept or request only",
+        "resets the TCP connection (RST, without a close frame); over WebRTC only at accept or request",
         kind=_K.CLOSED, moves=True, dialects=_SOCKETS),
     FaultDescription(_N.STATUS, _L.REQUEST, BoundedValue(_U.NUMBER, 1, 599, default="500"),
         "refuses the request with this HTTP status", kind=_K.SERVER_ERROR),
     FaultDescription(_N.RATE_LIMIT, _L.REQUEST, _DURATION,
-        "refuses the request with 429; with DURATION, Retry-After says so", kind=_K.RATE_LIMITED),
+        "refuses the request with 429; with DURATION, it sends Retry-After", kind=_K.RATE_LIMITED),
     FaultDescription(_N.UNAVAILABLE, _L.REQUEST, _DURATION,
-        "refuses the request with 503; with DURATION, Retry-After says so", kind=_K.UNAVAILABLE),
+        "refuses the request with 503; with DURATION, it sends Retry-After", kind=_K.UNAVAILABLE),
     FaultDescription(_N.REDIRECT, _L.REQUEST, None,
         "redirects the request (302) to another host", kind=_K.HANDSHAKE),
     FaultDescription(_N.NO_UPGRADE, _L.REQUEST, None,
@@ -178,15 +177,15 @@ _LIST = (
     FaultDescription(_N.BAD_ACCEPT, _L.REQUEST, None,
         "accepts the WebSocket with a wrong Sec-WebSocket-Accept", kind=_K.HANDSHAKE, dialects=_SOCKETS),
     FaultDescription(_N.NOT_HTTP, _L.REQUEST, None,
-        "answers the request with something that is not HTTP", kind=_K.HANDSHAKE),
+        "answers the request with bytes that are not HTTP", kind=_K.HANDSHAKE),
     FaultDescription(_N.SLOW_ANSWER, _L.REQUEST, replace(_DURATION, default="30s"),
-        "answers the request after so long", kind=_K.CONNECT_TIMEOUT),
+        "answers the request after that time", kind=_K.CONNECT_TIMEOUT),
     FaultDescription(_N.REFUSE_SDP, _L.SIGNALLING, None,
         "refuses the offer as invalid", kind=_K.SDP_REFUSED, dialects=_TRACKS),
     FaultDescription(_N.NO_CODEC, _L.SIGNALLING, None,
         "answers with a codec that was not offered", kind=_K.CODEC_REFUSED, dialects=_TRACKS),
     FaultDescription(_N.BAD_CANDIDATES, _L.SIGNALLING, None,
-        "answers with an address where nothing listens", kind=_K.ICE_FAILED, dialects=_TRACKS),
+        "answers with an address where no server listens", kind=_K.ICE_FAILED, dialects=_TRACKS),
     FaultDescription(_N.BAD_FINGERPRINT, _L.SIGNALLING, None,
         "answers with the fingerprint of another certificate", kind=_K.DTLS_FAILED, dialects=_TRACKS),
     FaultDescription(_N.NO_CHANNEL, _L.SIGNALLING, None,
@@ -195,18 +194,18 @@ _LIST = (
         "opens the data channel and announces reply audio, but never sends a packet",
         kind=_K.NO_RTP, dialects=_TRACKS),
     FaultDescription(_N.NEVER_READY, _L.SESSION, None,
-        "accepts the connection, then sends nothing at all", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
+        "accepts the connection, then sends nothing", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
-        "ends the session after so long, as the dialect does when its time is up",
+        "ends the session after that time, as the dialect ends an expired one",
         kind=_K.SESSION_EXPIRED, kinds=_each(_BOTS, _K.CLOSED)),
     FaultDescription(_N.CLOSE, _L.SESSION, BoundedValue(_U.NUMBER, 1, 4_999, default="1011"),
-        "closes the connection with this code; 1006 without a farewell; over WebRTC there are no codes",
+        "closes the connection with this code; 1006: without a close frame; WebRTC has no codes",
         kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
     FaultDescription(_N.CLOSE_CHANNEL, _L.SESSION, None,
         "closes the data channel in the middle of a reply's events, but continues to send audio",
         kind=_K.CHANNEL_CLOSED, dialects=_TRACKS),
     FaultDescription(_N.MALFORMED, _L.MESSAGES, None,
-        "sends a message that breaks off, then continues",
+        "sends a truncated message, then continues",
         kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_WITH_MESSAGES),
     FaultDescription(_N.BAD_UTF8, _L.MESSAGES, None,
         "sends a text message that is not UTF-8", kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
@@ -214,7 +213,7 @@ _LIST = (
         "sends a frame with an opcode that RFC 6455 reserves",
         kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
     FaultDescription(_N.HUGE, _L.MESSAGES, BoundedValue(_U.BYTES, 0, 200_000_000, default="17MB"),
-        "sends a message of an unknown type that has this size",
+        "sends a message of this size and of an unknown type",
         kind=_K.MESSAGE_TOO_BIG, moves=True, dialects=_SOCKETS),
     FaultDescription(_N.UNKNOWN_EVENT, _L.MESSAGES, None,
         "sends an event of an unknown type, then continues", moves=True, dialects=_WITH_MESSAGES),
@@ -224,14 +223,14 @@ _LIST = (
     FaultDescription(_N.DUPLICATE, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "sends every N-th delta of audio, or packet, twice", kinds={"moshi": _K.MALFORMED_AUDIO}),
     FaultDescription(_N.MISSING, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="10"),
-        "does not send every N-th delta of audio, or packet", kinds={"moshi": _K.MALFORMED_AUDIO}),
+        "omits every N-th delta of audio, or packet", kinds={"moshi": _K.MALFORMED_AUDIO}),
     FaultDescription(_N.REORDER, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "sends every N-th delta of audio, or packet, after the next one",
         kinds={"moshi": _K.MALFORMED_AUDIO}),
     FaultDescription(_N.SILENT, _L.REPLY, None,
         "listens, but never answers", kind=_K.NO_RESPONSE),
     FaultDescription(_N.STALL, _L.REPLY, _DURATION,
-        "stops in the middle of a reply; with DURATION, continues after so long",
+        "stops in the middle of a reply; with DURATION, continues after that time",
         kind=_K.STALLED, dialects=_TURNS),
     FaultDescription(_N.NO_DONE, _L.REPLY, None,
         "sends the whole reply, but never ends the response", kind=_K.STALLED, dialects=_TURNS),
@@ -257,16 +256,16 @@ _LIST = (
         "cancels the response by itself after half of the reply",
         kind=_K.RESPONSE_CANCELLED, dialects=_TURNS),
     FaultDescription(_N.AUDIO_RATE, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 48_000, default="16000"),
-        "sends audio of this sample rate, and says so where the dialect's audio messages do",
+        "sends audio at this sample rate, and reports it if the dialect's audio messages contain a rate",
         dialects=_JSON, kinds={"gemini-live": _K.WRONG_RATE}),
     FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
-        "replaces the audio of every N-th delta, or packet, by bytes that are none",
+        "replaces the audio of every N-th delta, or packet, with invalid bytes",
         kind=_K.MALFORMED_AUDIO, kinds=_each(_JSON, _K.MALFORMED_MESSAGE)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
         kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),
     FaultDescription(_N.SKEW, _L.AUDIO, replace(SHARE, default="10%"),
-        "stamps run so much fast: positions in the input, times of transcripts, RTP timestamps",
+        "speeds up timestamps by this share: positions in the input, transcripts, RTP",
         dialects=("openai", "openai-beta", "openai-live", *_TRACKS)),
 )
 # fmt: on

@@ -106,7 +106,7 @@ class _FixedAnswer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from it
 
     def data_received(self, data: bytes) -> None:
         """Answer, and close."""
@@ -134,7 +134,7 @@ def _untrusted() -> ssl.SSLContext:
     encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads certificates from files only
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads certificates only from files
         path = Path(folder) / "certificate.pem"
         path.write_bytes(certificate.public_bytes(encoding) + private)
         context.load_cert_chain(path)

@@ -23,7 +23,7 @@ __all__ = ["DeltaFaults", "FaultyChannel", "SessionFaults"]
 _T = TypeVar("_T")
 
 _NO_CODE = 1006  # RFC 6455, 7.4.1: there was no close frame
-_BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a whole text message
+_BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a complete text message
 _BAD_FRAME = bytes([0x83, 2]) + b"no"  # opcode 3 is reserved: RFC 6455, 5.2
 _NO_BASE64 = b"*not*base64*"
 _NO_OPUS = b"\xff"  # code 3 without its count of frames: RFC 6716, 3.2.5
@@ -129,7 +129,7 @@ class SessionFaults:
         messages = self._protocol.render(event)
         if not isinstance(event, AudioPiece | Silence):
             return messages
-        if self._breaks and not self._protocol.audio_in_base64:  # the dialect encodes as it sends
+        if self._breaks and not self._protocol.audio_in_base64:  # the protocol encodes audio in `render`
             self._breaks = False
             messages = [each[:1] + _NO_OGG for each in messages if isinstance(each, bytes)]
         if not self._deltas:
@@ -152,7 +152,7 @@ class SessionFaults:
             case FaultName.HUGE:
                 unknown = replace(fault, name=FaultName.UNKNOWN_EVENT, value=None)
                 for message in self._protocol.render(unknown):
-                    if isinstance(message, bytes):  # blanks after JSON are no part of it
+                    if isinstance(message, bytes):  # JSON ignores trailing spaces
                         await channel.send(message.ljust(fault.number))
             case _:
                 return False

@@ -131,7 +131,6 @@ class FaultScript:
 
 
 NO_FAULTS = FaultScript()
-"""A script without faults."""
 
 
 class FaultSchedule:

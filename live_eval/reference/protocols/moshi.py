@@ -32,7 +32,7 @@ MOSHI_CONFIG = EngineConfig(
 """Fixed settings of sessions."""
 
 MOST_FRAME_BYTES = 64 * 1024
-"""Longest message. Frames of 80 ms have a few hundred bytes, and decoding takes time."""
+"""Maximum message size. Frames of 80 ms have a few hundred bytes, and decoding takes time."""
 
 MOSHI_PARAMETERS = frozenset(
     {
@@ -48,8 +48,8 @@ _FAULTS = {
     FaultName.UNKNOWN_EVENT: b"\x2apirouette",
     FaultName.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
 }
-_VERSIONS = bytes(8)  # protocol and model, each an u32
-# Opus smears an onset backwards: at this rate by at most 1 ms, at its usual rates by 5 ms.
+_VERSIONS = bytes(8)  # of the protocol and the model, as two u32
+# Opus smears onsets backwards: by at most 1 ms at this bit rate, by 5 ms at usual ones.
 _BITS_PER_S = 128_000
 _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 
@@ -57,7 +57,7 @@ _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 class MoshiProtocol(ServerProtocol):
     """One session."""
 
-    audio_in_base64 = False  # the encoder is stateful: frames are encoded when they are sent
+    audio_in_base64 = False  # the encoder is stateful, so frames are encoded in `render`
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 
     def __init__(self, engine: Engine) -> None:

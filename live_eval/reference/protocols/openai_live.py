@@ -32,7 +32,7 @@ _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
 _SILENT_BYTE = {CodecName.PCM16: b"\x00", CodecName.PCMU: b"\xff", CodecName.PCMA: b"\xd5"}
 _ROLES = {"developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
-# Context length, for the reported usage ratio.
+# Length of the context, for the reported usage ratio.
 _CONTEXT_S = 3_600
 _WORD_MS = 350
 _MOST_INSTRUCTIONS = 1_000_000
@@ -192,7 +192,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
     def _start(self, command: _SessionStart) -> Sequence[events.Output]:
         config, cause = command.session, command.event_id
         if self._session is not None:
-            message = "The session has started already."
+            message = "The session has already started."
             raise MessageError("session_already_started", message, "type")
         audio = config.audio
         codec = PCM_24K

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 EAGERNESS_SILENCE_MS: Mapping[str, int] = {"high": 300, "auto": 600, "medium": 600, "low": 1200}
-"""Silence after which ``semantic_vad`` ends a turn: this endpoint waits instead of judging meaning."""
+"""Silence that ends a turn with ``semantic_vad``, which this endpoint emulates without semantics."""
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 _Modalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=1)]

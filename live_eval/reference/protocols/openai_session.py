@@ -19,7 +19,7 @@ from live_eval.reference.protocols.protocol import MessageError
 __all__ = ["G711", "MODEL", "SessionSettings", "codec_of", "format_of"]
 
 MODEL = "live-eval-reference"
-"""Default model name: agents SDKs name the model only in ``session.update``."""
+"""Default model name: OpenAI's agents SDKs name the model only in ``session.update``."""
 
 DEFAULT_VOICE = "alloy"
 
@@ -63,7 +63,7 @@ class SessionSettings:
         self._check(params)
         self.shown |= params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
         audio = params.audio
-        # What is given is replaced as a whole, with defaults for omitted members.
+        # A given setting replaces the whole old one, with defaults for omitted fields.
         if audio is not None and audio.input is not None:
             given = audio.input.model_dump(mode="json", include=audio.input.model_fields_set)
             self.shown["audio"]["input"] |= given
@@ -82,7 +82,7 @@ class SessionSettings:
         for side, given in (("input", audio.input), ("output", audio.output)):
             if given is not None and "format" in given.model_fields_set and given.format is None:
                 where = f"session.audio.{side}.format"
-                raise MessageError("invalid_value", f"Invalid value: null is no format for '{where}'.", where)
+                raise MessageError("invalid_value", f"Invalid value: '{where}' must not be null.", where)
         heard = audio.input.format if audio.input is not None else None
         if self._calibrate and not isinstance(heard, PcmFormat | None):
             message = "This endpoint is calibrating: the mark in the speech survives only 16-bit PCM."

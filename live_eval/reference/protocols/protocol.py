@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MOST_MESSAGE_BYTES = 21 * 1024 * 1024
-"""Longest message: 15 MiB of audio in base64, and its envelope."""
+"""Maximum message size: 15 MiB of audio in base64, and its envelope."""
 
 _MAX_AUDIO_BYTES = 15 * 1024 * 1024
 _MAX_COMMAND_CHARACTERS = 1024 * 1024

@@ -37,7 +37,7 @@ TRACK = EngineConfig(
 )
 """Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
 
-# Opus: its encoder looks 6.5 ms ahead (RFC 6716, 2.1.2), so sound is heard that much later.
+# The Opus encoder looks 6.5 ms ahead (RFC 6716, 2.1.2), so audio is heard that much later.
 _DECODER_DELAY_SAMPLES = 312
 
 _CLEAR = "output_audio_buffer.clear"
@@ -55,7 +55,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
     }
     audio_in_base64 = False
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
-    retrieves_audio = False  # messages on a data channel are limited, to 256 KiB in browsers
+    retrieves_audio = False  # browsers limit messages on a data channel to 256 KiB
 
     def begin(self, session: object) -> None:
         """Apply the settings from the offer, or raise `MessageError`."""
@@ -85,7 +85,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
 
     def _handle(self, event: schema.ClientEvent, at_ns: int) -> Sequence[events.Output]:
         if isinstance(event, schema.AudioAppend):
-            message = "Over WebRTC the user's audio travels on the media track, but it came in an event."
+            message = "Over WebRTC the user's audio travels on the media track, not in an event."
             raise MessageError("invalid_value", message, "type")
         return [events.DropUnplayed()] if event.type == _CLEAR else super()._handle(event, at_ns)
 

@@ -57,7 +57,7 @@ _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three
 _SAY_BACK = re.compile(r"\bword for word\b", re.IGNORECASE)
 _OPTION = re.compile(r"^\s*([A-Z])\.\s+\S", re.MULTILINE)
 _FEWEST_OPTIONS = 2
-# The cascade hears only words, not the style: the neutral answer is the honest one.
+# The cascade recognises words but not their delivery: prefer the neutral answer.
 _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
@@ -74,7 +74,7 @@ class Responder(Protocol):
     """Finds replies."""
 
     waits_for_words: bool = False
-    """Whether a reply depends on the words."""
+    """Whether a reply depends on the text."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply | None:
         """Return the constant reply, or None if replies differ."""

@@ -42,7 +42,7 @@ from live_eval.sockets.stream import StampedTransport
 __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
 
-# Largest request body: an offer, or the settings of a session.
+# For an offer, or the settings of a session.
 _MAX_BODY_BYTES = 256 * 1024
 
 

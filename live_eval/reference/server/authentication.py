@@ -47,7 +47,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         if not any(hmac.compare_digest(given, wanted) for given in presented):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
-    # A web page from another origin, open in this machine's browser, must not use a server without a token.
+    # Without a token, web pages from other origins in this machine's browser must not use the server.
     origin = request.headers.get("Origin")
     if origin is not None and not is_local_page(origin):
         raise RefusedError(403, "origin", "Web pages from other origins need a token.")

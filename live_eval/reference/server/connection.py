@@ -31,7 +31,7 @@ __all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
-# While an output is pending, check this often whether it still is.
+# How often to check whether a pending output still is due at that time.
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
@@ -219,7 +219,7 @@ class ServerSession:
             self._heard_more.clear()
             while self._unheard:
                 first = self._unheard[0]
-                # Audio that arrived while the detector ran is processed in one go.
+                # Process all audio that arrived while the detector ran.
                 data = b"".join(self._take_unheard(first.epoch))
                 if stream is None or epoch != first.epoch:
                     stream, epoch = await self._speech_models.open_stream(first.codec), first.epoch

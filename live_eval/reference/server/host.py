@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
-_MOST_HANDSHAKES = 512  # more than any run opens sessions at once
+_MOST_HANDSHAKES = 512  # more than any run opens at once
 _WAIT = {"Retry-After": "1"}
-# Encoding one takes the interpreter from the sessions in progress.
+# Encoding a reply would block the sessions in progress.
 _FIXED_REPLIES = 16
 
 
@@ -64,7 +64,7 @@ class SessionHost:
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.probe = LoopProbe(self.clock)  # of the event loop: the error bar of the true times
+        self.probe = LoopProbe(self.clock)  # its lag is the error bar of the true times
         self.schedule = FaultSchedule()
         self._speech_models = speech_models
         self._responder = responder

@@ -92,7 +92,7 @@ class ReplyPlayer:
         if piece.response.response_id in self._cleared:
             return False
         self._queue.append(piece)
-        # Notify the client of a reply now: after the last idle packet, and before the first of the reply.
+        # Announce the reply after the last idle packet and before its first one.
         if self._playing is None and not self._sending:
             await self._notify_changes()
         self._wake.set()
@@ -131,7 +131,7 @@ class ReplyPlayer:
                 await self._notify_changes()
 
     async def _notify_changes(self) -> None:
-        # Reporting yields, and other tasks may push or clear meanwhile: check again after each.
+        # Notifying yields, and other tasks may push or clear in the meantime: check again each time.
         while (change := self._change()) is not None:
             await self._notify(change)
 

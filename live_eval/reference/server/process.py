@@ -21,10 +21,10 @@ from live_eval.reference.settings import TOKEN_VARIABLE
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
 
 LOG_NAME = "reference-endpoint.log"
-"""File in the log folder for its standard error."""
+"""Log file of its standard error."""
 
 URL_VARIABLE = "LIVE_EVAL_REFERENCE_URL"
-"""Base URL of a reference endpoint that runs already."""
+"""Environment variable with the base URL of a running reference endpoint."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class ReferenceProcess:
             *(() if data is None else ("--data", str(data))),
             *arguments,
         ]
-        # If its models compete with us for the processor, the timed process goes first.
+        # Models must not take processor time from the measuring process.
         self._polite = not calibrate
         self._start_timeout_s = start_timeout_s
         self._process: asyncio.subprocess.Process | None = None
@@ -107,9 +107,9 @@ class ReferenceProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for this process, which finishes its turns first
+                start_new_session=True,  # Ctrl-C must reach only this process, which completes its turns
                 env={
-                    # Its clients, which are started along with it, know no token.
+                    # Its clients have no token.
                     **{name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
                     "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                     "PYTHONUNBUFFERED": "1",
@@ -136,7 +136,7 @@ class ReferenceProcess:
                 said = False
             except LiveEvalError as error:
                 if not said:
-                    _log.warning("cannot start the endpoint again, trying on: %s", error)
+                    _log.warning("cannot restart the endpoint, retrying: %s", error)
                 said = True
             await clock.sleep_until(clock.now_ns() + _AGAIN_NS)
 

@@ -56,7 +56,7 @@ _CORS = {
 _OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
 _FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
 _CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
-# Nothing listens on the discard port.
+# No server listens on the discard port.
 _END = "a=end-of-candidates\r\n"
 _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
@@ -133,7 +133,7 @@ class WebRtcSessions:
         return _as_json(created)
 
     def _forget_secrets(self, now_s: int) -> None:
-        # They are in the order of issue, and all last equally long.
+        # They are in order of issue, and have the same lifetime.
         while self._secrets and next(iter(self._secrets.values())).expires_at <= now_s:
             del self._secrets[next(iter(self._secrets))]
 
@@ -196,7 +196,7 @@ class WebRtcSessions:
     async def _hold(
         self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
-        # The endpoint cannot know when a client measures.
+        # The endpoint does not know when a client measures: never collect garbage during a session.
         with self._host.session(), self._collector.session(lambda: True):
             try:
                 with handshake:
@@ -232,7 +232,7 @@ def _new_id() -> str:
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
-    # Faults in the middle of a reply must hit the middle of its sound, not of the burst of its events.
+    # Faults in the middle of a reply must strike in the middle of its audio, not of the burst of its events.
     middle = bool(settings.faults.at(Moment.REPLY)) or any(map(settings.faults.has, _MID_REPLY))
     return replace(settings, cadence=Cadence.REALTIME) if middle else settings
 
@@ -242,9 +242,7 @@ async def _offer(request: web.Request) -> _Offer:
     if request.content_type == "application/sdp":
         return _Offer(_text(await _body(request)), {})
     if request.content_type != "multipart/form-data":
-        raise OfferError(
-            f"expected application/sdp or multipart/form-data, but {request.content_type!r} came"
-        )
+        raise OfferError(f"expected application/sdp or multipart/form-data, not {request.content_type!r}")
     try:
         async with asyncio.timeout(_BODY_S):
             form = await request.post()
@@ -370,7 +368,7 @@ class _FaultyConnection(RtcConnection):
         if self._faults.has(FaultName.BAD_FINGERPRINT):
             return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
         if self._faults.has(FaultName.BAD_CANDIDATES):
-            # Our checks reach the client anyway: make it take them for a stranger's.
+            # Our connectivity checks reach the client anyway: make their credentials wrong.
             answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
             return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
         return answer

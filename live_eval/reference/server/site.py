@@ -30,8 +30,8 @@ _BACKLOG = 1_024
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_S = 1.0
 MOST_CONNECTIONS = 4_096
-"""Most connections at a time, sessions and requests together."""
-_NEW_PER_S = 100.0  # of one other machine
+"""Maximum number of connections, including those of requests."""
+_NEW_PER_S = 100.0  # from each other machine
 _NEW_AT_ONCE = 1_000
 _TOO_MANY = b'{"error":{"type":"requests","code":"rate_limit_exceeded","message":"Too many connections."}}'
 _REFUSAL = (
@@ -149,12 +149,12 @@ class _Listener:
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise
-            _log.warning("cannot accept a connection now: %s", error)
+            _log.warning("cannot accept connections for the moment: %s", error)
             self._loop.remove_reader(listening.fileno())
             self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
 
     def _serve(self, sock: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # it may be gone already
+        with contextlib.suppress(OSError):  # the client may have closed it
             StampedTransport(sock, ArrivalStamps(self._clock), self._protocol())
 
     def _open(self, listening: socket.socket) -> None:
@@ -202,7 +202,7 @@ class SocketChannel:
         """Wait for the next message; None once the connection has ended."""
         try:
             message = await self._socket.receive()
-        except ConnectionError:  # a pong could not be sent any more
+        except ConnectionError:  # a pong could not be sent
             return None
         if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
             return Arrival(message.data, self._framing.stamps.popleft().at_ns)
@@ -210,7 +210,7 @@ class SocketChannel:
 
     async def send(self, message: bytes) -> int:
         """Send a message, or drop it if the connection has ended; return the time."""
-        # `receive` reports the end of the connection; drop what cannot be sent.
+        # `receive` reports the end of the connection.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_frame(message, self._kind)
         return self._stream.written_ns
