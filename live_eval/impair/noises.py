@@ -88,11 +88,8 @@ def _from_folder(folder: Path, samples: int, rate_hz: int, draw: np.random.Gener
     audio = resample(read_audio(path).audio, rate_hz).samples.astype(np.float64)
     if not audio.any():
         raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected noise, found silence")
-    return _looped(audio / _rms(audio), int(draw.integers(len(audio))), samples)
-
-
-def _looped(sound: NDArray[np.float64], begin: int, samples: int) -> NDArray[np.float64]:
-    return np.resize(np.roll(sound, -begin), samples)
+    begin = int(draw.integers(len(audio)))
+    return np.resize(np.roll(audio / _rms(audio), -begin), samples)  # looped
 
 
 @lru_cache(maxsize=4)

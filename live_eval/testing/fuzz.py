@@ -190,10 +190,6 @@ def _bytes_changed(message: Message, pick: random.Random) -> Message:
     return data.decode("utf-8", "replace")
 
 
-def _until(at_ns: int, clock: SystemClock) -> Callable[[int], bool]:
-    return lambda _: clock.now_ns() < at_ns
-
-
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--golden", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True)
@@ -208,10 +204,14 @@ def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> No
         paths = sorted(folder.glob("*.jsonl"))
         if not paths:
             raise click.UsageError(f"{folder}: expected golden sessions (*.jsonl)")
+
+        def has_time(_: int, end_ns: int = clock.now_ns() + round(seconds * 1e9)) -> bool:
+            return clock.now_ns() < end_ns
+
         count = fuzz_dialect(
             load(spec.dialect),
             map(read_cassette, paths),
-            go_on=_until(clock.now_ns() + round(seconds * 1e9), clock),
+            go_on=has_time,
             seed=seed,
             frame_samples=spec.input_rate_hz * spec.frame_ms // 1000,
         )

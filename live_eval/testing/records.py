@@ -137,7 +137,8 @@ def _reply(
     plan: TurnPlan, pcm: NDArray[np.int16], rate_hz: int, after: Callable[[float], int]
 ) -> CapturedResponse:
     assert plan.first_byte_ms is not None
-    chunks = _chunks(pcm, plan.chunk_ms, rate_hz)
+    step = max(1, round(plan.chunk_ms * rate_hz / 1000))
+    chunks = [pcm[start : start + step].astype("<i2").tobytes() for start in range(0, len(pcm), step)]
     begins_ns = after(plan.first_byte_ms)
     arrivals = [begins_ns + 1_000_000 * index for index in range(len(chunks))]
     return CapturedResponse(
@@ -170,8 +171,3 @@ def _cut_off(index: int, at_ns: int, rate_hz: int) -> CapturedResponse:
         chunks=[pcm.astype("<i2").tobytes()],
         codec=Codec(CodecName.PCM16, rate_hz),
     )
-
-
-def _chunks(pcm: NDArray[np.int16], chunk_ms: float, rate_hz: int) -> list[bytes]:
-    step = max(1, round(chunk_ms * rate_hz / 1000))
-    return [pcm[start : start + step].astype("<i2").tobytes() for start in range(0, len(pcm), step)]

@@ -38,7 +38,7 @@ from live_eval.reference.engine.events import (
     VoiceEnd,
 )
 from live_eval.reference.engine.listening import Heard, Listening, SpeechCommitted
-from live_eval.reference.engine.overlap import AnswerTime, Overlap, refusal
+from live_eval.reference.engine.overlap import AnswerTime, Overlap
 from live_eval.reference.engine.reply_plan import ReplyEnd, WireReply, text_tokens
 from live_eval.reference.engine.speaking import Speaking, Streaming
 from live_eval.reference.faults.catalogue import FaultName
@@ -179,12 +179,16 @@ class Engine:
 
     def refusal(self, config: EngineConfig) -> str | None:
         """Return why these settings rule out the script for overlapping speech, or None."""
-        return refusal(
-            self.settings,
-            detects=config.detection is not None,
-            interrupts=config.interrupt_response,
-            answers=config.create_response,
-        )
+        settings = self.settings
+        if not settings.scripted:
+            return None
+        if config.detection is None:
+            return "stop_ms, patience_ms and talk_over_ms need the endpoint's own turn detection"
+        if isinstance(settings.stop_ms, int) and not config.interrupt_response:
+            return f"stop_ms={settings.stop_ms} needs a session in which the user may interrupt"
+        if settings.talk_over_ms is not None and not config.create_response:
+            return "talk_over_ms needs a session in which speech is answered"
+        return None
 
     def _new_stream(self) -> Streaming | None:
         frame_ms = self.config.frame_ms

@@ -7,29 +7,9 @@ from enum import Enum
 from live_eval.reference.engine.events import Reaction, ServerResponse, UserUtterance, VoiceEnd
 from live_eval.reference.settings import NEVER, AfterStop, OnBackchannel, ReferenceSettings
 
-__all__ = ["AnswerTime", "Overlap", "refusal"]
+__all__ = ["AnswerTime", "Overlap"]
 
 _MS = 1_000_000
-
-
-def refusal(settings: ReferenceSettings, *, detects: bool, interrupts: bool, answers: bool) -> str | None:
-    """Return why a session cannot follow the script of its settings, or None.
-
-    Args:
-        settings: The settings.
-        detects: Whether the endpoint detects the user's turns.
-        interrupts: Whether the user's speech may stop a reply.
-        answers: Whether the end of the user's speech creates a response.
-    """
-    if not settings.scripted:
-        return None
-    if not detects:
-        return "stop_ms, patience_ms and talk_over_ms need the endpoint's own turn detection"
-    if isinstance(settings.stop_ms, int) and not interrupts:
-        return f"stop_ms={settings.stop_ms} needs a session in which the user may interrupt"
-    if settings.talk_over_ms is not None and not answers:
-        return "talk_over_ms needs a session in which speech is answered"
-    return None
 
 
 class AnswerTime(Enum):

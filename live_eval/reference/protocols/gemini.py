@@ -255,7 +255,8 @@ class GeminiProtocol(ServerProtocol):
         if given.realtime_input is not None:
             return self._hear(given.realtime_input, at_ns)
         if given.client_content is not None:
-            return self._read(given.client_content, at_ns)
+            out = self._written(given.client_content.turns)
+            return [*out, *self._answer(at_ns)] if given.client_content.turn_complete else out
         return [_refusal("Expected one of 'setup', 'realtimeInput', 'clientContent'.")]
 
     def _begin(self, setup: _Setup) -> Sequence[events.Output]:
@@ -331,10 +332,6 @@ class GeminiProtocol(ServerProtocol):
         if codec != self.engine.config.input_codec:
             self.engine.configure(replace(self.engine.config, input_codec=codec))
         return self.engine.audio(data, at_ns) if data else ()
-
-    def _read(self, given: _ClientContent, at_ns: int) -> Sequence[events.Output]:
-        out = list(self._written(given.turns))
-        return [*out, *self._answer(at_ns)] if given.turn_complete else out
 
     def _written(self, turns: Sequence[Content]) -> Sequence[events.Output]:
         out: list[events.Output] = []

@@ -180,7 +180,8 @@ class ReferenceProcess:
             await process.wait()
 
     async def _failure(self, what: str) -> LiveEvalError:
-        tail = await asyncio.to_thread(self._log_tail)
+        text = await asyncio.to_thread(self._log.read_text, "utf-8", errors="replace")
+        tail = text[-_TAIL_CHARACTERS:].strip() or "(nothing)"
         return LiveEvalError(f"the reference endpoint {what}; {self._log} ends with:\n{tail}")
 
     def _open_log(self) -> BinaryIO:
@@ -189,9 +190,6 @@ class ReferenceProcess:
             return open(self._log, "wb" if self._port is None else "ab", opener=private_opener)
         except OSError as error:
             raise LiveEvalError(f"{self._log}: cannot be written: {error.strerror}") from None
-
-    def _log_tail(self) -> str:
-        return self._log.read_text("utf-8", errors="replace")[-_TAIL_CHARACTERS:].strip() or "(nothing)"
 
 
 @contextlib.asynccontextmanager
