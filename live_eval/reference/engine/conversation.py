@@ -114,8 +114,9 @@ class ItemHistory:
     Adding spoken items drops the oldest items if necessary. Check `has_room` before adding a client's items.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> None:
         self._items: list[Item] = []
+        self._most_items, self._most_bytes = most_items, most_bytes
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
@@ -134,13 +135,13 @@ class ItemHistory:
 
     def has_room(self, item: Item) -> bool:
         """Return whether an item fits without dropping others."""
-        return len(self._items) < MOST_ITEMS and self._bytes() + _size(item) <= MOST_BYTES
+        return len(self._items) < self._most_items and self._bytes() + _size(item) <= self._most_bytes
 
     def append(self, item: Item) -> str | None:
         """Append an item, dropping the oldest ones if necessary; return the previous item's id, or None."""
         previous = self.last_id
         self._items.append(item)
-        while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or self._bytes() > MOST_BYTES):
+        while len(self._items) > 1 and self._is_too_large():
             del self._items[0]
         return previous
 
@@ -154,6 +155,9 @@ class ItemHistory:
     def remove(self, item: Item) -> None:
         """Remove an item."""
         self._items.remove(item)
+
+    def _is_too_large(self) -> bool:
+        return len(self._items) > self._most_items or self._bytes() > self._most_bytes
 
     def _bytes(self) -> int:
         return sum(map(_size, self._items))

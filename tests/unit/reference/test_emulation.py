@@ -14,7 +14,7 @@ from live_eval.reference.server.app import ROUTES
 from live_eval.registry import client
 
 
-def test_every_route_serves_a_client_that_says_so() -> None:
+def test_every_route_serves_a_client_that_declares_it() -> None:
     for route in ROUTES:
         spec, emulation = client(route.dialect), emulation_of(route.dialect)
         assert spec.transport_kind is TransportKind.WEBSOCKET
@@ -23,7 +23,7 @@ def test_every_route_serves_a_client_that_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(emulated_clients()))
-def test_an_address_is_of_the_clients_kind_and_in_the_help(name: str) -> None:
+def test_an_address_suits_the_client_and_is_in_the_help(name: str) -> None:
     websocket = client(name).transport_kind is TransportKind.WEBSOCKET
     base_url = address(name, "127.0.0.1", 8765)
     assert base_url.startswith("ws://" if websocket else "http://")
@@ -34,7 +34,7 @@ def test_an_address_is_of_the_clients_kind_and_in_the_help(name: str) -> None:
     assert line.endswith(f" {base_url}")
 
 
-def test_a_service_that_is_not_emulated_is_refused() -> None:
+def test_a_service_without_emulation_is_refused() -> None:
     with pytest.raises(UsageError, match="does not emulate 'hume'; it emulates: fastrtc-webrtc, gemini-live"):
         emulation_of("hume")
 

@@ -34,11 +34,11 @@ def test_a_turn_starts_pauses_and_stops() -> None:
     )  # 16 windows: first past 500 ms
 
 
-def test_a_click_is_no_speech() -> None:
+def test_a_click_is_not_speech() -> None:
     assert changes(([VOICED] * 2 + [SILENT]) * 20) == []
 
 
-def test_speech_goes_on_below_the_threshold_by_hysteresis() -> None:
+def test_speech_continues_below_the_threshold_with_hysteresis() -> None:
     assert len(changes([VOICED] * 3 + [0.36] * 50)) == 1
     assert len(changes([VOICED] * 3 + [0.34] * 50)) == 3
 
@@ -53,14 +53,14 @@ def test_a_pause_is_reported_once_and_again_after_more_speech() -> None:
 
 
 @pytest.mark.parametrize("silence_ms", [0, 32, 100, 1200])
-def test_the_silence_is_what_was_asked_for(silence_ms: int) -> None:
+def test_the_configured_silence_ends_a_turn(silence_ms: int) -> None:
     stopped = changes([VOICED] * 3 + [SILENT] * 50, Detection(silence_ms=silence_ms))[-1]
     assert stopped.kind is SpeechChangeKind.STOPPED
     assert silence_ms <= stopped.heard_ms - stopped.speech_ms < silence_ms + 2 * WINDOW_MS
 
 
 @given(st.lists(st.floats(0, 1), max_size=300), st.floats(0, 1), st.integers(0, 800))
-def test_starts_and_stops_alternate_and_time_runs_forward(
+def test_starts_and_stops_alternate_in_time(
     probabilities: list[float], threshold: float, silence_ms: int
 ) -> None:
     found = changes(probabilities, Detection(threshold=threshold, silence_ms=silence_ms))

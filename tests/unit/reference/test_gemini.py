@@ -91,13 +91,13 @@ def kinds(messages: Sequence[Json]) -> list[str]:
     return found
 
 
-def test_the_setup_comes_first_and_is_confirmed_with_the_sessions_name() -> None:
+def test_the_setup_is_confirmed_with_the_session_id() -> None:
     client = Client()
     assert client.begin() == [{"setupComplete": {"sessionId": "sess_first"}}]
     assert client.closed is None
 
 
-def test_a_turn_in_order() -> None:
+def test_the_messages_of_a_turn_are_in_order() -> None:
     client = Client()
     client.begin(inputAudioTranscription={}, outputAudioTranscription={})
     messages = client.whole_turn()
@@ -119,7 +119,7 @@ def test_a_turn_in_order() -> None:
     assert {each["modality"] for each in usage["responseTokensDetails"]} == {"AUDIO", "TEXT"}
 
 
-def test_transcripts_come_only_where_they_are_wanted() -> None:
+def test_transcripts_are_sent_only_on_request() -> None:
     client = Client()
     client.begin()
     assert set(kinds(client.whole_turn())) == {
@@ -129,7 +129,7 @@ def test_transcripts_come_only_where_they_are_wanted() -> None:
     }
 
 
-def test_text_instead_of_audio() -> None:
+def test_a_reply_in_text() -> None:
     client = Client()
     client.begin(generationConfig={"responseModalities": ["TEXT"]})
     messages = client.whole_turn()
@@ -141,7 +141,7 @@ def test_text_instead_of_audio() -> None:
     assert "".join(texts) == "Hello to you, my friend."
 
 
-def test_the_user_interrupts() -> None:
+def test_speech_interrupts_a_reply() -> None:
     client = Client(cadence=Cadence.REALTIME, chunk_ms=20)
     client.begin()
     client.say()
@@ -151,7 +151,7 @@ def test_the_user_interrupts() -> None:
     assert kinds(client.say((VOICED,) * 4)) == ["interrupted", "turnComplete+interactionStatus"]
 
 
-def test_the_user_does_not_interrupt_where_that_is_switched_off() -> None:
+def test_interruption_can_be_disabled() -> None:
     client = Client(cadence=Cadence.REALTIME, chunk_ms=20)
     client.begin(realtimeInputConfig={"activityHandling": "NO_INTERRUPTION"})
     client.say()
@@ -160,7 +160,7 @@ def test_the_user_does_not_interrupt_where_that_is_switched_off() -> None:
     assert client.say((VOICED,) * 4) == []
 
 
-def test_manual_turns_hold_what_was_said_between_start_and_end() -> None:
+def test_a_manual_turn_contains_the_audio_between_start_and_end() -> None:
     client = Client()
     client.begin(realtimeInputConfig=MANUAL)
     client.append(bytes(32_000))
@@ -184,7 +184,7 @@ def test_a_manual_start_interrupts() -> None:
     assert kinds(told) == ["interrupted", "turnComplete+interactionStatus"]
 
 
-def test_the_end_of_the_stream_ends_a_turn_that_has_begun() -> None:
+def test_the_end_of_the_stream_ends_the_current_turn() -> None:
     client = Client()
     client.begin()
     assert client.send(realtimeInput={"audioStreamEnd": True}) == []
@@ -195,7 +195,7 @@ def test_the_end_of_the_stream_ends_a_turn_that_has_begun() -> None:
     assert client.answers
 
 
-def test_snake_case_is_understood_too() -> None:
+def test_snake_case_is_accepted() -> None:
     client = Client()
     setup = {"model": "models/m", "generation_config": {"response_modalities": ["AUDIO"]}}
     setup["realtime_input_config"] = {"automatic_activity_detection": {"silence_duration_ms": 320}}
@@ -225,14 +225,14 @@ def test_settings_reach_the_engine() -> None:
     assert (config.detection.threshold, config.detection.silence_ms) == (0.7, 1_000)
 
 
-def test_audio_may_have_another_rate() -> None:
+def test_audio_at_another_rate_is_accepted() -> None:
     client = Client()
     client.begin()
     client.append(bytes(4_800), rate_hz=24_000)
     assert client.engine.config.input_codec == Codec(CodecName.PCM16, 24_000)
 
 
-def test_base64_may_be_that_of_urls_without_padding() -> None:
+def test_url_safe_base64_without_padding_is_accepted() -> None:
     client = Client()
     client.begin(realtimeInputConfig=MANUAL)
     pcm = b"\xfb\xef\xff\xfe" * 1_001
@@ -244,7 +244,7 @@ def test_base64_may_be_that_of_urls_without_padding() -> None:
     assert client.listens[0].audio == pcm
 
 
-def test_what_is_written_is_answered() -> None:
+def test_written_messages_are_answered() -> None:
     client = Client()
     client.begin()
     turns = [{"role": "user", "parts": [{"text": "Hi."}]}, {"role": "model", "parts": [{"text": "Hello."}]}]
@@ -270,7 +270,7 @@ def test_what_is_written_is_answered() -> None:
         ('{"setup":{"generationConfig":{"responseModalities":["TEXT","AUDIO"]}}}', "at most one"),
     ],
 )
-def test_a_wrong_beginning_closes_with_a_reason(message: str, reason: str) -> None:
+def test_an_invalid_first_message_closes_with_a_reason(message: str, reason: str) -> None:
     client = Client()
     assert client.take(client.protocol.received(message, 0)) == []
     assert client.closed is not None
@@ -291,7 +291,7 @@ def test_a_wrong_beginning_closes_with_a_reason(message: str, reason: str) -> No
         ({"realtimeInput": {"audio": {"data": "", "mimeType": "audio/pcm;rate=96000"}}}, "rate=R"),
     ],
 )
-def test_a_wrong_message_closes_with_a_reason(message: Json, reason: str) -> None:
+def test_an_invalid_message_closes_with_a_reason(message: Json, reason: str) -> None:
     client = Client()
     client.begin()
     client.send(**message)
@@ -309,7 +309,7 @@ def test_an_activity_without_audio_is_refused() -> None:
     assert "buffer too small" in client.closed.reason
 
 
-def test_a_reply_that_fails_closes_the_connection() -> None:
+def test_a_failed_reply_closes_the_connection() -> None:
     client = Client()
     client.begin()
     client.say()
@@ -319,7 +319,7 @@ def test_a_reply_that_fails_closes_the_connection() -> None:
     assert client.closed == CloseConnection(1011, "Internal error encountered.")
 
 
-def test_the_end_is_announced_and_comes() -> None:
+def test_expiry_is_announced_and_closes_the_connection() -> None:
     client = Client()
     client.begin()
     assert client.take(client.protocol.expires_soon(50)) == [{"goAway": {"timeLeft": "50s"}}]
@@ -336,7 +336,7 @@ def handle_in(messages: Sequence[Json]) -> str:
     return handle
 
 
-def test_a_session_goes_on_over_another_connection_as_it_was_when_the_handle_was_given() -> None:
+def test_a_session_resumes_in_the_state_of_its_handle() -> None:
     first = Client()
     first.begin(sessionResumption={})
     first.say()
@@ -356,7 +356,7 @@ def test_a_session_goes_on_over_another_connection_as_it_was_when_the_handle_was
     assert len(set(names)) == len(names)
 
 
-def test_the_client_learns_whether_a_session_can_be_resumed() -> None:
+def test_the_client_is_told_whether_a_session_can_be_resumed() -> None:
     client = Client()
     told = client.begin(sessionResumption={})
     assert kinds(told) == ["setupComplete", "sessionResumptionUpdate"]
@@ -374,7 +374,7 @@ def test_an_unknown_handle_is_refused() -> None:
     assert client.closed == CloseConnection(1008, "BidiGenerateContent session not found")
 
 
-def test_the_shelf_forgets_the_oldest() -> None:
+def test_the_store_drops_the_oldest_sessions() -> None:
     shelf = SessionStore()
     engine = Client().engine
     oldest = shelf.put(engine)
@@ -383,7 +383,7 @@ def test_the_shelf_forgets_the_oldest() -> None:
     assert all(shelf.get(handle) is not None for handle in handles)
 
 
-def test_faults_use_the_dialects_own_events() -> None:
+def test_faults_use_events_of_the_dialect() -> None:
     client = Client(faults=parse_faults("unknown_event"))
     client.begin()
     assert "interpretiveDance" in kinds(client.whole_turn())
@@ -437,7 +437,7 @@ def test_no_text_breaks_the_protocol(message: str | bytes) -> None:
     "content",
     [{str(number): 1 for number in range(30_000)}, {"turns": [{"parts": [{"text": "x" * (1 << 20)}]}]}],
 )
-def test_a_message_that_is_too_large_ends_the_connection(content: Json) -> None:
+def test_a_message_that_is_too_large_closes_the_connection(content: Json) -> None:
     client = Client()
     client.begin()
     client.send(clientContent=content)

@@ -82,14 +82,14 @@ def kinds(frames: Sequence[bytes]) -> list[int]:
     return [frame[0] for frame in frames]
 
 
-def test_metadata_name_the_session_before_the_handshake() -> None:
+def test_metadata_with_the_session_id_precede_the_handshake() -> None:
     metadata, handshake = Client().greeting
     assert metadata[0] == METADATA
     assert json.loads(metadata[1:])["session_id"] == "sess_0123456789abcdef"
     assert handshake == bytes([HANDSHAKE]) + bytes(8)
 
 
-def test_a_frame_comes_for_every_frame_that_goes_and_the_reply_is_among_them() -> None:
+def test_every_input_frame_gets_an_output_frame() -> None:
     client = Client()
     frames = client.speak()
     sound = [frame for frame in frames if frame[0] == AUDIO]
@@ -103,7 +103,7 @@ def test_a_frame_comes_for_every_frame_that_goes_and_the_reply_is_among_them() -
     assert (response.response.voice_end.at_ns, response.response.voice_end.by) == (400 * MS, "energy")
 
 
-def test_the_onset_is_where_a_listeners_decoder_puts_it() -> None:
+def test_the_onset_includes_the_decoders_delay() -> None:
     client = Client()
     frames = client.speak()
     engine = client.protocol.engine
@@ -122,7 +122,7 @@ def test_the_onset_is_where_a_listeners_decoder_puts_it() -> None:
     assert abs(onset / 48 - told / 24) < 1.5
 
 
-def test_the_words_precede_the_voice() -> None:
+def test_text_precedes_audio() -> None:
     frames = Client().speak()
     client = Client()
     loud = [
@@ -133,14 +133,14 @@ def test_the_words_precede_the_voice() -> None:
     assert kinds(frames).index(TEXT) < loud[0]
 
 
-def test_other_kinds_of_a_client_are_ignored() -> None:
+def test_other_kinds_of_message_are_ignored() -> None:
     client = Client()
     for kind in (0, 2, 3, 4, 6, 200):
         assert client.protocol.received(bytes([kind]) + b"x", 0) == ()
     assert client.protocol.received(b"", 0) == ()
 
 
-def test_text_is_refused_and_broken_audio_ends_the_session() -> None:
+def test_text_is_refused_and_invalid_audio_ends_the_session() -> None:
     client = Client()
     (told,) = client.take(client.protocol.received("hello", 0))
     assert told[0] == ERROR
@@ -168,7 +168,7 @@ def test_a_session_expires() -> None:
         ("failed_response", bytes([ERROR])),
     ],
 )
-def test_faults_use_the_dialects_own_events(fault: str, beginning: bytes) -> None:
+def test_faults_use_events_of_the_dialect(fault: str, beginning: bytes) -> None:
     frames = Client(faults=parse_faults(fault)).speak()
     (odd,) = (frame for frame in frames if frame[0] not in (AUDIO, TEXT))
     assert odd.startswith(beginning)

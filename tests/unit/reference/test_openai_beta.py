@@ -106,7 +106,7 @@ def test_an_update_is_confirmed_and_reaches_the_engine() -> None:
     assert config.wants_audio
 
 
-def test_what_an_update_leaves_out_stays_and_null_ends_detection() -> None:
+def test_omitted_settings_stay_and_null_disables_detection() -> None:
     client = Client()
     client.update(instructions="Be brief.")
     session = client.update(turn_detection=None)["session"]
@@ -115,7 +115,7 @@ def test_what_an_update_leaves_out_stays_and_null_ends_detection() -> None:
     assert client.protocol.engine.config.detection is None
 
 
-def test_a_turn_in_the_older_names() -> None:
+def test_a_turn_uses_the_beta_event_names() -> None:
     client = Client()
     client.update(turn_detection=None)
     events = client.whole_turn()
@@ -145,7 +145,7 @@ def test_a_turn_in_the_older_names() -> None:
     assert len(base64.b64decode(events[7]["delta"])) == 4_800
 
 
-def test_text_alone() -> None:
+def test_a_text_response() -> None:
     client = Client()
     client.update(turn_detection=None, modalities=["text"])
     events = client.whole_turn()
@@ -155,7 +155,7 @@ def test_text_alone() -> None:
     assert events[-2]["response"]["output"][0]["content"] == [{"type": "text", "text": "A tone."}]
 
 
-def test_items_and_responses_are_asked_for_in_the_older_shapes() -> None:
+def test_items_and_responses_are_requested_in_beta_shapes() -> None:
     client = Client()
     said = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello."}]}
     (created,) = client.send("conversation.item.create", item=said, previous_item_id="root")
@@ -192,13 +192,13 @@ def test_items_and_responses_are_asked_for_in_the_older_shapes() -> None:
         ({"model": "another"}, "session.model"),
     ],
 )
-def test_what_is_wrong_is_named_as_the_client_spelt_it(session: Json, param: str) -> None:
+def test_errors_use_the_clients_parameter_names(session: Json, param: str) -> None:
     told = Client().update(**session)
     assert told["type"] == "error"
     assert told["error"]["param"] == param
     assert "audio.input" not in told["error"]["message"]
 
 
-def test_where_the_endpoint_calibrates_the_mark_needs_pcm() -> None:
+def test_calibration_requires_pcm() -> None:
     told = Client(calibrate=True).update(input_audio_format="g711_ulaw")
     assert told["error"]["param"] == "session.input_audio_format"

@@ -107,7 +107,7 @@ def test_a_session_starts_and_confirms_its_settings() -> None:
     assert client.protocol.engine.config.instructions == "Be brief."
 
 
-def test_audio_flows_down_without_end_while_it_flows_up() -> None:
+def test_output_audio_flows_while_input_audio_does() -> None:
     client = Client()
     client.start()
     events = [event for _ in range(50) for event in client.append(bytes(960))]
@@ -145,7 +145,7 @@ def test_a_turn() -> None:
         ({"type": "audio/pcma", "rate": 8_000}, CodecName.PCMA, b"\xd5"),
     ],
 )
-def test_other_formats(given: Json, name: CodecName, silence: bytes) -> None:
+def test_other_audio_formats(given: Json, name: CodecName, silence: bytes) -> None:
     client = Client(calibrate=False)
     (started,) = client.start(audio={"format": given})
     assert started["session"]["audio"]["format"] == given
@@ -156,7 +156,7 @@ def test_other_formats(given: Json, name: CodecName, silence: bytes) -> None:
     assert set(base64.b64decode(delta["delta"])) == set(silence)
 
 
-def test_a_muted_user_is_not_heard_but_the_stream_flows_on() -> None:
+def test_muting_keeps_the_stream_flowing() -> None:
     client = Client()
     client.start()
     assert types(client.send("session.input_audio.mute")) == ["session.input_audio.muted"]
@@ -165,7 +165,7 @@ def test_a_muted_user_is_not_heard_but_the_stream_flows_on() -> None:
     assert "session.output_transcript.delta" in types(client.speak())
 
 
-def test_instructions_are_appended_and_history_is_taken() -> None:
+def test_instructions_are_appended_and_history_is_kept() -> None:
     client = Client()
     history = [{"role": "user", "content": [{"type": "input_text", "text": "Hello."}]}]
     client.start(instructions="Be brief.", input=history)
@@ -177,7 +177,7 @@ def test_instructions_are_appended_and_history_is_taken() -> None:
     assert told["type"] == "session.commentary.appended"
 
 
-def test_a_session_is_updated_in_its_delegation_alone() -> None:
+def test_only_the_delegation_of_a_session_can_be_updated() -> None:
     client = Client()
     client.start()
     (told,) = client.send("session.update", session={"delegation": {"type": "client"}})
@@ -219,7 +219,7 @@ def test_a_session_closes_on_request_and_when_it_expires() -> None:
         ),
     ],
 )
-def test_wrong_commands_are_named(command: Json, code: str, param: str) -> None:
+def test_invalid_commands_are_refused(command: Json, code: str, param: str) -> None:
     client = Client()
     client.start()
     message = json.dumps({"event_id": "mine", **command})
@@ -229,7 +229,7 @@ def test_wrong_commands_are_named(command: Json, code: str, param: str) -> None:
     assert event["error"]["client_event_id"] == "mine"
 
 
-def test_nothing_is_done_before_the_start() -> None:
+def test_commands_before_the_start_are_refused() -> None:
     client = Client()
     (error,) = client.send("session.input_audio.append", audio="AAAA")
     assert error["error"]["code"] == "session_not_started"
@@ -240,7 +240,7 @@ def test_nothing_is_done_before_the_start() -> None:
     assert types(client.start()) == ["session.started"]
 
 
-def test_faults_use_the_dialects_own_events() -> None:
+def test_faults_use_events_of_the_dialect() -> None:
     for fault, kinds in (
         ("error_event", ["error"]),
         ("unknown_event", ["session.interpretive_dance.delta"]),
@@ -273,7 +273,7 @@ def test_no_message_breaks_the_protocol(messages: list[Any], started: bool) -> N
         client.take(client.protocol.received(raw, 0))
 
 
-def test_commands_and_instructions_are_bounded() -> None:
+def test_the_length_of_commands_and_instructions_is_limited() -> None:
     client = Client()
     client.start()
     (refused,) = client.send("session.update", session={str(number): 1 for number in range(30_000)})

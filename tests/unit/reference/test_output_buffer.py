@@ -85,7 +85,7 @@ def piece(of: ServerResponse, payload: bytes) -> AudioPiece:
     return AudioPiece(of, payload, 960, 48_000, 0, "constructed")
 
 
-async def test_silence_flows_until_a_reply_takes_its_place_on_the_grid() -> None:
+async def test_a_reply_replaces_silence_on_the_same_packet_grid() -> None:
     answer = response("a")
     async with playing(IdleRtp.SILENCE) as (stage, player):
         await stage.until(47)
@@ -108,7 +108,7 @@ async def test_silence_flows_until_a_reply_takes_its_place_on_the_grid() -> None
     assert [deed for deed in stage.deed if isinstance(deed, tuple)] == [(b"1", 60), (b"2", 80)]
 
 
-async def test_without_idle_packets_a_reply_leaves_at_once_and_its_time_goes_on() -> None:
+async def test_without_idle_packets_a_reply_is_sent_at_once() -> None:
     first, second = response("a"), response("b")
     async with playing(IdleRtp.NONE) as (stage, player):
         for start_ms, each in ((47, first), (307, second)):
@@ -126,7 +126,7 @@ async def test_without_idle_packets_a_reply_leaves_at_once_and_its_time_goes_on(
     assert stage.told == ["started a 0", "stopped a 40", "started b 0", "stopped b 40"]
 
 
-async def test_pieces_that_come_one_by_one_are_one_reply() -> None:
+async def test_pieces_pushed_separately_are_one_reply() -> None:
     answer = response("a")
     async with playing(IdleRtp.NONE) as (stage, player):
         for start_ms in (10, 30, 55, 70):
@@ -145,7 +145,7 @@ async def test_pieces_that_come_one_by_one_are_one_reply() -> None:
     assert stage.told == ["started a 0", "stopped a 80"]
 
 
-async def test_the_next_reply_waits_for_the_end_of_the_one_that_plays() -> None:
+async def test_the_next_reply_waits_for_the_current_one() -> None:
     first, second = response("a"), response("b")
     async with playing(IdleRtp.SILENCE) as (stage, player):
         await stage.until(5)
@@ -157,7 +157,7 @@ async def test_the_next_reply_waits_for_the_end_of_the_one_that_plays() -> None:
     assert [packet.data for packet in stage.packets[1:4]] == [b"a", b"b", silence()]
 
 
-async def test_what_is_cleared_never_leaves() -> None:
+async def test_cleared_packets_are_never_sent() -> None:
     playing_now, waiting, later = response("a"), response("b"), response("c")
     async with playing(IdleRtp.SILENCE) as (stage, player):
         await stage.until(5)
@@ -181,7 +181,7 @@ async def test_what_is_cleared_never_leaves() -> None:
     ]
 
 
-async def test_what_the_host_missed_is_made_up_for_without_a_gap() -> None:
+async def test_late_packets_are_sent_without_a_gap() -> None:
     answer = response("a")
     async with playing(IdleRtp.SILENCE) as (stage, player):
         await stage.until(25)
@@ -193,7 +193,7 @@ async def test_what_the_host_missed_is_made_up_for_without_a_gap() -> None:
     assert stage.packets[2].data == b"1"
 
 
-async def test_a_reply_is_announced_after_the_packet_that_is_just_leaving() -> None:
+async def test_a_reply_is_announced_after_the_packet_in_progress() -> None:
     answer = response("a")
     async with playing(IdleRtp.SILENCE) as (stage, player):
         await stage.until(30)

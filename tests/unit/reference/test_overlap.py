@@ -100,7 +100,7 @@ def talking(**settings: Any) -> Host:
 
 @pytest.mark.parametrize("cadence", list(Cadence))
 @pytest.mark.parametrize("stop_ms", [0, 7, 300, 1_500])
-def test_a_reply_stops_exactly_so_long_after_the_users_first_sample(stop_ms: int, cadence: Cadence) -> None:
+def test_a_reply_stops_at_the_configured_time(stop_ms: int, cadence: Cadence) -> None:
     host = talking(stop_ms=stop_ms, cadence=cadence)
     host.speak(2_000, 800)
     host.run(8_000)
@@ -117,7 +117,7 @@ def test_a_reply_stops_exactly_so_long_after_the_users_first_sample(stop_ms: int
     assert not any(isinstance(at.output, Problem) for at in host.said)
 
 
-def test_a_reply_that_never_stops_is_followed_by_the_answer() -> None:
+def test_an_uninterruptible_reply_is_followed_by_the_answer() -> None:
     host = talking(stop_ms="never")
     host.speak(2_000, 800)
     host.run(9_000)
@@ -127,7 +127,7 @@ def test_a_reply_that_never_stops_is_followed_by_the_answer() -> None:
     assert [response.utterance for response in created] == [0, 1]
 
 
-def test_a_reply_that_ends_first_ends_by_itself() -> None:
+def test_a_reply_may_end_before_it_is_stopped() -> None:
     host = talking(stop_ms=1_000)
     host.speak(3_800, 600)
     host.run(8_000)
@@ -155,7 +155,7 @@ def test_a_backchannel_is_ignored(stop_ms: int | str) -> None:
     assert len(host.times(ResponseCreated)) == 1
 
 
-def test_longer_speech_is_no_backchannel() -> None:
+def test_longer_speech_is_not_a_backchannel() -> None:
     host = talking(stop_ms=1_500, on_backchannel=OnBackchannel.IGNORE)
     host.speak(2_000, 1_200)
     host.run(8_000)
@@ -164,14 +164,14 @@ def test_longer_speech_is_no_backchannel() -> None:
     assert host.reactions() == [None, Reaction.STOPPED]
 
 
-def test_a_backchannel_stops_a_reply_that_does_not_ignore_it() -> None:
+def test_a_backchannel_stops_a_reply_by_default() -> None:
     host = talking(stop_ms=600)
     host.speak(2_000, 400)
     host.run(8_000)
     assert host.ended()[0] == (2_600, ResponseStatus.CANCELLED)
 
 
-def test_with_silence_ending_turns_a_backchannel_is_ignored_too() -> None:
+def test_a_backchannel_that_silence_ends_is_ignored() -> None:
     host = talking(stop_ms=500, backchannel_ms=500, on_backchannel=OnBackchannel.IGNORE, patience_ms=300)
     host.speak(2_000, 400)
     host.run(9_000)
@@ -179,7 +179,7 @@ def test_with_silence_ending_turns_a_backchannel_is_ignored_too() -> None:
     assert host.ended() == [(1_000 + 300 + REPLY_MS, ResponseStatus.COMPLETED)]
 
 
-def test_a_stopped_reply_resumes_once_the_user_has_spoken() -> None:
+def test_a_stopped_reply_resumes_after_the_user_has_spoken() -> None:
     host = talking(stop_ms=350, after_stop=AfterStop.RESUME)
     host.speak(2_000, 800)
     host.run(8_000)
@@ -195,7 +195,7 @@ def test_a_stopped_reply_resumes_once_the_user_has_spoken() -> None:
 
 
 @pytest.mark.parametrize(("pause_ms", "answered"), [(380, False), (480, True)])
-def test_a_pause_longer_than_its_patience_is_answered(pause_ms: int, answered: bool) -> None:
+def test_a_pause_longer_than_the_patience_is_answered(pause_ms: int, answered: bool) -> None:
     host = Host(patience_ms=400, stop_ms=100)
     host.speak(400, 600, 600, pauses_ms=(pause_ms,))
     host.run(8_000)
@@ -207,7 +207,7 @@ def test_a_pause_longer_than_its_patience_is_answered(pause_ms: int, answered: b
         assert host.ended()[0] == (1_000 + pause_ms + 100, ResponseStatus.CANCELLED)
 
 
-def test_it_speaks_over_the_user_and_that_is_the_answer() -> None:
+def test_speaking_over_the_user_is_the_answer() -> None:
     host = Host(talk_over_ms=250)
     host.speak(400, 1_000)
     host.run(8_000)
@@ -220,7 +220,7 @@ def test_it_speaks_over_the_user_and_that_is_the_answer() -> None:
     assert host.reactions() == [None]
 
 
-def test_it_does_not_speak_over_a_user_who_has_ended() -> None:
+def test_it_does_not_speak_over_a_user_who_has_finished() -> None:
     host = Host(talk_over_ms=900)
     host.speak(400, 500)
     host.run(3_000)
@@ -228,7 +228,7 @@ def test_it_does_not_speak_over_a_user_who_has_ended() -> None:
     assert host.times(AudioPiece)[0] == 1_100
 
 
-def test_an_utterance_that_does_not_end_is_left_over() -> None:
+def test_an_unfinished_utterance_is_returned_at_the_end() -> None:
     host = talking(stop_ms="never")
     host.speak(2_000, 800)
     host.run(2_100)
@@ -248,14 +248,14 @@ def test_an_utterance_that_does_not_end_is_left_over() -> None:
         ({}, {"detection": None}, None),
     ],
 )
-def test_a_session_that_cannot_follow_the_script_is_refused(
+def test_settings_that_rule_out_the_script_are_refused(
     settings: dict[str, Any], config: dict[str, Any], said: str | None
 ) -> None:
     found = Host(**settings).engine.refusal(EngineConfig(**config))
     assert found is None if said is None else said in (found or "")
 
 
-def test_the_rest_of_a_reply_begins_with_a_chunk() -> None:
+def test_the_rest_of_a_reply_starts_at_a_chunk() -> None:
     whole = reply(1_000)
     assert whole.rest(1_000 * MS) is None
     rest = whole.rest(250 * MS)
@@ -265,7 +265,7 @@ def test_the_rest_of_a_reply_begins_with_a_chunk() -> None:
     assert np.flatnonzero(rest.ends)[-1] == 19_200 - 1
 
 
-def test_a_stop_does_not_outlive_the_reply_that_it_was_meant_for() -> None:
+def test_a_stop_applies_only_to_its_own_reply() -> None:
     host = talking(stop_ms=1_000)
     host.speak(2_000, 400)
     host.run(2_600)

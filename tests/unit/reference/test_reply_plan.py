@@ -43,29 +43,29 @@ def words(found: list[Step]) -> str:
     return "".join(step.does for step in found if type(step.does) is str)
 
 
-def test_a_reply_is_whole_and_then_completed() -> None:
+def test_a_reply_is_sent_completely_and_then_completed() -> None:
     found = steps()
     assert words(found) == TEXT
     assert chunks(found) == list(REPLY.chunks)
     assert found[-1].does == ReplyEnd(ResponseStatus.COMPLETED)
 
 
-def test_words_run_ahead_of_the_voice() -> None:
+def test_text_precedes_the_voice() -> None:
     found = steps()
     last_word = max(index for index, step in enumerate(found) if type(step.does) is str)
     assert type(found[0].does) is str
     assert len(chunks(found[:last_word])) <= 5
 
 
-def test_a_burst_holds_back_only_once() -> None:
+def test_a_burst_pauses_only_once() -> None:
     assert offsets(steps()) == [0] + [2_000_000] * 9
 
 
-def test_realtime_chunks_leave_when_their_audio_begins() -> None:
+def test_realtime_chunks_are_due_when_their_audio_starts() -> None:
     assert offsets(steps(cadence=Cadence.REALTIME)) == [k * 100_000_000 for k in range(10)]
 
 
-def test_a_bound_on_tokens_ends_the_reply_as_incomplete() -> None:
+def test_a_token_limit_ends_the_reply_as_incomplete() -> None:
     found = steps(limit=10)  # a chunk of 100 ms is 2 tokens, a piece of the text about 4
     assert 0 < len(chunks(found)) < 10
     assert found[-1].does == ReplyEnd(ResponseStatus.INCOMPLETE, "max_output_tokens")
@@ -73,7 +73,7 @@ def test_a_bound_on_tokens_ends_the_reply_as_incomplete() -> None:
 
 
 @pytest.mark.parametrize("fault", ["close:1011", "stall", "incomplete_response"])
-def test_some_faults_leave_half_of_the_reply(fault: str) -> None:
+def test_some_faults_end_the_reply_halfway(fault: str) -> None:
     found = steps(faults=parse_faults(fault))
     assert chunks(found) == list(REPLY.chunks[:5])
     kinds = {"close:1011": Fault, "stall": WireChunk}
@@ -81,7 +81,7 @@ def test_some_faults_leave_half_of_the_reply(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["malformed", "unknown_event", "error_event"])
-def test_some_faults_happen_in_mid_reply_which_goes_on(fault: str) -> None:
+def test_some_faults_strike_in_mid_reply_which_continues(fault: str) -> None:
     found = steps(faults=parse_faults(fault))
     at = next(index for index, step in enumerate(found) if isinstance(step.does, Fault))
     assert len(chunks(found[:at])) == 5
@@ -89,36 +89,36 @@ def test_some_faults_happen_in_mid_reply_which_goes_on(fault: str) -> None:
     assert isinstance(found[-1].does, ReplyEnd)
 
 
-def test_audio_may_follow_the_end() -> None:
+def test_audio_can_follow_the_end() -> None:
     found = steps(faults=parse_faults("audio_after_done"))
     assert isinstance(found[-2].does, ReplyEnd)
     assert isinstance(found[-1].does, WireChunk)
 
 
 @pytest.mark.parametrize("fault", ["empty_reply", "failed_response"])
-def test_some_faults_leave_nothing_but_an_end(fault: str) -> None:
+def test_some_faults_leave_only_the_end(fault: str) -> None:
     (end,) = steps(faults=parse_faults(fault))
     assert isinstance(end.does, ReplyEnd)
     assert end.does.status is (ResponseStatus.COMPLETED if fault == "empty_reply" else ResponseStatus.FAILED)
 
 
-def test_endless_goes_on_at_the_pace_of_speech() -> None:
+def test_an_endless_reply_continues_at_the_pace_of_speech() -> None:
     steps_of = plan(REPLY, ReferenceSettings(faults=parse_faults("endless")), None)
     assert [next(steps_of).offset_ns for _ in range(25)] == [k * 100_000_000 for k in range(25)]
 
 
-def test_a_stall_may_end() -> None:
+def test_a_stall_can_end() -> None:
     assert offsets(steps(faults=parse_faults("stall:1s"))) == [0, *[2_000_000] * 4, *[1_002_000_000] * 5]
 
 
-def test_a_transcript_may_come_without_its_audio() -> None:
+def test_a_transcript_can_be_sent_without_audio() -> None:
     found = steps(faults=parse_faults("transcript_only"))
     assert chunks(found) == []
     assert any(isinstance(step.does, str) for step in found)
     assert isinstance(found[-1].does, ReplyEnd)
 
 
-def test_a_response_may_be_cancelled_or_never_end() -> None:
+def test_a_response_can_be_cancelled_or_never_end() -> None:
     cancelled = steps(faults=parse_faults("cancelled_response"))[-1].does
     assert isinstance(cancelled, ReplyEnd)
     assert cancelled.status is ResponseStatus.CANCELLED
@@ -128,7 +128,7 @@ def test_a_response_may_be_cancelled_or_never_end() -> None:
 
 
 @pytest.mark.parametrize("fault", list(FaultName))
-def test_every_fault_bears_a_reply_without_audio_or_words(fault: str) -> None:
+def test_every_fault_accepts_a_reply_without_audio_or_text(fault: str) -> None:
     empty = WireReply("", (), 24_000, None, "none")
     found = steps(empty, faults=parse_faults(fault))
     assert chunks(found) == []
@@ -151,7 +151,7 @@ def test_packing_loses_no_sample(samples: int, lead_ms: int, chunk_ms: int, name
 
 @pytest.mark.parametrize("lead_ms", [0, 7, 20, 150])
 @pytest.mark.parametrize("known", [True, False])
-def test_packets_hold_the_whole_reply_where_its_listener_hears_it(lead_ms: int, known: bool) -> None:
+def test_decoded_packets_contain_the_reply_at_its_onset(lead_ms: int, known: bool) -> None:
     delay, codec = 312, Codec(CodecName.OPUS, 48_000)
     tone = calibration_reply(200)
     packed = ReplyPacker(
@@ -173,7 +173,7 @@ def test_packets_hold_the_whole_reply_where_its_listener_hears_it(lead_ms: int, 
 
 
 @pytest.mark.parametrize("codec", [PCM, Codec(CodecName.PCMU, 8_000)])
-def test_a_known_onset_moves_with_lead_silence_and_rate(codec: Codec) -> None:
+def test_a_known_onset_shifts_with_lead_silence_and_rate(codec: Codec) -> None:
     packed = ReplyPacker(codec=codec, lead_silence_ms=40, chunk_ms=20, encode=bytes).pack(
         GeneratedReply("", calibration_reply(300), 0, "constructed")
     )
@@ -187,7 +187,7 @@ def test_a_known_onset_moves_with_lead_silence_and_rate(codec: Codec) -> None:
     st.sampled_from([*SAMPLED, CodecName.OPUS]),
     st.booleans(),
 )
-def test_pieces_make_the_reply_that_is_packed_whole(
+def test_pieces_equal_the_reply_packed_whole(
     lengths: list[int], lead_ms: int, name: CodecName, padded: bool
 ) -> None:
     rate_hz = {CodecName.PCM16: 24_000, CodecName.OPUS: 48_000}.get(name, 8_000)
@@ -215,7 +215,7 @@ def test_pieces_make_the_reply_that_is_packed_whole(
     assert np.array_equal(last.begins, whole.begins)  # type: ignore[arg-type]
 
 
-def test_pieces_follow_each_other_at_the_pace_of_speech() -> None:
+def test_pieces_continue_at_the_pace_of_speech() -> None:
     first = WireReply("a b", REPLY.chunks[:4], 24_000, 0, "", last=False)
     second = WireReply(" c", REPLY.chunks[4:], 24_000, 0, "")
     settings = ReferenceSettings(cadence=Cadence.REALTIME)
@@ -225,7 +225,7 @@ def test_pieces_follow_each_other_at_the_pace_of_speech() -> None:
     assert [step.does for step in found if isinstance(step.does, ReplyEnd)] == [found[-1].does]
 
 
-def test_words_alone_have_no_audio() -> None:
+def test_a_text_reply_has_no_audio() -> None:
     packed = ReplyPacker(codec=PCM, lead_silence_ms=10, chunk_ms=20, encode=bytes).pack(
         GeneratedReply("hello", None)
     )

@@ -45,33 +45,33 @@ async def test_the_most_similar_script_answers() -> None:
     assert await reply(user("Dinner's on the table, and the soup is warm!")) == LINES[2].reply
 
 
-async def test_what_resembles_no_script_is_said_back() -> None:
+async def test_an_unknown_utterance_is_repeated() -> None:
     assert "Where is the station?" in await reply(user("Where is the station?"))
 
 
-async def test_nothing_heard_is_said_so() -> None:
+async def test_silence_gets_an_apology() -> None:
     assert await reply(user("  ")) == NOTHING_HEARD
 
 
-async def test_only_the_last_turn_counts() -> None:
+async def test_only_the_last_turn_is_answered() -> None:
     said = (user("Dinner is on the table."), ItemContent(Role.ASSISTANT, "I am coming."), user(LINES[1].text))
     assert await reply(*said) == LINES[1].reply
 
 
-async def test_an_utterance_that_a_pause_cut_in_two_is_joined() -> None:
+async def test_an_utterance_split_by_a_pause_is_joined() -> None:
     lines = [*LINES, ReplyLine("I've got the ready meal", "Enjoy.")]
     early = ItemContent(Role.ASSISTANT, "Good morning to", cut_off=True)
     said = (user("Good morning."), early, user("I've got the report ready for review."))
     assert (await ScriptReplier(lines).reply(said, "")).reply == LINES[0].reply
 
 
-async def test_a_breath_after_the_words_leaves_them_their_answer() -> None:
+async def test_words_before_a_breath_are_answered() -> None:
     talked_over = ItemContent(Role.ASSISTANT, LINES[0].reply, cut_off=True)
     assert await reply(user(LINES[0].text), talked_over, user("")) == LINES[0].reply
     assert await reply(user(LINES[0].text), ItemContent(Role.ASSISTANT, "x"), user("")) == NOTHING_HEARD
 
 
-async def test_scripts_answer_in_turn_where_nothing_can_be_heard() -> None:
+async def test_without_recognition_scripts_answer_in_turn() -> None:
     replier = ScriptReplier(LINES)
     said = [user(None)]
     assert [(await replier.reply(said, "")).reply for _ in range(4)] == [
@@ -82,7 +82,7 @@ async def test_scripts_answer_in_turn_where_nothing_can_be_heard() -> None:
     ]
 
 
-def test_the_neutral_reply_comes_first_and_cases_without_reply_are_left_out() -> None:
+def test_neutral_replies_come_first_and_cases_without_reply_are_skipped() -> None:
     def case(variant: Variant, text: str | None, reference: str | None) -> Case:
         return Case(
             case_id=f"1/{variant}",
@@ -130,7 +130,7 @@ class Sentences(Voice):
         return Audio(np.concatenate((silence, tone.samples)), tone.rate_hz)
 
 
-async def test_a_voice_speaks_one_sentence_after_the_other() -> None:
+async def test_a_voice_speaks_sentence_by_sentence() -> None:
     voice = Sentences()
     cascade = CascadeResponder(ScriptReplier([ReplyLine("a", "One.|Two.|Three.")]), voice, hears_words=False)
     pieces = cascade.reply(answer(whole=False), ReferenceSettings())
@@ -142,7 +142,7 @@ async def test_a_voice_speaks_one_sentence_after_the_other() -> None:
     await cascade.close()
 
 
-async def test_a_reply_begins_without_the_silence_of_the_voice() -> None:
+async def test_a_reply_starts_without_the_voices_silence() -> None:
     replier = ScriptReplier([ReplyLine("a", "One.|Two.")])
     cascade = CascadeResponder(replier, Sentences(), hears_words=False)
     pieces = cascade.reply(answer(whole=False), ReferenceSettings())
@@ -151,7 +151,7 @@ async def test_a_reply_begins_without_the_silence_of_the_voice() -> None:
     await cascade.close()
 
 
-async def test_without_a_voice_recordings_are_played_and_else_a_tone(tmp_path: Path) -> None:
+async def test_without_a_voice_a_recording_or_a_tone_is_used(tmp_path: Path) -> None:
     sample = Path(__file__).parents[3] / "live_eval/data/sample/data_synthesis/audio/whisper"
     recording = sample / "le_103_whisper_technology_neutral_response.flac"
     settings = ReferenceSettings()
@@ -168,7 +168,7 @@ async def test_without_a_voice_recordings_are_played_and_else_a_tone(tmp_path: P
         await cascade.close()
 
 
-async def test_the_tone_is_as_long_as_was_asked_for() -> None:
+async def test_the_tone_has_the_configured_length() -> None:
     found = await whole(ToneResponder(), answer(), ReferenceSettings(reply_ms=250))
     assert found.audio is not None
     assert found.audio.duration_ns == 250_000_000
@@ -184,7 +184,7 @@ async def test_a_recording_answers_everything() -> None:
 
 
 @pytest.mark.local
-async def test_the_voice_says_the_words() -> None:
+async def test_the_voice_speaks_the_text() -> None:
     pytest.importorskip("hibari")
     cascade = CascadeResponder(ScriptReplier(LINES), await asyncio.to_thread(Voice), hears_words=True)
     found = await whole(cascade, answer(), ReferenceSettings())
@@ -193,7 +193,7 @@ async def test_the_voice_says_the_words() -> None:
     await cascade.close()
 
 
-async def test_told_to_say_back_it_says_the_words_of_the_whole_turn() -> None:
+async def test_on_request_it_repeats_the_whole_turn() -> None:
     replier = ScriptReplier(LINES)
     told = "Say back, word for word, what was said."
     said = (user("Good morning."), ItemContent(Role.ASSISTANT, "Good", cut_off=True), user("I've got it."))
@@ -201,7 +201,7 @@ async def test_told_to_say_back_it_says_the_words_of_the_whole_turn() -> None:
     assert (await replier.reply((user(" "),), told)).reply == NOTHING_HEARD
 
 
-async def test_asked_to_choose_it_guesses_evenly_and_the_same_again() -> None:
+async def test_choices_are_uniform_and_repeatable() -> None:
     replier = ScriptReplier(LINES)
     counts: Counter[str] = Counter()
     for number in range(400):
@@ -214,5 +214,5 @@ async def test_asked_to_choose_it_guesses_evenly_and_the_same_again() -> None:
 
 
 @pytest.mark.parametrize("told", ["A. Be kind.", "B. One\nC. Two", "Say A. or B. at will"])
-async def test_what_is_no_list_of_options_is_not_chosen_from(told: str) -> None:
+async def test_other_lists_are_not_options(told: str) -> None:
     assert (await ScriptReplier(LINES).reply((user(LINES[1].text),), told)).reply == LINES[1].reply

@@ -5,7 +5,7 @@ from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import BOUNDS, NEVER, Cadence, IdleRtp, ReferenceSettings
 
 
-def test_a_session_overrides_what_its_url_says() -> None:
+def test_a_sessions_url_overrides_settings() -> None:
     settings = ReferenceSettings(delay_ms=5, faults=parse_faults("silent"))
     changed = settings.overridden({"delay_ms": "200", "cadence": "realtime", "fault": "endless"})
     assert (changed.delay_ms, changed.cadence) == (200, Cadence.REALTIME)
@@ -17,14 +17,14 @@ def test_a_session_overrides_what_its_url_says() -> None:
     assert settings.overridden({}) == settings
 
 
-def test_a_url_neither_sets_nor_removes_faults_of_the_tcp_connection() -> None:
+def test_a_url_does_not_change_faults_of_the_tcp_connection() -> None:
     settings = ReferenceSettings(faults=parse_faults("slow_accept:1s,silent"))
     assert str(settings.overridden({"fault": "stall"}).faults) == "slow_accept:1000ms,stall"
     with pytest.raises(UsageError, match="set it with --fault"):
         settings.overridden({"fault": "reset:accept"})
 
 
-def test_overlap_is_scripted_by_any_of_its_times() -> None:
+def test_any_overlap_time_scripts_the_overlap() -> None:
     plain = ReferenceSettings()
     assert not plain.scripted
     assert plain.overridden({"stop_ms": "never", "on_backchannel": "ignore"}).stop_ms == NEVER
@@ -56,20 +56,20 @@ def test_overlap_is_scripted_by_any_of_its_times() -> None:
         ({"label": "x" * 101}, "label: expected at most 100 characters, but it has 101"),
     ],
 )
-def test_a_wrong_override_says_what_is_allowed(query: dict[str, str], told: str) -> None:
+def test_an_invalid_override_is_refused_with_the_allowed_values(query: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         ReferenceSettings().overridden(query)
 
 
 @pytest.mark.parametrize("name", list(BOUNDS))
-def test_bounds_hold(name: str) -> None:
+def test_values_outside_the_bounds_are_refused(name: str) -> None:
     least, most = BOUNDS[name]
     for value in (least - 1, most + 1):
         with pytest.raises(UsageError, match=name):
             ReferenceSettings(**{name: value})  # type: ignore[arg-type]  # all of these are whole numbers
 
 
-def test_what_falls_due_in_a_stall_happens_at_its_end() -> None:
+def test_replies_due_in_a_stall_start_at_its_end() -> None:
     settings = ReferenceSettings().overridden({"stall_ms": "200", "stall_every_ms": "1000"})
     for at_ms, then_ms in ((0, 200), (199, 200), (200, 200), (999, 999), (7_000, 7_200), (7_250, 7_250)):
         assert settings.after_stall(at_ms * 1_000_000) == then_ms * 1_000_000

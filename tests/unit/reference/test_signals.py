@@ -46,13 +46,13 @@ def test_every_onset_and_end_of_an_utterance_is_known(lossy: bool) -> None:
     assert np.flatnonzero(pcm == MARK).tolist() == ([] if lossy else [len(pcm) - 1])
 
 
-def test_an_utterance_has_a_pause_between_each_two_sounds() -> None:
+def test_an_utterance_needs_a_pause_between_sounds() -> None:
     for sounds, pauses in (([], []), ([100], [100]), ([100, 100], [])):
         with pytest.raises(ValueError, match="a pause between each two"):
             calibration_utterance(sounds, pauses)
 
 
-def test_every_frame_of_the_speech_sounds() -> None:
+def test_every_frame_of_the_speech_is_audible() -> None:
     pcm = calibration_speech(1000).audio.int16()
     assert audible_onset(pcm, 24_000) == 0
     assert all(any(frame) for frame in frames_of(pcm, 480))
@@ -76,6 +76,6 @@ def test_the_mark_is_found_on_sample_boundaries_only(samples: list[int]) -> None
     assert find_mark(np.asarray(samples, "<i2").tobytes()) == expected
 
 
-def test_bytes_across_samples_are_no_mark() -> None:
+def test_bytes_across_samples_are_not_a_mark() -> None:
     assert find_mark(b"\x00\xff\x7f\x00") is None
     assert find_mark(b"\x00\xff\x7f\x00\xff\x7f") == 2

@@ -39,7 +39,7 @@ def piece(
     return AudioPiece(of, b"", samples, 24_000, onset_sample, "constructed", ends)
 
 
-def test_the_onset_is_heard_by_the_rule_of_playout() -> None:
+def test_the_onset_follows_the_playout_rule() -> None:
     keeper, answer = TruthKeeper("sess_1"), response()
     assert keeper.sent(ResponseCreated(answer), 1_001 * MS) is None
     keeper.sent(TextPiece(answer, "x"), 1_190 * MS)
@@ -58,7 +58,7 @@ def test_the_onset_is_heard_by_the_rule_of_playout() -> None:
     assert keeper.closed() == []
 
 
-def test_what_has_no_truth_is_none() -> None:
+def test_missing_times_are_none() -> None:
     keeper, answer = TruthKeeper("sess_1"), response(None)
     keeper.sent(ResponseCreated(answer), 0)
     keeper.sent(piece(answer, onset_sample=None), 5)
@@ -67,7 +67,7 @@ def test_what_has_no_truth_is_none() -> None:
     assert (truth.status, truth.reason) == ("open", "connection closed")
 
 
-def test_an_onset_that_was_never_sent_has_no_time() -> None:
+def test_an_unsent_onset_has_no_time() -> None:
     keeper, answer = TruthKeeper("sess_1"), response()
     keeper.sent(ResponseCreated(answer), 0)
     keeper.sent(piece(answer, onset_sample=480), 1_200 * MS)
@@ -78,7 +78,7 @@ def test_an_onset_that_was_never_sent_has_no_time() -> None:
 
 
 @pytest.mark.parametrize(("stops", "heard_until_ms"), [(True, 1_230), (False, 1_240)])
-def test_what_a_client_drops_is_not_heard(stops: bool, heard_until_ms: int) -> None:
+def test_audio_that_a_client_drops_is_not_heard(stops: bool, heard_until_ms: int) -> None:
     keeper, answer = TruthKeeper("sess_1"), response()
     keeper.sent(ResponseCreated(answer), 0)
     ends = np.ones(4 * 480, np.bool_)
@@ -92,7 +92,7 @@ def test_what_a_client_drops_is_not_heard(stops: bool, heard_until_ms: int) -> N
     assert 0 < heard_until_ms * MS - truth.heard_until_ns <= MS // 24 + 1
 
 
-def test_audio_after_the_end_changes_nothing() -> None:
+def test_audio_after_the_end_is_ignored() -> None:
     keeper, answer = TruthKeeper("sess_1"), response()
     keeper.sent(ResponseCreated(answer), 0)
     keeper.sent(ResponseEnded(answer), 1)
@@ -100,7 +100,7 @@ def test_audio_after_the_end_changes_nothing() -> None:
     assert keeper.closed() == []
 
 
-def test_what_is_played_later_completes_the_turn_when_it_has_left() -> None:
+def test_a_reply_is_complete_when_its_queued_audio_is_sent() -> None:
     keeper, answer = TruthKeeper("sess_1", "turn-7"), response()
     keeper.sent(ResponseCreated(answer), 1_001 * MS)
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_what_is_played_later_completes_the_turn_when_it_has_left() -> None:
     assert keeper.closed() == []
 
 
-def test_what_is_dropped_completes_the_turn_too() -> None:
+def test_dropped_audio_completes_a_reply() -> None:
     keeper, answer = TruthKeeper("sess_1"), response()
     keeper.sent(ResponseCreated(answer), 1_001 * MS)
     keeper.queued(piece(answer, 0))
@@ -130,7 +130,7 @@ def test_what_is_dropped_completes_the_turn_too() -> None:
     assert keeper.dropped("resp_1", None) is None
 
 
-def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Path) -> None:
+def test_a_truth_file_is_read_without_an_incomplete_line(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
     file = TruthFile(path)
     keeper = TruthKeeper("sess_1")
@@ -167,14 +167,14 @@ def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Pa
         b'{"schema":3,"kind":"utterance","session_id":"x"}\n',
     ],
 )
-def test_a_line_of_another_kind_is_named(tmp_path: Path, line: bytes) -> None:
+def test_an_invalid_line_is_located(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "truth.jsonl"
     path.write_bytes(line)
     with pytest.raises(DataError, match=r"truth\.jsonl, line 1: expected"):
         read_truth(path)
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_an_inaccessible_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot write the true times"):
         TruthFile(tmp_path / "nowhere" / "truth.jsonl")
     with pytest.raises(DataError, match="cannot read the true times"):

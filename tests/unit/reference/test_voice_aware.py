@@ -38,7 +38,7 @@ def test_pitch_level_and_pace_are_measured(hz: int) -> None:
     assert delivery.level_dbfs == pytest.approx(expected, abs=0.5)
 
 
-def test_what_is_silent_or_short_has_no_manner() -> None:
+def test_silent_or_short_speech_has_no_delivery() -> None:
     assert measure_delivery(Audio(np.zeros(24_000, np.float32), 24_000), 1) is None
     assert measure_delivery(Audio(np.zeros(0, np.float32), 24_000), 1) is None
     assert measure_delivery(speechlike(0.1), 1) is None
@@ -72,7 +72,7 @@ def test_the_same_words_in_another_voice_get_another_reply() -> None:
     assert told(voiced(0.9, 300, 0.2)) == "You speak in such a high voice. All right."
 
 
-def test_only_what_was_said_last_is_noticed() -> None:
+def test_only_the_last_utterance_gets_a_comment() -> None:
     loud, quiet = (voiced(0.9, 180, level).int16().tobytes() for level in (0.2, 0.01))
     said = [
         ItemContent(Role.USER, "one two three four", speech=((quiet, PCM),)),
@@ -84,12 +84,12 @@ def test_only_what_was_said_last_is_noticed() -> None:
     assert asyncio.run(NoticingReplier(Says()).reply(said[:1], "")).reply.startswith("You speak so quietly")
 
 
-def test_written_words_have_no_voice() -> None:
+def test_text_gets_no_comment() -> None:
     said = [ItemContent(Role.USER, "hello")]
     assert asyncio.run(NoticingReplier(Says()).reply(said, "")).reply == "All right."
 
 
-def test_told_to_say_back_it_remarks_nothing() -> None:
+def test_repetition_gets_no_comment() -> None:
     case = Case(
         case_id="t", script_id="t", variant=Variant.TARGET, audio_path=Path("x.wav"), task=Task.TRANSCRIPTION
     )
@@ -98,7 +98,7 @@ def test_told_to_say_back_it_remarks_nothing() -> None:
     assert told(voiced(0.9, 180, 0.01), instructions="A. yes\nB. no") == "All right."
 
 
-def test_it_lets_go_of_the_other() -> None:
+def test_closing_closes_the_other_replier() -> None:
     other = Says()
     asyncio.run(NoticingReplier(other).close())
     assert other.closed

@@ -47,7 +47,7 @@ def test_lossy_speech_ends_with_silence_and_has_no_mark() -> None:
 @pytest.mark.parametrize("bit_rate", [24_000, 48_000, 96_000])
 @pytest.mark.parametrize("rate_hz", [16_000, 24_000, 48_000])
 @pytest.mark.parametrize("frame_ms", [20, 80])
-def test_only_the_packets_of_the_speech_sound(bit_rate: int, rate_hz: int, frame_ms: int) -> None:
+def test_only_packets_of_speech_are_audible(bit_rate: int, rate_hz: int, frame_ms: int) -> None:
     speech, voice_end_sample = calibration_speech(700, rate_hz, frame_ms, lossy=True)
     frames = voice_end_sample // (rate_hz * frame_ms // 1000)
     heard = [
@@ -57,7 +57,7 @@ def test_only_the_packets_of_the_speech_sound(bit_rate: int, rate_hz: int, frame
     assert heard == [True] * frames + [False] * 6
 
 
-def test_the_end_is_the_arrival_of_the_last_packet_that_sounds() -> None:
+def test_speech_ends_with_the_arrival_of_the_last_audible_packet() -> None:
     speech, _ = calibration_speech(400, 48_000, lossy=True)
     ear = listening(Detection())
     out: list[Heard] = []
@@ -75,7 +75,7 @@ def test_the_end_is_the_arrival_of_the_last_packet_that_sounds() -> None:
     assert (turn.speech_ms, stopped.audio_ms, turn.detected) == (400, 420, True)
 
 
-def test_a_commit_answers_to_the_last_packet_that_sounded() -> None:
+def test_the_speech_of_a_commit_ends_with_the_last_audible_packet() -> None:
     speech, _ = calibration_speech(400, 48_000, lossy=True)
     ear = listening(None)
     for number, pcm in enumerate(decoded(packets(speech, 48_000, silence=3))):
@@ -89,6 +89,6 @@ def test_a_commit_answers_to_the_last_packet_that_sounded() -> None:
     assert (second.voice_end.at_ns, second.voice_end.by) == (40 * FRAME_NS, "commit")
 
 
-def test_silence_alone_starts_nothing() -> None:
+def test_silence_starts_no_utterance() -> None:
     ear = listening(Detection())
     assert [ear.audio(bytes(1920), number * FRAME_NS) for number in range(100)] == [[]] * 100

@@ -47,13 +47,13 @@ def sounds(outputs: list[Output]) -> list[AudioPiece | Silence]:
     return [output for output in outputs if isinstance(output, AudioPiece | Silence)]
 
 
-def test_nothing_flows_before_the_users_audio_does() -> None:
+def test_the_stream_starts_with_the_users_audio() -> None:
     session = engine()
     assert session.wake_ns is None
     assert session.due(10**9) == []
 
 
-def test_a_frame_is_due_at_every_tick_and_missed_ones_are_made_up_for() -> None:
+def test_a_frame_is_due_at_every_tick_including_missed_ones() -> None:
     session = engine()
     session.audio(bytes(960), 1_000 * MS)
     ticks = []
@@ -80,7 +80,7 @@ def test_the_stream_stops_and_restarts_with_the_users_audio() -> None:
     assert session.wake_ns == 5_000 * MS
 
 
-def test_audio_within_patience_keeps_the_grid_of_ticks() -> None:
+def test_a_short_gap_in_the_audio_keeps_the_grid() -> None:
     session = engine()
     session.audio(bytes(960), 0)
     for at_ms in range(20, 2_000, 20):
@@ -116,7 +116,7 @@ def listen(session: Engine, at_ms: int, for_ms: int) -> list[Output]:
     return outputs
 
 
-def test_a_reply_takes_the_place_of_silence_frame_by_frame_whatever_the_cadence() -> None:
+def test_a_reply_replaces_silence_frame_by_frame_at_any_cadence() -> None:
     for cadence in Cadence:
         session = engine(delay_ms=100, cadence=cadence)
         said, at_ms = speak(session, 0)
@@ -130,7 +130,7 @@ def test_a_reply_takes_the_place_of_silence_frame_by_frame_whatever_the_cadence(
         assert session.active is None
 
 
-def test_the_user_stops_the_reply_and_silence_goes_on() -> None:
+def test_silence_continues_after_an_interruption() -> None:
     session = engine()
     said, at_ms = speak(session, 0)
     (answer,) = (output for output in said if isinstance(output, FindReply))
@@ -144,7 +144,7 @@ def test_the_user_stops_the_reply_and_silence_goes_on() -> None:
     assert all(isinstance(output, Silence) for output in sounds(said[began:]))
 
 
-def test_packing_for_a_stream_keeps_frames_whole_and_counts_the_decoders_delay() -> None:
+def test_packing_for_a_stream_makes_whole_frames() -> None:
     packed = reply(lead_silence_ms=30)
     assert [chunk.samples for chunk in packed.chunks] == [FRAME_SAMPLES] * 5
     assert packed.onset_sample == 30 * 24 + 156

@@ -66,14 +66,14 @@ def test_a_script_has_one_canonical_form(given: str, canonical: str) -> None:
         ("silent,silent", "silent is given twice"),
     ],
 )
-def test_a_wrong_script_says_what_is_allowed(text: str, told: str) -> None:
+def test_an_invalid_script_is_refused_with_the_allowed_values(text: str, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_faults(text)
     assert told in str(caught.value)
 
 
 @given(st.text(alphabet="aceklmoprstu:@=%.,0123456789 sNB", max_size=30))
-def test_any_text_is_a_script_or_wrong_use(text: str) -> None:
+def test_any_text_is_a_script_or_a_usage_error(text: str) -> None:
     try:
         script = parse_faults(text)
     except UsageError:
@@ -81,7 +81,7 @@ def test_any_text_is_a_script_or_wrong_use(text: str) -> None:
     assert parse_faults(str(script)) == script
 
 
-def test_every_fault_can_be_written_by_its_name_alone() -> None:
+def test_every_fault_can_be_written_by_name_alone() -> None:
     for name in FaultName:
         (fault,) = parse_faults(name.value)
         assert fault.name is name
@@ -89,14 +89,14 @@ def test_every_fault_can_be_written_by_its_name_alone() -> None:
         assert (fault.value is None) == (value is None or value.default is None or value is MOMENT)
 
 
-def test_a_fault_acts_where_its_moment_is() -> None:
+def test_the_moment_determines_the_layer_of_a_fault() -> None:
     layers = [fault.layer for fault in parse_faults("reset:accept")]
     layers += [fault.layer for fault in parse_faults("reset:request")]
     layers += [fault.layer for fault in parse_faults("reset:speech")]
     assert layers == [FaultLayer.ACCEPT, FaultLayer.REQUEST, FaultLayer.SESSION]
 
 
-def test_faults_are_found_by_their_moment_their_time_and_their_reply() -> None:
+def test_faults_are_selected_by_moment_time_and_reply() -> None:
     script = parse_faults("close@2s,malformed@1s,unknown_event@open,error_event,silent@turn=2")
     assert [fault.name for fault in script.timed()] == [FaultName.MALFORMED, FaultName.CLOSE]
     assert [fault.name for fault in script.at(Moment.OPEN)] == [FaultName.UNKNOWN_EVENT]
@@ -110,21 +110,21 @@ def struck(text: str, sessions: int, seed: int = 0) -> list[int]:
     return [number for number in range(1, sessions + 1) if schedule.of_session(script)]
 
 
-def test_a_schedule_strikes_the_sessions_that_the_script_names() -> None:
+def test_a_schedule_strikes_the_scripted_sessions() -> None:
     assert struck("silent", 3) == [1, 2, 3]
     assert struck("silent@first=2", 5) == [1, 2]
     assert struck("silent@every=3", 7) == [3, 6]
     assert struck("silent@every=2@first=4", 8) == [2, 4]
 
 
-def test_a_share_is_drawn_by_the_seed() -> None:
+def test_a_share_of_sessions_is_drawn_with_the_seed() -> None:
     drawn = struck("silent@share=30%", 1_000, seed=7)
     assert drawn == struck("silent@share=30%", 1_000, seed=7)
     assert drawn != struck("silent@share=30%", 1_000, seed=8)
     assert 250 < len(drawn) < 350
 
 
-def test_connections_and_sessions_are_counted_apart() -> None:
+def test_connections_and_sessions_are_counted_separately() -> None:
     schedule, script = FaultSchedule(), parse_faults("reset:accept@first=1,silent@first=1")
     assert [fault.name for fault in schedule.of_connection(script)] == [FaultName.RESET]
     assert not schedule.of_connection(script)
@@ -136,7 +136,7 @@ def passed(script: FaultScript, deltas: Sequence[int]) -> list[int]:
     return [each for delta in deltas for each in faults.push([delta])] + faults.flush()
 
 
-def test_deltas_are_doubled_lost_and_reordered() -> None:
+def test_deltas_are_duplicated_lost_and_reordered() -> None:
     deltas = list(range(1, 8))
     assert passed(NO_FAULTS, deltas) == deltas
     assert passed(parse_faults("duplicate:3"), deltas) == [1, 2, 3, 3, 4, 5, 6, 6, 7]
@@ -145,12 +145,12 @@ def test_deltas_are_doubled_lost_and_reordered() -> None:
     assert passed(parse_faults("reorder:7"), deltas) == deltas
 
 
-def test_only_the_reply_that_is_named_suffers() -> None:
+def test_only_the_selected_reply_is_affected() -> None:
     faults: DeltaFaults[int] = DeltaFaults(parse_faults("missing:1@turn=2"))
     assert [faults.push([turn], turn) for turn in (1, 2, 3)] == [[1], [], [3]]
 
 
-def test_the_list_of_faults_is_complete_and_names_failures() -> None:
+def test_the_list_of_faults_is_complete_and_has_failure_kinds() -> None:
     result = CliRunner().invoke(command, ["--list-faults", "--json"])
     listed = json.loads(result.output)
     assert [each["name"] for each in listed] == [name.value for name in FaultName]

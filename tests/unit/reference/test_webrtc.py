@@ -51,7 +51,7 @@ def test_playback_is_reported(state: PlaybackState) -> None:
 
 
 @pytest.mark.parametrize(("played_ms", "end_ms", "left"), [(320, 320, "one"), (9_000, 900, "one two three")])
-def test_what_is_cleared_is_truncated(played_ms: int, end_ms: int, left: str) -> None:
+def test_a_cleared_response_is_truncated(played_ms: int, end_ms: int, left: str) -> None:
     speaker = protocol()
     response = spoken(speaker.engine)
     playback = TrackPlayback(PlaybackState.CLEARED, response, played_ms)
@@ -68,7 +68,7 @@ def test_what_is_cleared_is_truncated(played_ms: int, end_ms: int, left: str) ->
     assert heard.parts[0].text == left
 
 
-def test_a_reply_that_is_in_no_conversation_is_cleared_and_nothing_truncated() -> None:
+def test_a_response_outside_the_conversation_is_not_truncated() -> None:
     speaker = protocol()
     response = ServerResponse("resp_1", "item_1", True, TRACK.output_codec, None, "")
     (event,) = said([*speaker.playback(TrackPlayback(PlaybackState.CLEARED, response, 0))])
@@ -98,7 +98,7 @@ def test_the_client_may_clear_the_track() -> None:
 
 
 @pytest.mark.parametrize("session", [None, [], "x", {}, {"type": "realtime", "voice": 3}])
-def test_settings_that_come_with_an_offer_are_checked(session: object) -> None:
+def test_settings_in_an_offer_are_validated(session: object) -> None:
     with pytest.raises(MessageError) as refused:
         protocol().begin(session)
     param = refused.value.problem.param

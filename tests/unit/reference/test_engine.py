@@ -65,7 +65,7 @@ def statuses(outputs: list[Output]) -> list[ResponseStatus]:
     return [output.response.status for output in outputs if isinstance(output, ResponseEnded)]
 
 
-def test_a_reply_is_sent_as_it_comes_and_ends_with_its_last_piece() -> None:
+def test_a_reply_is_sent_piece_by_piece() -> None:
     host = Host()
     assert not host.asked.whole
     host.take(piece("One two."), 10)
@@ -80,7 +80,7 @@ def test_a_reply_is_sent_as_it_comes_and_ends_with_its_last_piece() -> None:
     assert (item.parts[0].text, item.parts[0].audio_ms) == ("One two. Three.", 2_000)
 
 
-def test_pieces_that_come_early_wait_for_their_time() -> None:
+def test_early_pieces_wait_until_they_are_due() -> None:
     host = Host(cadence=Cadence.REALTIME)
     host.take(piece("One."), 0)
     host.take(piece(" Two.", last=True), 5)
@@ -110,6 +110,6 @@ def test_a_reply_can_fail_after_its_first_piece() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"faults": parse_faults("stall")}, {"stop_ms": 300}])
-def test_what_depends_on_the_length_of_a_reply_needs_it_whole(settings: dict[str, Any]) -> None:
+def test_settings_that_depend_on_the_length_need_a_whole_reply(settings: dict[str, Any]) -> None:
     assert Host(**settings).asked.whole
     assert Host(EngineConfig(max_output_tokens=50)).asked.whole
