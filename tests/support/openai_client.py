@@ -28,7 +28,7 @@ def wire_reply(text: str = "Hello there, how are you?", chunks: int = 10) -> Wir
 
 
 class OpenAiClient(ProtocolClient[OpenAiProtocol]):
-    """Every message must be an event that the official SDK knows."""
+    """Checks every message against the official SDK's types."""
 
     def __init__(self, *, waits_for_words: bool = True, model: str = "some-model", **settings: Any) -> None:
         engine = Engine(

@@ -20,7 +20,7 @@ def path(spec: str, seed: int = 1) -> PacketPath:
 
 
 def deliveries(spec: str, number: int, seed: int = 1, *, size: int = 120) -> list[list[float]]:
-    """When each of `number` packets, 20 ms apart, is delivered, in milliseconds after it was sent."""
+    """Return the delivery times, in ms after sending, of `number` packets that are sent every 20 ms."""
     way = path(spec, seed)
     return [
         [(due_ns - at * MS) / MS for due_ns in way.push(size, at * MS, media=True)]
@@ -117,7 +117,7 @@ def test_media_is_distinguished_from_reports_messages_and_setup() -> None:
 
 
 def pushed(spec: str, sizes: list[int], every_ms: float = 20, seed: int = 1) -> list[list[tuple[float, int]]]:
-    """The pieces of messages that are `every_ms` apart: when in ms, and where each ends."""
+    """Return the pieces of messages that are `every_ms` apart: delivery in ms, and end of each."""
     path = StreamPath(parse(spec, seed), "up", 0)
     return [
         [(due_ns / MS, end) for due_ns, end in path.push(size, round(at * every_ms * MS))]

@@ -28,7 +28,7 @@ def piece(text: str, chunks: int = 10, *, last: bool = False) -> WireReply:
 
 
 class Host:
-    """An engine whose user has just spoken."""
+    """Return an engine whose user has just spoken."""
 
     def __init__(self, config: EngineConfig | None = None, **settings: Any) -> None:
         self.engine = Engine(

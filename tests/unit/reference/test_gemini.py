@@ -83,7 +83,7 @@ class Client(ProtocolClient[GeminiProtocol]):
 
 
 def kinds(messages: Sequence[Json]) -> list[str]:
-    """Return what each message is, that of the server's content one level deeper."""
+    """Return the kind of each message; for server content, the kind of the content."""
     found: list[str] = []
     for message in messages:
         content = message.get("serverContent")

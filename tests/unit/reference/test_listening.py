@@ -20,7 +20,7 @@ def listening(detection: Detection | None) -> Listening:
 
 
 def packets(audio: Audio, bit_rate: int, frame_ms: int = 20, silence: int = 6) -> list[list[bytes]]:
-    """The speech and the silence after it, frame by frame, as Opus packets."""
+    """Return the speech and the following silence as decoded Opus packets."""
     encoder = OpusEncoder(audio.rate_hz, bit_rate)
     frames = frames_of(audio.int16(), audio.rate_hz * frame_ms // 1000)
     piece = audio.rate_hz // 50 * 2

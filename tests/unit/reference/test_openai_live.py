@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 class Client(ProtocolClient[OpenAiLiveProtocol]):
-    """Every message must be an event that the official SDK knows."""
+    """Checks every message against the official SDK's types."""
 
     def __init__(self, **settings: Any) -> None:
         settings = {"calibrate": True, "chunk_ms": 40, **settings}

@@ -31,7 +31,7 @@ class Packet:
 
 @dataclass
 class Stage:
-    """A player and all that it does, in order."""
+    """A player, and everything that it sends and reports, in order."""
 
     clock: FakeClock
     start_ns: int

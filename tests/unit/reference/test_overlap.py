@@ -34,7 +34,7 @@ class At(NamedTuple):
 
 
 class Host:
-    """Feeds an engine with 20 ms frames, and does its work when it is due."""
+    """Sends 20 ms frames to an engine, and carries out its work when due."""
 
     def __init__(self, **settings: Any) -> None:
         self.engine = Engine(
@@ -92,7 +92,7 @@ def reply(duration_ms: int = REPLY_MS) -> WireReply:
 
 
 def talking(**settings: Any) -> Host:
-    """Return a host whose first reply sounds from 1,200 to 4,200 ms."""
+    """Return a host whose first reply is audible from 1,200 to 4,200 ms."""
     host = Host(**settings)
     host.speak(400, 600)
     return host

@@ -35,7 +35,7 @@ def chunks(found: list[Step]) -> list[WireChunk]:
 
 
 def offsets(found: list[Step]) -> list[int]:
-    """When each chunk is due."""
+    """Return when each chunk is due."""
     return [step.offset_ns for step in found if isinstance(step.does, WireChunk)]
 
 

@@ -115,7 +115,7 @@ async def whole(responder: Responder, request: FindReply, settings: ReferenceSet
 
 
 class Sentences(Voice):
-    """A voice that notes what it is given, and speaks a tone after half a second of silence."""
+    """A voice that records its texts, and speaks a tone after half a second of silence."""
 
     def __init__(self) -> None:
         self.spoken: list[str] = []

@@ -91,7 +91,7 @@ def test_a_short_gap_in_the_audio_keeps_the_grid() -> None:
 
 
 def speak(session: Engine, at_ms: int) -> tuple[list[Output], int]:
-    """Say the marked speech frame by frame, taking what is due; return what came and when it ended."""
+    """Send marked speech frame by frame; return the outputs and the end of speech."""
     outputs: list[Output] = []
     speech = calibration_speech(200).audio.int16()
     for begin in range(0, len(speech), 480):

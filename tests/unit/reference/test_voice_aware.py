@@ -19,7 +19,7 @@ PCM = Codec(CodecName.PCM16, 24_000)
 
 
 def voiced(seconds: float, hz: float, level: float) -> Audio:
-    """A buzz with formants' worth of harmonics, switched on and off as syllables are."""
+    """Return a buzz of harmonics, modulated like syllables."""
     at = np.arange(round(seconds * 24_000)) / 24_000
     buzz = sum(np.sin(2 * np.pi * hz * k * at) / k for k in range(1, 12))
     sound = level * buzz / np.abs(buzz).max()
@@ -45,7 +45,7 @@ def test_silent_or_short_speech_has_no_delivery() -> None:
 
 
 class Says:
-    """Always says the same."""
+    """Always gives the same reply."""
 
     def __init__(self) -> None:
         self.closed = False

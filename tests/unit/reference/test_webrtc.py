@@ -36,7 +36,7 @@ def said(outputs: list[Output]) -> list[Json]:
 
 
 def spoken(of: Engine, audio_ms: int = 900) -> ServerResponse:
-    """A response that was said, of three words."""
+    """Return a completed response of three words."""
     item = Item("item_1", Role.ASSISTANT, [Part(PartKind.AUDIO, "one two three", audio_ms=audio_ms)])
     of.conversation.append(item)
     return ServerResponse("resp_1", "item_1", True, TRACK.output_codec, None, "", item=item)
