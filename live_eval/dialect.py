@@ -422,7 +422,7 @@ class EndpointProblem:
     """An error of the endpoint, or of its messages.
 
     Args:
-        message: What was expected and what came.
+        message: What was expected and what was found.
         fatal: Whether it ends the session.
         code: The endpoint's code for it.
         retry_after_s: Seconds that the endpoint asks us to wait before the next attempt.

@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 _VERSION = 1
-_DEEPEST = 200  # messages with more brackets are kept as text: parsers differ in how deep they go
+_DEEPEST = 200  # deeper messages are kept as text: parsers differ in their limits
 _CALLS: Mapping[str, Mapping[str, type]] = {
     "opened": {},
     "frame": {"pcm": bytes, "count": int},
@@ -92,7 +92,7 @@ _TURN: Mapping[str, Mapping[str, type]] = {
 _HEADER = {"turn_id": str, "attempt": int, "endpoint": str, "limits": dict, "origin_ns": int}
 _LONGEST_WORDS = 16_384  # longer messages contain audio
 _LATEST_NS = 1 << 62  # the store keeps times in 63 bits
-_LONGEST_SILENCE = 1 << 16  # bytes of a frame
+_LONGEST_SILENCE = 1 << 16  # bytes in a frame
 _MOST_FRAMES = 100_000  # half an hour
 
 _P = ParamSpec("_P")
@@ -233,7 +233,7 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
     Raises:
         DataError: The file is not a cassette; the message names the line.
     """
-    lines = read_text(path, links=links).split("\n")  # not splitlines: JSON may contain the other line ends
+    lines = read_text(path, links=links).split("\n")  # not splitlines: JSON may contain other line separators
     objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not objects or objects[0].get("cassette") != _VERSION:
         raise DataError(f'{path}, line 1: expected the header of a cassette, {{"cassette": {_VERSION}}}')

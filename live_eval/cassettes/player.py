@@ -137,7 +137,7 @@ class Player:
         outputs = self.call("closed", code=code, reason=reason)
         for output in outputs:
             if isinstance(output, ACTIONS):
-                raise self.fail(f"expected no action after the end of the connection, but {output} came")
+                raise self.fail(f"expected no action after the end of the connection, found {output}")
         return outputs
 
     def due(self) -> list[str]:
@@ -154,10 +154,10 @@ class Player:
         taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, OUTPUTS):
-                raise self.fail(f"expected actions and events of live_eval.dialect, but {output!r} came")
+                raise self.fail(f"expected actions and events of live_eval.dialect, found {output!r}")
             if isinstance(output, Send):
                 if not isinstance(output.message, str | bytes):
-                    raise self.fail(f"expected Send to hold str or bytes, but {output!r} came")
+                    raise self.fail(f"expected Send with str or bytes, found {output!r}")
                 if self._mute:
                     raise self.fail(f"the dialect sent {output}, but its signalling opens no channel for it")
                 self._check_log(output.message, [])
@@ -201,7 +201,7 @@ class Player:
                 raise self.fail("the session became ready twice")
             self._ready = True
         elif not self._ready and not isinstance(event, _BEFORE_READY):
-            raise self.fail(f"{event} came before SessionReady")
+            raise self.fail(f"{event} before SessionReady")
         if isinstance(event, ResponseStarted):
             if event.response_id in self._ended or not event.response_id:
                 raise self.fail(f"response {event.response_id!r} began twice or has no name")
@@ -227,7 +227,7 @@ class Player:
             raise self.fail("redact leaves the key in the log")
         for data in audio:
             text = base64.b64encode(data).decode()[:-4]
-            stray = isinstance(message, str) and message.count(text) > 1  # outside its field, in fuzzing
+            stray = isinstance(message, str) and message.count(text) > 1  # repeated by fuzzing
             if len(data) >= _LEAST_AUDIO_BYTES and text in logged and not stray:
                 raise self.fail("redact leaves audio in the log")
 

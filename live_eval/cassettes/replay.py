@@ -197,7 +197,7 @@ class _Replay:
         )
         self.events: list[Expected] = []
         self._sends: list[Message] = []
-        self._farewell: list[Message] = []  # messages sent while leaving may not get through
+        self._farewell: list[Message] = []  # messages sent at the end may not have been recorded
         self._unsent: list[Message] = []
         self._raised: list[str] = []
         self._leaving = self._ended = False
@@ -230,7 +230,7 @@ class _Replay:
         if not failed:  # the failure already reports them
             yield from (f"the dialect raises {error}" for error in self._raised)
         yield from (f"the dialect does not send {short(message)}" for message in self._unsent)
-        if not (failed or self._ended):  # otherwise its messages may not have got through
+        if not (failed or self._ended):  # otherwise its messages may not have been sent
             yield from (f"the dialect sends {short(message)}, which it did not" for message in self._sends)
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
         yield from events_differ(self.events, before)

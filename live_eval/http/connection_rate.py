@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address
 __all__ = ["ConnectionRate"]
 
 _MOST_ADDRESSES = 4_096
-_IPV6_NETWORK_BYTES = 8  # one customer has a /64 at least
+_IPV6_NETWORK_BYTES = 8  # a customer has at least a /64
 
 
 class ConnectionRate:

@@ -27,7 +27,7 @@ CLOSE_TIMEOUT_S = 2.0
 """How long connections may take to close when the server stops."""
 
 _LOOK_NS = 1_000_000_000
-_MOST_UNCOLLECTED = 200_000  # objects, of some hundred bytes each
+_MOST_UNCOLLECTED = 200_000  # objects of about a hundred bytes
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Connections:
             return await handler(request)
         except ConnectionError as error:
             _log.debug("a client hung up before the answer: %s", error)
-            return web.Response(status=400)  # reaches nobody
+            return web.Response(status=400)  # nobody receives it
         finally:
             self._answered.discard(connection)
             if self._idle_since_ns.pop(connection, None) is not None:

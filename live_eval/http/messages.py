@@ -28,7 +28,7 @@ _Line: TypeAlias = Literal["size", "end", "trailer"]
 
 
 class FramingError(ValueError):
-    """A message does not show clearly where it ends; the text says what was expected."""
+    """The end of a message is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Body:
     """
 
     def __init__(self, length: int | None) -> None:
-        self._remaining = length or 0  # of the body, or of the current chunk
+        self._remaining = length or 0  # bytes left of the body, or of the current chunk
         self._chunked = length is None
         self._expected: _Line = "size"
         self._line = b""
@@ -135,7 +135,7 @@ class Body:
         return data[:at]
 
     def _read(self, data: bytes) -> int:
-        """Read the bytes of one line between chunks, as far as it is here, and return their number."""
+        """Read the available bytes of a line between chunks, and return their number."""
         end = data.find(b"\n") + 1
         step = end or len(data)
         self._line += data[:step]

@@ -78,7 +78,7 @@ def flood_of(messages: int, size: int) -> str | None:
         return None
     return (
         f"expected at most {MOST_MESSAGES} messages and {MOST_BYTES} bytes in one turn, but the endpoint "
-        f"sent {messages} and {size}, and goes on"
+        f"sent {messages} and {size}, and continues"
     )
 
 

@@ -80,10 +80,10 @@ class Connection:
         self._new_transport = transport
         self._loaded = loaded
         self._first: Transport | None = None
-        self._used: list[Transport] = []  # in the turn in progress
+        self._used: list[Transport] = []  # transports of the turn in progress
         self._reopening = False  # the dialect may keep frames until its new connection accepts them
         self._kept_ns: list[int] = []  # when the kept frames were due
-        self._transport: Transport  # from `connect` on
+        self._transport: Transport  # set by `connect`
         self._messages_ahead: EncodesMessagesAhead | None = None
         self._frames_ahead: EncodesFramesAhead | None = None
         self._settled = asyncio.Event()
@@ -94,7 +94,7 @@ class Connection:
         self._timers: dict[str, int] = {}
         self._closing = False  # we end the connection
         self._leaving = False  # further events are not part of a turn
-        self._tasks: asyncio.TaskGroup  # these two from `open` on
+        self._tasks: asyncio.TaskGroup  # set by `open`, like the next one
         self._listening: asyncio.Task[None]
         self._receiving = False  # the listening task waits for the next arrival
         self._moving: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class Connection:
             departure.writes = (self._frames_ahead.prepare_frame(pcm, tick.skipped),)
         elif (track := self._transport.track) is not None:
             departure.writes = (functools.partial(track.send, pcm, tick.skipped),)
-        elif not self._redialling:  # the new connection is to begin before the frame, or after it
+        elif not self._redialling:  # the frame is encoded once the new connection is open
             self._settled.clear()
             messages = self._encode(departure)
             if self._messages_ahead is not None:
@@ -412,6 +412,6 @@ class Connection:
         await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
     def _wake(self) -> None:
-        """Wake `wait`."""
+        """Wake up `wait`."""
         if self._nap is not None:
             self._nap.cancel()

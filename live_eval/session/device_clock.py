@@ -18,7 +18,7 @@ _SECOND_NS = 1_000_000_000
 _WINDOW = 60  # seconds: a crystal's rate changes with its temperature, over minutes
 _MOST_DRIFT = 1e-3
 _LOSS_NS = 5_000_000
-_LOSS_S = 2  # blocks that are all later than the line by `_LOSS_NS`, for so long, follow a loss of samples
+_LOSS_S = 2  # blocks that stay `_LOSS_NS` above the line for so long follow a loss of samples
 
 
 class DeviceClock:
@@ -29,7 +29,7 @@ class DeviceClock:
 
     def __init__(self, rate_hz: int) -> None:
         self._rate_hz = rate_hz
-        self._earliest: deque[tuple[int, int]] = deque(maxlen=_WINDOW)  # of each second: (device time, delay)
+        self._earliest: deque[tuple[int, int]] = deque(maxlen=_WINDOW)  # (device time, delay) of each second
         self._second = -1
         self._at_ns = 0  # the line passes through this device time
         self._offset_ns = 0

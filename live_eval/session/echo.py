@@ -23,7 +23,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Echo:
-    """Mixes what is heard of replies into the frames of the user.
+    """Mixes the echo of replies into the user's frames.
 
     Args:
         level_db: Level of the echo relative to the reply, in decibels.
@@ -35,7 +35,7 @@ class Echo:
         self._factor = np.float32(10 ** (level_db / 20))
         self._delay_ns = delay_ns
         self._rate_hz = rate_hz
-        self._replies: dict[int, _Playout] = {}  # by the identity of the response
+        self._replies: dict[int, _Playout] = {}  # keyed by the identity of the response
 
     def listen(self, responses: Iterable[OpenResponse]) -> None:
         """Add the responses that may be heard now."""
@@ -69,19 +69,19 @@ class _Playout:
         self._resampler: soxr.ResampleStream | None = None
         self._chunks = 0
         self._restarts = True
-        self._queue = PlayoutQueue()  # of decoded samples
-        self._at = 0  # the place of the next resampled sample
+        self._queue = PlayoutQueue()  # playout of decoded samples
+        self._at = 0  # position of the next resampled sample
         self._pieces: deque[tuple[int, NDArray[np.float32]]] = deque()
 
     def heard(self, from_ns: int, samples: int) -> NDArray[np.float32] | None:
-        """Return what is heard from a moment on, on the scale of int16; None for nothing."""
+        """Return the samples heard from `from_ns` on, on the scale of int16; None for silence."""
         self._decode(from_ns + samples * _SECOND_NS // self._rate_hz + _AHEAD_NS)
         begin = self._place(from_ns)
         stop = begin + samples
         if self._at < min(stop, self._place(self._queue.due_ns)):  # due, and no further chunk to push it out
             self._flush()
         found: NDArray[np.float32] | None = None
-        if self._response.interrupted_ns is not None:  # the rest is dropped
+        if self._response.interrupted_ns is not None:  # audio after the interruption is dropped
             stop = min(stop, self._place(self._response.interrupted_ns))
         while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= begin:
             self._pieces.popleft()

@@ -37,7 +37,6 @@ __all__ = [
 _T = TypeVar("_T")
 
 _INTERVAL_NS = 5_000_000
-_KEPT = 200_000_000_000 // _INTERVAL_NS
 _NICE = -10
 _MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
 
@@ -56,12 +55,12 @@ class ProbeReading:
 
 
 class LoopProbe:
-    """Wakes every 5 ms and records how late the event loop was, for the last 200 s."""
+    """Wakes every 5 ms and records how late the event loop was, in the last `kept` readings (200 s)."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, kept: int = 200_000_000_000 // _INTERVAL_NS) -> None:
         self._clock = clock
-        self._due_ns = np.full(_KEPT, -1, np.int64)
-        self._lag_ns = np.full(_KEPT, -1, np.int64)
+        self._due_ns = np.full(kept, -1, np.int64)
+        self._lag_ns = np.full(kept, -1, np.int64)
         self._count = 0
 
     async def run(self) -> None:
@@ -70,13 +69,14 @@ class LoopProbe:
         while True:
             due_ns = max(due_ns + _INTERVAL_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
-            at = self._count % _KEPT
+            at = self._count % len(self._due_ns)
             self._due_ns[at], self._lag_ns[at] = due_ns, self._clock.now_ns() - due_ns
             self._count += 1
 
     def between(self, start_ns: int, end_ns: int) -> ProbeReading:
         """Return the readings that were due from `start_ns` to `end_ns`."""
-        order = np.arange(max(0, self._count - _KEPT), self._count) % _KEPT
+        kept = len(self._due_ns)
+        order = np.arange(max(0, self._count - kept), self._count) % kept
         due_ns = self._due_ns[order]
         begin, end = np.searchsorted(due_ns, start_ns), np.searchsorted(due_ns, end_ns, side="right")
         return ProbeReading(due_ns[begin:end].copy(), self._lag_ns[order[begin:end]])
@@ -121,7 +121,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
     """
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
-        import uvloop  # takes a while to load, and only runs need it
+        import uvloop  # slow to import, and only runs need it
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:

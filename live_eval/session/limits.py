@@ -45,13 +45,13 @@ class SessionLimits:
 def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_track: bool) -> Failure | None:
     """Return the failure of an open response that stalls or does not end, or None."""
     if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
-        what, kind = "nothing came of it", FailureKind.STALLED
+        what, kind = "no audio or text", FailureKind.STALLED
         if on_track and not response.chunks:
-            what, kind = "no RTP packet came of it", FailureKind.NO_RTP
+            what, kind = "no RTP packet", FailureKind.NO_RTP
         return Failure(
             kind,
-            f"response {response.response_id} began and then {what} for {limits.stall_s:g} s "
-            f"({response.audio_s:.2f} s of audio had come)",
+            f"response {response.response_id} stalled: {what} for {limits.stall_s:g} s "
+            f"({response.audio_s:.2f} s of audio had arrived)",
             at_ns,
         )
     if response.audio_s > limits.max_reply_s:
@@ -63,8 +63,8 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
     if at_ns - response.began_ns > limits.max_reply_s * _SECOND_NS:
         message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
         quiet_s = (at_ns - response.progress_ns) / _SECOND_NS
-        if limits.max_reply_s <= limits.stall_s and quiet_s > limits.silence_s:  # it would have stalled later
-            message += f"; nothing came of it for the last {quiet_s:.1f} s"
+        if limits.max_reply_s <= limits.stall_s and quiet_s > limits.silence_s:  # it has stalled
+            message += f"; no audio or text for the last {quiet_s:.1f} s"
             return Failure(FailureKind.STALLED, message, at_ns)
         return Failure(FailureKind.ENDLESS, message, at_ns)
     return None

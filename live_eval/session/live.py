@@ -26,7 +26,7 @@ __all__ = ["Live", "LiveStats"]
 
 _SECOND_NS = 1_000_000_000
 _KEPT_S = 2
-_LATE_NS = 10_000_000  # beyond this a pause is cut, rather than samples slipped
+_LATE_NS = 10_000_000  # beyond this, pauses are cut instead of slipping samples
 _MOST_DELAY_NS = 300_000_000
 
 
@@ -54,7 +54,7 @@ class LiveStats:
 
 
 class Live:
-    """A `Speaker` that streams what a device captures.
+    """A `Speaker` that streams the audio of a device.
 
     Args:
         device_hz: Nominal rate of the device.
@@ -91,7 +91,7 @@ class Live:
         )
         self._ring = np.zeros(_KEPT_S * rate_hz, np.int16)
         self._head = self._tail = 0  # the next sample to send, and just past the last that arrived
-        self._captured = 0  # samples of the device
+        self._captured = 0  # in samples of the device
         self._started = self._stopped = False
         self._spans: list[Span] = []
         self._speaking = False  # as reported to the session
@@ -129,7 +129,7 @@ class Live:
         """Do nothing: a person hears the reply."""
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return what the device captured `delay_ns` before the frame."""
+        """Return the audio that the device captured `delay_ns` before the frame."""
         if self._stopped:
             return None
         if not self._captured:

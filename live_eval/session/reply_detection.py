@@ -85,7 +85,7 @@ class EnergySegmenter:
         stretch = self.open
         if stretch is None:
             self._before.append(chunk)
-            # The chunk before the window lasts into it: the sound may have begun there.
+            # A chunk lasts until the next one arrives, so the sound may have begun in an earlier one.
             while len(self._before) > 1 and chunk.at_ns - self._before[1].at_ns > _KEPT_BEFORE_NS:
                 self._before.popleft()
             if audible:

@@ -32,7 +32,7 @@ __all__ = ["MOST_RESPONSES", "OnsetSearch", "OpenResponse", "Responses"]
 _SECOND_NS = 1_000_000_000
 MOST_RESPONSES = 200
 """Most responses of a turn. Each becomes an audio file and a row; no conversation needs this many."""
-_HISTORY_CHUNKS = 5  # of a codec with memory: what follows is decoded as if all before had been
+_HISTORY_CHUNKS = 5  # enough for a codec with memory to decode the next chunk correctly
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class OpenResponse:
     def heard_until_ns(self) -> int | None:
         """When the last sample so far is heard; None if no audio has arrived."""
         rate_hz = self._place_chunks()
-        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # as `play`
+        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # as in `play`
         heard = len(self.starts) if cut_ns is None else bisect_left(self.starts, cut_ns)
         for at in reversed(range(heard)):
             samples = self.samples[at] if cut_ns is None else self._heard_samples(at, cut_ns, rate_hz)
@@ -138,10 +138,10 @@ class OpenResponse:
         return bisect_left(self.arrivals, self.preroll.announced_ns - MARGIN_NS, hi=self.preroll.chunks)
 
     def pcm(self, at: int) -> NDArray[np.int16] | None:
-        """Return a chunk after what was concealed before it, decoded once; None if it cannot be decoded.
+        """Return a chunk, decoded once, after the silence for lost samples; None if it cannot be decoded.
 
         The record is decoded again, outside the event loop: there a codec's memory continues from one
-        response to the next, whichever of them somebody listened to.
+        response to the next.
 
         Args:
             at: Its index; silence is returned for one before `first_decoded`.
@@ -209,7 +209,7 @@ class OpenResponse:
         return pcm, len(pcm)
 
     def say(self, text: str, *, final: bool = False) -> None:
-        """Add a piece of its text, up to `TEXT_CHARACTERS`; what is final replaces the pieces before it."""
+        """Add a piece of its text, up to `TEXT_CHARACTERS`; a final text replaces the earlier pieces."""
         if final:
             self.characters -= sum(map(len, self.pieces))
             self.pieces.clear()
@@ -324,7 +324,7 @@ class Responses:
         return self._by_id.get(response_id)
 
     def touch(self, response_id: str, at_ns: int) -> OpenResponse:
-        """Return the response that something arrived for at `at_ns`; the first sign creates it.
+        """Return a response, for which something arrived at `at_ns`; create it if it is new.
 
         One beyond those that are kept is forgotten at once.
         """

@@ -55,15 +55,15 @@ class ScriptPlayback:
         self._patience_ns = patience_ns
         self.frame_ns = utterances[0].frame_ns
         self._silence = Frame(bytes(len(utterances[0].frames[0])))
-        self._samples = len(self._silence.pcm) // 2  # of a frame
+        self._samples = len(self._silence.pcm) // 2  # samples in a frame
         self._playing = -1
         self._pcm = b""
-        self._at = 0  # bytes of it that were streamed
+        self._at = 0  # number of its bytes that were streamed
         self._over = False
-        self._audible: dict[str, int] = {}  # responses that are or will be heard, with the time
+        self._audible: dict[str, int] = {}  # when each response is heard
         self._quiet_from_ns: int | None = None
         self._own_sound_ends_ns = 0  # of the latest utterance
-        self._asked_ns = 0  # the same, of the latest utterance that expects an answer
+        self._asked_ns = 0  # of the latest utterance that expects an answer
 
     def hear(self, heard: Heard) -> None:
         """Handle the reports that anchors depend on."""

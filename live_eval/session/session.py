@@ -107,7 +107,7 @@ class Session:
         self._surroundings: Surroundings | None = None
         self._slot = slots.slot if slots is not None else _any_moment
         self._wire = WireRecord(keeps=records_wire)
-        self._new_turn = functools.partial(  # no method: it would tie the session to its timeline
+        self._new_turn = functools.partial(  # a method would create a reference cycle with the timeline
             Turn,
             self._limits,
             modality,
@@ -115,9 +115,9 @@ class Session:
             continuous=dialect.continuous_media,
         )
         self._timeline = Timeline(self._wire, self._new_turn, listens=False)
-        self._connection: Connection  # from `run` on, like the pacer
+        self._connection: Connection  # set by `run`, like the pacer
         self._pacer: Pacer
-        self._on_grid = False  # frames flow, so the next one follows the last
+        self._on_grid = False  # the next frame follows the last one without a gap
         self._alive_ns = 0
         self._began_ns = 0
         self._stops_ns: int | None = None  # when the user begins to speak over a reply
@@ -282,12 +282,11 @@ class Session:
             self._alive_ns = clock.now_ns()
             while (until_ns := self._alive_ns + patience_ns) > clock.now_ns():
                 await clock.sleep_until(until_ns)
-            what = f"the session stood still for {patience_ns / _SECOND_NS:g} s"
+            what = f"the session made no progress for {patience_ns / _SECOND_NS:g} s"
         self._timeline.failed(
             FailureKind.STALLED,
-            f"{what}, and no limit of it was reached: "
-            f"after {self._timeline.sent_frames} frames the endpoint took no more, "
-            "or its responses keep cutting each other off",
+            f"{what}, without reaching another limit: the endpoint stopped reading "
+            f"after {self._timeline.sent_frames} frames, or its responses keep interrupting each other",
             clock.now_ns(),
         )
         await self._connection.close()
@@ -338,7 +337,7 @@ class Session:
             timeline.interrupted(began.onset_ns, backchannel=not began.expects_answer)
             self._stops_ns = began.onset_ns
         if timeline.over:
-            timeline.settle()
+            timeline.current.settle()  # later failures fail the next turn
         if began is not None and began.own_turn:
             begins = timeline.spoken
         else:
@@ -418,9 +417,9 @@ class Session:
         """Describe the endpoint's messages so far."""
         came = [message for _, incoming, message in self._timeline.current.log.messages if incoming]
         if not came:
-            return "no message came"
+            return "no message arrived"
         last = bounded_body(self._dialect.redact(came[-1]).get("type"))
-        return f"{len(came)} messages came, the last of type {last!r}"
+        return f"{len(came)} messages arrived, the last of type {last!r}"
 
     # -- What is kept ------------------------------------------------------------------------------------
 

@@ -27,10 +27,10 @@ __all__ = ["Messages", "Stream", "Track"]
 # Events and packets race: the last packets of a reply may arrive after the event that ends it.
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
-# Of an unbroken stream: an event that was lost three times arrives within 7 s (RFC 9260, 6.3.1).
+# An event that was lost three times arrives within 7 s (RFC 9260, 6.3.1).
 _KEPT_NS = 10_000_000_000
 _KEPT_PACKETS = 1_000
-# A response that its event has ended becomes audible within this time, or not at all.
+# After the event that ends it, a response becomes audible within this time or not at all.
 _SOUNDS_WITHIN_NS = 2_000_000_000
 
 
@@ -139,7 +139,7 @@ class Track(Messages):
         response.playback_ns = at_ns
         self.playing, self._ended = response, None
         recent = [heard for heard in self._recent if heard.packet.codec == self._recent[-1].packet.codec]
-        if response.chunks:  # it continues
+        if response.chunks:  # it continues after a pause
             recent = [heard for heard in recent if at_ns - heard.packet.at_ns <= MARGIN_NS]
         elif recent:
             response.preroll = Preroll(len(recent), at_ns, recent[0].after_idle)
@@ -163,7 +163,7 @@ class Track(Messages):
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
         idle = self._last_ns is None or packet.at_ns - self._last_ns > _IDLE_NS
         self._last_ns = packet.at_ns
-        # An endpoint fills its track with digital silence: it does not count as progress of a reply.
+        # Endpoints fill a track with digital silence, which is not progress of a reply.
         repeats, self._last_payload = packet.payload == self._last_payload, packet.payload
         heard = _Heard(packet, placed, placed.fresh and idle)
         if self.playing is not None:

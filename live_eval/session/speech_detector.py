@@ -21,7 +21,7 @@ _RATES_HZ = (8_000, 16_000, 32_000, 48_000)
 _WINDOW_MS = 10
 _BEGINS_WINDOWS = 3
 _REACHES_BACK_WINDOWS = 15
-_ABOVE_NOISE = 10.0  # in power: 10 dB
+_ABOVE_NOISE = 10.0  # ratio of powers: 10 dB
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class SpeechDetector:
         self._hangover = hangover_ms // _WINDOW_MS
         self._rest = np.empty(0, np.int16)
         self._windows = 0  # windows judged so far
-        self._voiced = 0  # in a row
-        self._unvoiced = 0  # in a row
+        self._voiced = 0  # consecutive windows
+        self._unvoiced = 0  # consecutive windows
         self._power: deque[float] = deque(maxlen=self._hangover + _REACHES_BACK_WINDOWS)
         self._begin: int | None = None
 

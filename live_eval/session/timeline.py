@@ -152,10 +152,6 @@ class Timeline:
         if lost is not None:
             self.failed(lost.kind, lost.message, lost.at_ns or at_ns, before.retry_after_s)
 
-    def settle(self) -> None:
-        """Continue after a turn that is over: later failures fail the next one."""
-        self.current.settle()
-
     def end_turn(
         self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, user_continues: bool = False
     ) -> None:
@@ -184,7 +180,7 @@ class Timeline:
     def not_reached(self, at_ns: int) -> TurnCapture:
         """Return the capture of a turn that the session had not reached when it ended."""
         last = self.current
-        why = "nothing came for the next utterance to follow"
+        why = "the anchor of the next utterance did not occur"
         if last.failure is not None:
             why = last.failure.message
         message = f"the dialogue ended at turn {self.finished + len(self.turns)}: {why}"
@@ -242,7 +238,7 @@ class Timeline:
         for turn in self._audible:
             user = turn.user
             if (user.barge_in_ns is None or user.backchannel) and turn.answering(at_ns):
-                user.barge_in_ns = None if user.t0_ns is None else at_ns  # no greeting
+                user.barge_in_ns = None if user.t0_ns is None else at_ns  # over a greeting
                 user.backchannel = backchannel
                 self._spoken_over.append(turn)
 

@@ -51,7 +51,7 @@ from live_eval.types import Failure, Modality, StampKind
 __all__ = ["Transcripts", "Turn"]
 
 _SECOND_NS = 1_000_000_000
-_MOST_WARNINGS = 20  # of a kind, in a turn
+_MOST_WARNINGS = 20  # of each kind in a turn
 _NO_STEPS: Mapping[str, int] = MappingProxyType({})
 _USER_STAMPS = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
 
@@ -114,7 +114,7 @@ class Turn:
         self.stamping: Stamping | None = None
         """How the arrivals of the turn were stamped; None until it has ended."""
         self.reading = ProbeReading()
-        self.sent_stats: MediaStats | None = None  # of our packets, since the session began
+        self.sent_stats: MediaStats | None = None  # counts of our packets since the session began
         self._wall_ns = wall_ns
         self._sent_before = before.sent_stats if before is not None else None
         self._settled = False
@@ -164,9 +164,9 @@ class Turn:
         self._items.add(getattr(event, "item_id", None))
         touch = self.replies.touch
         match event:
-            case ReplyAudio():  # first, as most events are
+            case ReplyAudio():  # first, as it is the most frequent event
                 response = touch(event.response_id, at_ns)
-                if event.data:  # a chunk without a sample is no first byte
+                if event.data:  # an empty chunk is not the first byte
                     response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
             case StreamAudio() | StreamText() | PlaybackStarted() | PlaybackStopped():
                 try:

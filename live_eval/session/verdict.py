@@ -64,7 +64,7 @@ def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
     may_be_partial = turn.user.barge_in_ns is not None or user_continues or not turn.expects_answer
     if answer is None:
         if turn.expects_answer and not user_continues:
-            _fail_without(turn, FailureKind.NO_RESPONSE, "the user left before a response came", at_ns)
+            _fail_without(turn, FailureKind.NO_RESPONSE, "the session ended before a response began", at_ns)
     elif answer.status in _NOT_WHOLE:
         _judge_answer(turn, answer, at_ns)
     elif not may_be_partial and is_cut_off(answer.record()):
@@ -100,7 +100,7 @@ def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
         _fail_without(
             turn,
             FailureKind.NO_RTP,
-            f"expected the endpoint's audio, but no RTP packet came within {limits.reply_s:g} s "
+            f"expected the endpoint's audio, but no RTP packet arrived within {limits.reply_s:g} s "
             "after the user's turn",
             at_ns,
         )

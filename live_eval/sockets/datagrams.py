@@ -110,7 +110,6 @@ class _Datagrams(asyncio.DatagramTransport):
             self._protocol.error_received(error)
 
     def is_closing(self) -> bool:
-        """Return whether the socket is closed or about to be."""
         return self._closing
 
     def close(self) -> None:
@@ -121,7 +120,6 @@ class _Datagrams(asyncio.DatagramTransport):
             self._loop.call_soon(self._finish)
 
     def abort(self) -> None:
-        """Close the socket."""
         self.close()
 
     def _readable(self) -> None:

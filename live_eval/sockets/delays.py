@@ -62,7 +62,7 @@ class DelayedBytes:
         self._path, self._clock, self._deliver, self._ends = path, clock, deliver, ends
         self._entries: deque[Iterator[tuple[int, Callable[[], None]]]] = deque()
         self._head: tuple[int, Callable[[], None]] | None = None
-        self._task: asyncio.Future[None] | None = None  # waits until the head is due
+        self._task: asyncio.Future[None] | None = None  # sleeps until the head is due
         self._delivering = False
         self._latest_ns = 0  # when the last byte was delivered
         self.size = 0

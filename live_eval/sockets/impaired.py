@@ -87,8 +87,8 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._clock = clock
         self._most_leaving = window_bytes
         self._most_arriving = _MOST_ARRIVING_BYTES if window_bytes is None else window_bytes
-        self._lower: asyncio.Transport  # from `connection_made` on
-        self._leaving: DelayedBytes  # these two too
+        self._lower: asyncio.Transport  # set by `connection_made`, like the next two
+        self._leaving: DelayedBytes
         self._arriving: DelayedBytes
         self._ending = DelayLine(clock)
         self._ends_ns: int | None = None
@@ -107,7 +107,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set the stream, ours or the event loop's. The impairment's times count from now."""
-        self._lower = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
+        self._lower = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses
         now_ns = self._clock.now_ns()
         up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
         self._leaving = DelayedBytes(up, self._clock, self._leave, self._end_at)
@@ -141,11 +141,9 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._arriving.then(functools.partial(self._lose, exc))
 
     def pause_writing(self) -> None:
-        """Pause the protocol's writing."""
         self._pause("below")
 
     def resume_writing(self) -> None:
-        """Resume the protocol's writing."""
         self._resume("below")
 
     def pause_reading(self) -> None:
@@ -154,7 +152,6 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._lower.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resume reading."""
         self._protocol_paused = False
         if not self._full:
             self._lower.resume_reading()
@@ -227,19 +224,15 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return self._lower.can_write_eof()
 
     def write_eof(self) -> None:
-        """End our direction once all bytes are sent."""
         self._leaving.then(self._lower.write_eof, closes=True)
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait to be sent."""
         return self._leaving.size + self._lower.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return information of the stream below."""
         return self._lower.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        """Return whether the connection is closed or about to be."""
         return self._lower.is_closing()
 
     def close(self) -> None:
@@ -247,7 +240,6 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._leaving.then(self._lower.close, closes=True)
 
     def abort(self) -> None:
-        """Close at once; delayed bytes are dropped."""
         self._ending.close()
         self._drop()
         self._lower.abort()

@@ -25,7 +25,7 @@ from live_eval.types import StampKind
 
 __all__ = ["ANCILLARY_BYTES", "ArrivalStamps", "Stamp"]
 
-# Not among Python's constants; the same on all architectures of Linux but PA-RISC and SPARC.
+# Python has no constant; equal on all architectures of Linux except PA-RISC and SPARC.
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@qq" if sys.maxsize > 2**32 else "@ll")
 ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)

@@ -36,7 +36,7 @@ class StampedTransport(StreamTransport):
     def __init__(self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.Protocol) -> None:
         try:
             names = {"peername": sock.getpeername(), "sockname": sock.getsockname()}
-        except OSError:  # the other side has gone
+        except OSError:  # the peer has disconnected
             sock.close()
             raise
         super().__init__({"socket": sock, **names})
@@ -45,7 +45,7 @@ class StampedTransport(StreamTransport):
         self._stamps = stamps
         self._protocol = protocol
         self._unsent = bytearray()
-        self._partial = bytearray()  # of the frame in progress
+        self._partial = bytearray()  # beginning of the frame in progress
         self._rest = 0  # how many of its bytes are missing; 0 while unknown
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
@@ -63,7 +63,6 @@ class StampedTransport(StreamTransport):
     # -- Reading -----------------------------------------------------------------------------------------
 
     def is_reading(self) -> bool:
-        """Return whether arrivals are read."""
         return self._reading
 
     def pause_reading(self) -> None:
@@ -73,7 +72,6 @@ class StampedTransport(StreamTransport):
             self._loop.remove_reader(self._sock.fileno())
 
     def resume_reading(self) -> None:
-        """Continue to read."""
         if not self._reading and not self._closing:
             self._reading = True
             self._loop.add_reader(self._sock.fileno(), self._read)
@@ -125,7 +123,7 @@ class StampedTransport(StreamTransport):
     def _update_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         """Stamp the latest read."""
         stamp = self._stamps.stamp(ancillary)
-        if stamp.at_ns > self.stamp.at_ns:  # the mapping may be off by less than a microsecond
+        if stamp.at_ns > self.stamp.at_ns:  # an error of the mapping must not reorder arrivals
             self.stamp = stamp
 
     def _pass_on(self, data: bytes) -> None:
@@ -171,14 +169,12 @@ class StampedTransport(StreamTransport):
         return True
 
     def write_eof(self) -> None:
-        """End our direction once all bytes are sent."""
         if not self._ends_writing:
             self._ends_writing = True
             if not self._unsent:
                 self._shut_down()
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes the kernel has not taken yet."""
         return len(self._unsent)
 
     def _writable(self) -> None:
@@ -220,15 +216,12 @@ class StampedTransport(StreamTransport):
     # -- Ending ------------------------------------------------------------------------------------------
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol that receives the bytes."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Replace the protocol."""
         self._protocol = cast(asyncio.Protocol, protocol)
 
     def is_closing(self) -> bool:
-        """Return whether the connection is closed or about to be."""
         return self._closing
 
     def close(self) -> None:
@@ -240,7 +233,6 @@ class StampedTransport(StreamTransport):
                 self._lose(None)
 
     def abort(self) -> None:
-        """Close at once; unsent bytes are dropped."""
         self._lose(None)
 
     def _lose(self, error: Exception | None) -> None:
@@ -326,7 +318,6 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._protocol.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the end of the connection."""
         if self._shaken is None:
             protocol, self._protocol = self._protocol, asyncio.Protocol()
             protocol.connection_lost(self._error or exc)
@@ -334,11 +325,9 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._shaken.set_exception(exc or ConnectionResetError("the connection ended"))
 
     def pause_writing(self) -> None:
-        """Pause the protocol's writing."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Resume the protocol's writing."""
         self._protocol.resume_writing()
 
     def _read(self) -> None:
@@ -359,7 +348,6 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         self._lower.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resume the connection below."""
         self._lower.resume_reading()
 
     def _flush(self) -> None:
@@ -379,23 +367,18 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         return False
 
     def get_write_buffer_size(self) -> int:
-        """Return how many encrypted bytes wait to be sent."""
         return self._lower.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return information of the connection below."""
         return self._lower.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol that receives the bytes."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Replace the protocol."""
         self._protocol = cast(asyncio.Protocol, protocol)
 
     def is_closing(self) -> bool:
-        """Return whether the connection is closed or about to be."""
         return self._lower.is_closing()
 
     def close(self) -> None:
@@ -407,7 +390,6 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         self._lower.close()
 
     def abort(self) -> None:
-        """Close at once."""
         self._lower.abort()
 
 

@@ -49,7 +49,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class OfferError(LiveEvalError):
-    """An offer cannot be answered. The message says what was expected and what came."""
+    """An offer cannot be answered."""
 
 
 class RtcConnection:
@@ -119,7 +119,7 @@ class RtcConnection:
             found.sdpMid, found.sdpMLineIndex = mid, index
             await self._peer.addIceCandidate(found)
         except Exception as error:  # see `answer`
-            raise OfferError(f"expected an ICE candidate, but {line[:100]!r} came: {error}") from None
+            raise OfferError(f"expected an ICE candidate, found {line[:100]!r}: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
         """Wait until the connection is established; return whether it is."""
