@@ -388,7 +388,7 @@ async def test_a_second_moshi_session_waits() -> None:
         third = await one_turn("moshi", address)
     assert second.failure is not None
     assert second.failure.kind is FailureKind.NO_SESSION
-    assert "not ready within 0.3 s; no message came" in second.failure.message
+    assert "not ready within 0.3 s; no message arrived" in second.failure.message
     assert third.failure is None
     assert record.failure is None
     heard = np.concatenate(moshi.heard[:6])

@@ -33,7 +33,7 @@ async def leave(clock: FakeClock, pacer: Pacer, *, speech: bool) -> Left:
     return Left(tick.deadline_ns, tick.skipped, pacer.left(tick, at_ns, speech=speech))
 
 
-async def test_a_frame_leaves_when_its_last_sample_is_spoken() -> None:
+async def test_a_frame_is_sent_when_its_last_sample_is_spoken() -> None:
     clock = FakeClock(start_ns=0)
     pacer = Pacer(clock, t0_ns=100, frame_ns=FRAME)
     ticks = [await leave(clock, pacer, speech=True) for _ in range(3)]
@@ -58,7 +58,7 @@ def test_the_frames_of_sessions_are_spread_over_the_length_of_a_frame(sessions: 
     assert not gaps or min(gaps) >= 2_000_000
 
 
-def test_a_slot_that_is_free_again_is_taken_first() -> None:
+def test_a_released_slot_is_taken_first() -> None:
     slots = FrameSlots(FakeClock(start_ns=0))
     with contextlib.ExitStack() as stack:
         for _ in range(4):
@@ -83,7 +83,7 @@ async def test_late_speech_catches_up_without_losing_a_frame() -> None:
     assert pacer.skipped_silence_frames == 0
 
 
-async def test_late_silence_is_given_up_and_stays_on_the_grid() -> None:
+async def test_late_silence_is_skipped_and_the_grid_is_kept() -> None:
     clock = FakeClock(start_ns=0)
     pacer = Pacer(clock, t0_ns=0, frame_ns=FRAME)
     await leave(clock, pacer, speech=True)
@@ -142,7 +142,7 @@ def test_system_clock_does_not_wake_early(new_event_loop: Callable[[], asyncio.A
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_what_is_due_runs_in_order_and_before_tasks_go_on(
+def test_due_actions_run_in_order_before_waiting_tasks(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     clock, done = SystemClock(), list[str]()
@@ -170,7 +170,7 @@ def test_what_is_due_runs_in_order_and_before_tasks_go_on(
     assert done == ["a", "b", "c", "a goes on", "b goes on", "c goes on"]
 
 
-async def test_whoever_is_busy_lets_what_is_due_run_in_between() -> None:
+async def test_catch_up_runs_due_actions() -> None:
     clock = SystemClock()
     at_ns = asyncio.ensure_future(clock.run_at(clock.now_ns() + 10_000_000, clock.now_ns))
     await asyncio.sleep(0)
@@ -181,7 +181,7 @@ async def test_whoever_is_busy_lets_what_is_due_run_in_between() -> None:
     assert await at_ns <= caught_up_ns
 
 
-async def test_sleepers_that_were_cancelled_are_forgotten() -> None:
+async def test_cancelled_sleepers_are_removed() -> None:
     clock = SystemClock()
     table = _timetable()
     for _ in range(5_000):
@@ -191,7 +191,7 @@ async def test_sleepers_that_were_cancelled_are_forgotten() -> None:
     assert len(table._entries) <= 1_000
 
 
-async def test_an_action_that_is_cancelled_costs_no_other_sleeper() -> None:
+async def test_a_cancelled_action_does_not_delay_other_sleepers() -> None:
     clock = SystemClock()
 
     def cancel() -> None:
@@ -205,7 +205,7 @@ async def test_an_action_that_is_cancelled_costs_no_other_sleeper() -> None:
         await other
 
 
-async def test_what_an_action_raises_is_raised_where_it_is_awaited() -> None:
+async def test_an_error_of_an_action_is_raised_where_it_is_awaited() -> None:
     clock = SystemClock()
 
     def fail() -> None:
@@ -217,7 +217,7 @@ async def test_what_an_action_raises_is_raised_where_it_is_awaited() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's timers are Linux's")
-def test_closed_loops_keep_no_timer_open() -> None:
+def test_closed_loops_release_their_timer() -> None:
     async def give_up() -> None:
         sleeper = asyncio.ensure_future(SystemClock().sleep_until(time.monotonic_ns() + 10**12))
         await asyncio.sleep(0)

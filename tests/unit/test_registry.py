@@ -56,7 +56,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("plugins")
-def test_what_is_found_and_what_is_broken_and_why() -> None:
+def test_plugins_are_found_and_broken_ones_have_a_reason() -> None:
     found = {plugin.name: plugin for plugin in registry.find_plugins(registry.CLIENTS)}
     assert found["good"].spec is GOOD
     problems = {name: plugin.problem or "" for name, plugin in found.items()}
@@ -67,7 +67,7 @@ def test_what_is_found_and_what_is_broken_and_why() -> None:
 
 
 @pytest.mark.usefixtures("plugins")
-def test_asking_for_one_names_what_there_is() -> None:
+def test_an_unknown_name_lists_the_known_ones() -> None:
     assert registry.client("good") is GOOD
     with pytest.raises(PluginError, match="unknown endpoint 'bad'; there are: absent, good"):
         registry.client("bad")
@@ -88,7 +88,7 @@ def test_missing_requirements_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("plugins")
-def test_what_a_judge_looks_for_on_the_machine_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machine_check_of_a_judge_is_included(monkeypatch: pytest.MonkeyPatch) -> None:
     option = OptionSpec(name="corpus", help="which", default="small")
     checked = replace(
         JUDGE, packages=(), key_variable=None, options=(option,), machine_check="brought_by_others:check"
@@ -115,7 +115,7 @@ def test_loading_names_the_missing_part() -> None:
         registry.load("pathlib:Nothing")
 
 
-def test_ours_are_all_there_and_whole() -> None:
+def test_all_bundled_plugins_are_found() -> None:
     for group in (registry.CLIENTS, registry.JUDGES):
         for plugin in registry.find_plugins(group):
             assert plugin.problem is None, plugin

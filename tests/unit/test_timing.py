@@ -66,7 +66,7 @@ def test_a_jitter_buffer_takes_the_stall_away() -> None:
     assert len(playout.stall_ns) == 0
 
 
-def test_an_interruption_drops_what_was_not_played() -> None:
+def test_an_interruption_drops_unplayed_audio() -> None:
     playout = play(response((100, 40), (101, 40), interrupted_ns=150 * MS))
     assert playout.samples.tolist() == [RATE * 40 // 1000, RATE * 10 // 1000]
     with pytest.raises(IndexError):
@@ -109,7 +109,7 @@ def test_the_threshold_lies_at_minus_50_dbfs(level: float, heard: bool) -> None:
 
 
 @pytest.mark.parametrize("pcm", [silence(0), silence(5), silence(500), tone(10)])
-def test_nothing_audible(pcm: NDArray[np.int16]) -> None:
+def test_silence_has_no_onset(pcm: NDArray[np.int16]) -> None:
     assert audible_onset(pcm, RATE) is None
 
 
@@ -147,14 +147,14 @@ def test_the_latencies_of_an_ordinary_turn() -> None:
     assert (timing.stalls, timing.premature, timing.headline) == (0, 0, 0)
 
 
-def test_a_negative_latency_stays() -> None:
+def test_negative_latencies_are_kept() -> None:
     early = response((900, 100), created_ns=850 * MS)
     timing = measure(trace(responses=(early,), speech_stopped_ns=(840 * MS,)), [tone(100)])
     assert timing.first_byte.ns == -100 * MS
     assert timing.endpointing.ns == -160 * MS
 
 
-def test_a_reply_on_a_media_track_begins_with_its_own_audio_and_not_with_what_is_kept_before_it() -> None:
+def test_a_reply_on_a_track_begins_with_its_own_audio_not_the_preroll() -> None:
     reply = response((1_220, 100), (1_320, 100), created_ns=1_301 * MS, first_audio_ns=1_330 * MS)
     timing = measure(trace(responses=(reply,)), [np.concatenate((silence(100), tone(100)))])
     assert timing.endpointing.ns == 300 * MS
@@ -174,13 +174,13 @@ def test_the_headline_is_the_first_response_that_was_not_cut_off() -> None:
     assert timing.endpointing.ns == 400 * MS
 
 
-def test_a_single_cancelled_response_is_no_premature_one() -> None:
+def test_a_single_cancelled_response_is_not_premature() -> None:
     cut = replace(response((1_500, 50)), status=ResponseStatus.CANCELLED)
     timing = measure(trace(responses=(cut,)), [tone(50)])
     assert (timing.headline, timing.premature) == (0, 0)
 
 
-def test_reasons_stand_where_there_is_no_number() -> None:
+def test_a_missing_latency_has_a_reason() -> None:
     silent = measure(trace(), [silence(100)])
     assert silent.first_byte.ns == 500 * MS
     assert silent.voice_to_voice == type(silent.voice_to_voice)(None, "no audible sample")
@@ -255,7 +255,7 @@ def test_lag_counts_the_end_of_speech_and_the_loop_until_the_reply_is_heard() ->
     assert not calm.flagged
 
 
-def test_lag_counts_how_far_off_the_stamps_of_the_kernel_may_be() -> None:
+def test_lag_includes_the_error_of_kernel_stamps() -> None:
     due = np.array([1_000], np.int64) * MS
     for error_ns, lag_ns in ((0, 7 * MS), (9_000, 7 * MS), (8 * MS, 8 * MS)):
         stamped = trace(
@@ -327,7 +327,7 @@ def test_silence_that_arrives_late_does_not_shift_an_onset() -> None:
     assert [run.start_ns // MS for run in playout.runs()] == [1_500, 1_535, 1_560, 1_720]
 
 
-def test_what_arrives_late_after_an_interruption_is_no_stall() -> None:
+def test_audio_after_an_interruption_is_not_a_stall() -> None:
     chunks = ((100, 20), (300, 20), (500, 20))
     assert len(play(response(*chunks)).stall_ns) == 2
     assert len(play(response(*chunks, interrupted_ns=310 * MS)).stall_ns) == 1

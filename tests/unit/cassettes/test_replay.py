@@ -239,7 +239,7 @@ def test_a_session_is_replayed_to_the_nanosecond(tmp_path: Path, name: str, mode
 
 
 @pytest.mark.usefixtures("words")
-def test_a_retried_attempt_is_replayed_too(tmp_path: Path) -> None:
+def test_a_retried_attempt_is_replayed(tmp_path: Path) -> None:
     path = record(tmp_path / "run", SESSIONS["stalled"][0], retried=True)
     outcome = only([*replay_run(tmp_path / "run")])
     assert not outcome.kept

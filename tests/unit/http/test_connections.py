@@ -67,7 +67,7 @@ async def test_a_connection_that_receives_a_file_is_not_closed() -> None:
     watch.cancel()
 
 
-async def test_room_is_made_by_the_oldest_that_is_not_being_answered() -> None:
+async def test_the_oldest_idle_connection_is_displaced() -> None:
     connections: Any = Connections(FakeClock())
     answered, old, new = Connection(), Connection(), Connection()
 
@@ -82,7 +82,7 @@ async def test_room_is_made_by_the_oldest_that_is_not_being_answered() -> None:
     assert not answered.open
 
 
-async def test_room_is_made_by_the_one_that_waited_longest_and_not_by_an_old_one_in_use() -> None:
+async def test_the_longest_idle_connection_is_displaced_not_an_older_active_one() -> None:
     clock = FakeClock()
     begun_ns = clock.now_ns()
     connections: Any = Connections(clock)

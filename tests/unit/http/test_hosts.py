@@ -12,7 +12,7 @@ from live_eval.http.hosts import host_of, is_loopback, is_rebound
         *((other, False) for other in ("0.0.0.0", "example.org", "localhost.example.org", "10.0.0.1", "")),
     ],
 )
-def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
+def test_loopback_hosts_are_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 

@@ -84,7 +84,7 @@ def test_what_follows_a_body_is_not_part_of_it(line: bytes, data: bytes, rest: b
     assert body.take(b"more") == b""
 
 
-def test_a_head_lists_and_rewrites_its_headers() -> None:
+def test_headers_are_listed_and_rewritten() -> None:
     found = head(b"Connection: keep-alive, Upgrade", b"CONNECTION: x", b"Host: a")
     assert found.lists(b"connection", b"upgrade")
     assert not found.lists(b"connection", b"grade")
@@ -96,6 +96,6 @@ def test_a_head_lists_and_rewrites_its_headers() -> None:
 @pytest.mark.parametrize(
     "line", [b" folded", b"Name : x", b"no colon", b": x", b"X: a\0", b"X: a\rb", b"X: a\nb"]
 )
-def test_a_line_that_is_no_header_is_refused(line: bytes) -> None:
+def test_a_malformed_header_is_refused(line: bytes) -> None:
     with pytest.raises(FramingError):
         head(line)

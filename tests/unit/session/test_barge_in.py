@@ -29,7 +29,7 @@ from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, SpeechBoundaries, TurnMode, Variant
 from tests.unit.session.scripted import Interrupting
 from tests.unit.session.test_dialogues import TalkingDialect
-from tests.unit.session.test_session import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
 
 RATE = 24_000
 LOUD = (8_000 * np.sin(2 * np.pi * 200 * np.arange(RATE // 10) / RATE)).astype("<i2").tobytes()
@@ -176,7 +176,7 @@ async def test_an_utterance_is_anchored_to_the_audible_reply() -> None:
     assert first.barge_in_ns == second.onset_ns == second.t0_ns + 50 * MS
 
 
-async def test_how_long_the_endpoint_speaks_on_is_measured() -> None:
+async def test_barge_in_stop_is_measured() -> None:
     captures, _ = await converse()
     first, second = map(finished, captures)
     trace = first.trace
@@ -192,14 +192,14 @@ async def test_how_long_the_endpoint_speaks_on_is_measured() -> None:
     assert second.timing.voice_to_voice.ns == pytest.approx(480 * MS, abs=25 * MS)
 
 
-async def test_input_flows_on_while_a_turn_is_interrupted() -> None:
+async def test_input_continues_while_a_turn_is_interrupted() -> None:
     captures, speaker = await converse()
     deadlines = [at_ns for capture in captures for at_ns in capture.trace.frame_deadline_ns.tolist()]
     assert set(np.diff(deadlines).tolist()) == {20 * MS}
     assert [type(heard.event).__name__ for heard in speaker.events][:2] == ["SessionReady", "ResponseStarted"]
 
 
-async def test_a_reply_that_came_at_once_is_interrupted_while_it_is_heard() -> None:
+async def test_a_reply_that_arrived_at_once_is_interrupted_while_it_is_heard() -> None:
     captures, _ = await converse(bursts)
     assert [capture.failure for capture in captures] == [None, None]
     first, second = map(finished, captures)
@@ -218,7 +218,7 @@ async def test_an_interruption_on_continuous_media() -> None:
     assert 500 * MS < second.timing.voice_to_voice.ns < 900 * MS
 
 
-async def test_an_endpoint_that_talks_through_the_user_is_not_waited_for_in_vain() -> None:
+async def test_the_wait_for_an_endpoint_that_talks_through_the_user_is_bounded() -> None:
     """Its reply is heard 6 s longer than the user, who waits 2 s after it, and not 60 s."""
 
     async def never_stops(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
@@ -247,7 +247,7 @@ async def test_an_endpoint_that_talks_through_the_user_is_not_waited_for_in_vain
     ("word", "kind"),
     [("failed a", FailureKind.RESPONSE_FAILED), ("broken", FailureKind.MALFORMED_MESSAGE)],
 )
-async def test_an_interrupted_turn_that_went_wrong_has_failed(word: str, kind: FailureKind) -> None:
+async def test_an_interrupted_turn_with_an_error_has_failed(word: str, kind: FailureKind) -> None:
     async def breaks(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
         await spoken(clock, heard, TURN)
@@ -264,7 +264,7 @@ async def test_an_interrupted_turn_that_went_wrong_has_failed(word: str, kind: F
     assert second is None
 
 
-async def test_who_speaks_once_the_reply_was_heard_does_not_interrupt_it() -> None:
+async def test_speech_after_the_reply_was_heard_is_not_an_interruption() -> None:
     """The reply is heard for 100 ms; the turn waits 100 ms longer for what is late, and the user speaks."""
 
     async def says_little(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
@@ -306,7 +306,7 @@ async def burst_then_answer(peer: MemoryPeer, clock: FakeClock, heard: Heard) ->
 
 
 @pytest.mark.parametrize("endpoint", [bursts, burst_then_answer])
-async def test_in_a_manual_turn_we_stop_the_reply_where_playout_is(endpoint: object) -> None:
+async def test_in_a_manual_turn_the_reply_is_stopped_at_the_playout_position(endpoint: object) -> None:
     dialect = StoppingDialect()
     captures, _ = await converse(endpoint, dialect, mode=TurnMode.MANUAL)
     assert [capture.failure for capture in captures] == [None, None]
@@ -324,7 +324,7 @@ async def test_in_a_manual_turn_we_stop_the_reply_where_playout_is(endpoint: obj
     assert [marks.response_id for marks in second.trace.responses] == ["b"]
 
 
-async def test_with_the_endpoints_detector_we_stop_nothing_by_ourselves() -> None:
+async def test_with_the_endpoints_detector_the_session_does_not_stop_the_reply() -> None:
     dialect = StoppingDialect()
     await converse(bursts, dialect)
     assert dialect.stopped == []
@@ -345,7 +345,7 @@ class Leaving(Interrupting):
 
 
 @pytest.mark.parametrize(("waits", "kind"), [(0, FailureKind.NO_RESPONSE), (20, None)])
-async def test_who_leaves_before_the_answer_gets_none(waits: int, kind: FailureKind | None) -> None:
+async def test_a_session_that_ends_before_the_answer_fails(waits: int, kind: FailureKind | None) -> None:
     async def answers_slowly(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
         await spoken(clock, heard, TURN)
@@ -356,4 +356,4 @@ async def test_who_leaves_before_the_answer_gets_none(waits: int, kind: FailureK
     (capture,), _ = await converse(answers_slowly, speaker=Leaving(waits))
     assert (None if capture.failure is None else capture.failure.kind) is kind
     if capture.failure is not None:
-        assert capture.failure.message == "the user left before a response came"
+        assert capture.failure.message == "the session ended before a response began"

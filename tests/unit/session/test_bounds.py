@@ -30,7 +30,7 @@ from live_eval.timing import ResponseStatus
 LONG = "x" * 1_000_000
 
 
-def test_names_that_differ_at_their_end_stay_two() -> None:
+def test_long_names_that_differ_at_their_end_stay_different() -> None:
     cut = {bounded_name(LONG), bounded_name(f"{LONG}y")}
     assert len(cut) == 2
     assert {len(name) for name in cut} == {NAME_CHARACTERS}
@@ -57,7 +57,7 @@ def test_the_strings_of_an_event_are_cut(event: Any, most: int) -> None:
     assert bounded(kept) is kept
 
 
-def test_no_string_of_any_event_is_forgotten() -> None:
+def test_the_strings_of_every_event_are_bounded() -> None:
     for kind in get_args(Event):
         texts = [field.name for field in fields(kind) if field.type in ("str", "str | None")]
         made = object.__new__(kind)
@@ -67,7 +67,7 @@ def test_no_string_of_any_event_is_forgotten() -> None:
         assert all(len(getattr(kept, name)) <= TEXT_CHARACTERS for name in texts), kind
 
 
-def test_rate_limits_are_few_and_have_names() -> None:
+def test_the_number_and_names_of_rate_limits_are_bounded() -> None:
     kept = bounded(RateLimits(tuple(RateLimit(LONG, 1, 1, 1) for _ in range(1_000))))
     assert len(kept.limits) == MOST_LIMITS
     assert len(kept.limits[0].name) == NAME_CHARACTERS

@@ -29,7 +29,7 @@ from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, SpeechKind, TurnMode, Variant
-from tests.unit.session.test_session import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
 
 PAUSE_NS = 600 * MS
 CHUNK = bytes([1, 0]) * 2400
@@ -181,7 +181,7 @@ async def test_only_the_first_turn_connects() -> None:
     assert connects == ["", "an earlier turn opened the session", "an earlier turn opened the session"]
 
 
-async def test_what_comes_late_belongs_to_its_own_turn() -> None:
+async def test_late_audio_belongs_to_its_own_turn() -> None:
     """Sound, words and transcripts of the first turn, while the second is spoken."""
 
     async def late(stage: Stage) -> None:
@@ -231,7 +231,7 @@ async def test_a_failure_midway_ends_the_dialogue() -> None:
     assert names(captures[1]) == ["b"]
     told = captures[2].failure
     assert told is not None
-    assert told.message.startswith("the dialogue ended at turn 2: response b began and then nothing came")
+    assert told.message.startswith("the dialogue ended at turn 2: response b stalled: no audio or text")
     assert captures[2].trace.t0_ns is None
     assert session.log(2) == ()
 
@@ -280,7 +280,7 @@ async def test_no_connection_fails_every_turn() -> None:
     }
 
 
-async def test_an_endpoint_that_says_nothing_fails_the_first_turn() -> None:
+async def test_a_silent_endpoint_fails_the_first_turn() -> None:
     async def silent(stage: Stage) -> None:
         await stage.spoken(3)
 
@@ -289,7 +289,7 @@ async def test_an_endpoint_that_says_nothing_fails_the_first_turn() -> None:
     assert kinds(captures)[1:] == [FailureKind.DIALOGUE_ENDED] * 2
 
 
-async def test_a_sound_that_nobody_answers_is_followed_by_listening_only() -> None:
+async def test_after_an_unanswered_sound_the_session_only_listens() -> None:
     noise = replace(TURN, speech=SpeechKind.NOISE)
     (capture,), stage, _ = await converse(lambda stage: stage.after(1), said=[noise])
     assert capture.failure is None

@@ -48,7 +48,7 @@ def microphone(echo: Echo, reply: OpenResponse, frames: int) -> NDArray[np.int16
     return np.concatenate(heard)
 
 
-def test_a_reply_comes_back_to_the_sample_and_at_its_level() -> None:
+def test_the_echo_is_exact_to_the_sample_and_in_level() -> None:
     pcm = sweep(4_800)
     heard = microphone(Echo(-20, 100 * MS, RATE_HZ), response(pcm, [35.0]), 30)
     begin = (35 + 100) * 24
@@ -57,7 +57,7 @@ def test_a_reply_comes_back_to_the_sample_and_at_its_level() -> None:
     assert not heard[begin + 4_800 :].any()
 
 
-def test_chunks_that_come_early_are_heard_one_after_the_other() -> None:
+def test_early_chunks_are_heard_in_sequence() -> None:
     pcm = sweep(4_800)
     at_once = microphone(Echo(-6, 60 * MS, RATE_HZ), response(pcm, [10.0] * 10), 30)
     paced = microphone(Echo(-6, 60 * MS, RATE_HZ), response(pcm, [10.0 + 20 * n for n in range(10)]), 30)
@@ -96,7 +96,7 @@ def test_an_opus_track_is_decoded() -> None:
     assert level == pytest.approx(8_000 / np.sqrt(2), rel=0.1)
 
 
-def test_what_is_interrupted_is_not_heard() -> None:
+def test_interrupted_audio_is_not_in_the_echo() -> None:
     pcm = sweep(48_000)
     reply = response(pcm, [0.0])
     echo = Echo(0, 40 * MS, RATE_HZ)
@@ -110,7 +110,7 @@ def test_what_is_interrupted_is_not_heard() -> None:
     assert not rest[40 * 24 :].any()
 
 
-def test_a_loud_sum_is_clipped_and_the_user_is_heard() -> None:
+def test_a_loud_echo_is_clipped_and_the_user_stays_audible() -> None:
     pcm = np.full(480, 30_000, "<i2")
     echo = Echo(0, 40 * MS, RATE_HZ)
     echo.listen([response(pcm, [0.0])])

@@ -38,7 +38,7 @@ def test_the_old_generation_is_collected_once_no_session_is_timed(collections: l
     assert collections == [2, 2]
 
 
-def test_sessions_that_are_always_timed_put_a_collection_off_for_so_long_only(
+def test_timed_sessions_delay_a_collection_up_to_a_limit(
     collections: list[int],
 ) -> None:
     collector = Collector(TransportKind.WEBRTC)
@@ -49,14 +49,14 @@ def test_sessions_that_are_always_timed_put_a_collection_off_for_so_long_only(
     assert collections == [2, 2, 2]  # after 16, after 32, and the last
 
 
-def test_python_that_collects_by_itself_is_left_alone(collections: list[int]) -> None:
+def test_pythons_own_collector_is_left_alone(collections: list[int]) -> None:
     gc.enable()
     with Collector(TransportKind.WEBRTC).session(lambda: False):
         pass
     assert collections == []
 
 
-def test_overlapping_uses_collect_once_and_restore_what_was_there_at_the_end_of_the_last(
+def test_overlapping_uses_collect_once_and_the_last_restores_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[int] = []
@@ -74,10 +74,9 @@ def test_overlapping_uses_collect_once_and_restore_what_was_there_at_the_end_of_
     assert made == [2]
 
 
-async def test_the_probe_keeps_the_last_readings_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.session.event_loop._KEPT", 8)
+async def test_the_probe_keeps_the_last_readings_in_order() -> None:
     clock = FakeClock(start_ns=0)
-    probe = LoopProbe(clock)
+    probe = LoopProbe(clock, kept=8)
     probing = asyncio.create_task(probe.run())
     await clock.sleep_until(52 * MS)
     clock.advance(7 * MS)  # the process was stopped: the reading due at 55 ms comes at 59

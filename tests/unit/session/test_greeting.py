@@ -13,7 +13,7 @@ from live_eval.session.playback import Playback
 from live_eval.session.speaker import GreetingBegan, GreetingEnded, Heard, ReplyAudible, ReplyEnded
 from live_eval.types import Anchor, AnchorKind, SpeechKind, TurnMode
 from tests.unit.session.test_dialogues import PAUSE_NS, Play, Stage, converse, kinds, names, t0
-from tests.unit.session.test_session import LIMITS, MS, TURN
+from tests.unit.session.toy import LIMITS, MS, TURN
 
 PATIENCE_NS = 3_000 * MS
 READY_NS = 30 * MS
@@ -51,14 +51,14 @@ async def test_a_second_greeting_within_the_pause_is_waited_for_too() -> None:
     assert 0 <= t0(captures[0]) - heard_ns - PAUSE_NS <= 60 * MS
 
 
-async def test_without_a_greeting_the_user_waits_for_as_long_as_they_were_to() -> None:
+async def test_without_a_greeting_the_user_waits_for_the_whole_patience() -> None:
     for patience_ns in (0, PATIENCE_NS):
         captures, *_ = await converse(greeting(), turns=1, greeting_ns=patience_ns)
         assert kinds(captures) == [None]
         assert 0 <= t0(captures[0]) - READY_NS - patience_ns <= 60 * MS
 
 
-async def test_a_greeting_that_stalls_is_not_waited_for_without_end() -> None:
+async def test_the_wait_for_a_stalled_greeting_is_bounded() -> None:
     async def play(stage: Stage) -> None:
         stage.say("begin hello", "audio hello")
 
@@ -68,7 +68,7 @@ async def test_a_greeting_that_stalls_is_not_waited_for_without_end() -> None:
     assert 0 <= t0(captures[0]) - stalled_ns <= 60 * MS
 
 
-async def test_speech_over_a_greeting_is_the_first_turn_and_no_barge_in() -> None:
+async def test_speech_over_a_greeting_begins_the_first_turn_and_is_not_a_barge_in() -> None:
     captures, *_ = await converse(greeting(0, chunks=30), turns=1)
     assert kinds(captures) == [None]
     assert names(captures[0]) == ["hello 0", "answer 1"]
@@ -76,7 +76,7 @@ async def test_speech_over_a_greeting_is_the_first_turn_and_no_barge_in() -> Non
     assert t0(captures[0]) <= READY_NS + 60 * MS
 
 
-async def test_an_utterance_without_an_answer_follows_a_greeting() -> None:
+async def test_an_utterance_that_expects_no_answer_may_follow_a_greeting() -> None:
     listened = replace(TURN, speech=SpeechKind.BACKCHANNEL)
     over = replace(TURN, anchor=Anchor(AnchorKind.REPLY_AUDIBLE, 0), speech=SpeechKind.BACKCHANNEL)
     captures, *_ = await converse(greeting(500, answers=0), said=[listened, over], greeting_ns=PATIENCE_NS)

@@ -1,4 +1,4 @@
-"""How long to wait for a response, and what to say when none came."""
+"""How long to wait for a response, and the message if none arrives."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_an_endpoint_that_talks_through_the_user_answers_soon_or_not_at_all(
         (40, 40, "its earlier reply was heard for 30.0 s after the turn and had not ended"),
     ],
 )
-def test_a_missing_response_is_explained_by_what_was_heard(
+def test_the_message_of_a_missing_response_describes_the_earlier_reply(
     earlier_until_s: int, at_s: int, words: str
 ) -> None:
     found = unanswered(LIMITS, "reported no speech", 10 * S, earlier_until_s * S, at_s * S)

@@ -21,7 +21,7 @@ from live_eval.session.speech_detector import Span, SpeechDetector
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import memory_pair
 from live_eval.types import TurnMode
-from tests.unit.session.test_session import LIMITS, ToyDialect, answers, ears
+from tests.unit.session.toy import LIMITS, ToyDialect, answers, ears
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -169,7 +169,7 @@ def test_nothing_is_lost_in_a_long_session(ppm: float, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(("late_ms", "first"), [(160, 801), (700, 801 + 400 * RATE // 1000)])
-def test_what_comes_too_late_is_counted_and_the_delay_grows(late_ms: int, first: int) -> None:
+def test_late_audio_is_counted_and_the_delay_grows(late_ms: int, first: int) -> None:
     """The delay of 60 ms grows by what was missing, to 300 ms; the next pause gives up the rest."""
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Deaf(RATE))
     live.push(counted(1, 801), 100 * MS)
@@ -185,7 +185,7 @@ def test_what_comes_too_late_is_counted_and_the_delay_grows(late_ms: int, first:
     assert np.frombuffer(frame.pcm, np.int16)[0] == first
 
 
-def test_a_frame_that_is_just_complete_is_no_underrun() -> None:
+def test_a_frame_that_is_just_complete_is_not_an_underrun() -> None:
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Deaf(RATE))
     live.push(counted(0, 160), 20 * MS)
     assert np.array_equal(np.frombuffer(live._taken(160, 1), np.int16), counted(0, 160))
@@ -194,7 +194,7 @@ def test_a_frame_that_is_just_complete_is_no_underrun() -> None:
     assert live.stats.underruns == 1
 
 
-def test_what_nobody_asks_for_is_dropped() -> None:
+def test_unread_audio_is_dropped() -> None:
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Deaf(RATE))
     live.push(counted(0, 800), 100 * MS)
     live.frame(100 * MS, 100 * MS)
@@ -279,7 +279,7 @@ async def test_a_session_with_a_live_speaker() -> None:
     assert live.stats.underruns == 0
 
 
-async def test_a_user_who_gets_no_answer_speaks_on() -> None:
+async def test_a_persevering_user_continues_without_an_answer() -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)

@@ -31,7 +31,7 @@ from live_eval.testing.clock import FakeClock
 from live_eval.timing import ResponseStatus
 from live_eval.transport import Arrival
 from live_eval.types import Modality, SpeechBoundaries, TurnMode
-from tests.unit.session.test_session import ToyDialect
+from tests.unit.session.toy import ToyDialect
 
 MS = 1_000_000
 HOUR_TURNS = 360
@@ -88,7 +88,9 @@ class Answering(ToyDialect):
 
 
 @pytest.mark.parametrize("turns", [HOUR_TURNS // 4, pytest.param(HOUR_TURNS, marks=pytest.mark.slow)])
-async def test_more_turns_take_no_more_memory(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_does_not_grow_with_the_number_of_turns(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("live_eval.testing.clock._QUIET_CYCLES", 3)
     clock = FakeClock(start_ns=0)
     session = Session(
@@ -134,7 +136,7 @@ async def test_the_frame_times_and_messages_of_one_long_turn_are_bounded() -> No
     assert turn.log.received == 100
 
 
-def test_a_track_remembers_recent_packets_alone() -> None:
+def test_a_track_keeps_recent_packets_only() -> None:
     track = RtpTrack()
     codec = Codec(CodecName.PCMU, 8_000)
     for number in range(20_000):

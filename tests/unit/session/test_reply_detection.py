@@ -32,7 +32,7 @@ def cut(
     return segmenter
 
 
-def test_a_stretch_of_sound_is_found_with_a_little_before_and_after() -> None:
+def test_a_stretch_of_sound_includes_a_margin_before_and_after() -> None:
     pcm = sound((500, False), (600, True), (900, False))
     segmenter = cut(pcm)
     (stretch,) = segmenter.stretches
@@ -46,7 +46,7 @@ def test_a_stretch_of_sound_is_found_with_a_little_before_and_after() -> None:
     assert stretch.chunks[-1].at_ns == 1_300 * MS
 
 
-def test_the_chunk_in_which_the_sound_began_is_kept_however_long_and_late_chunks_are() -> None:
+def test_the_chunk_in_which_the_sound_began_is_kept_even_if_long_and_late() -> None:
     pcm = sound((482, False), (400, True), (218, False))
     segmenter = EnergySegmenter(RATE_HZ, 500 * MS)
     arrivals_ms = (100, 200, 300, 400, 499, 601, 700, 800, 900, 1_000, 1_100)
@@ -65,7 +65,7 @@ def test_a_pause_within_a_reply_is_part_of_it() -> None:
     assert len(stretch.chunks) * CHUNK_MS == 300 + 400 + 300 + 200
 
 
-def test_a_longer_pause_parts_two_replies() -> None:
+def test_a_longer_pause_separates_two_replies() -> None:
     segmenter = cut(sound((300, True), (700, False), (300, True), (600, False)))
     first, second = segmenter.stretches
     assert first.ended_ns is not None
@@ -77,18 +77,18 @@ def test_a_longer_pause_parts_two_replies() -> None:
     ("pause_ms", "voice_end_ms", "stretches"),
     [(400, 500, 2), (400, 690, 2), (400, 200, 1), (400, 1_000, 1), (200, 400, 1)],
 )
-def test_a_breath_at_the_end_of_the_users_speech_parts_what_was_said_into_it_from_the_reply(
+def test_a_sound_during_the_users_speech_ends_after_a_breath(
     pause_ms: int, voice_end_ms: int, stretches: int
 ) -> None:
     pcm = sound((300, True), (pause_ms, False), (300, True), (600, False))
     assert len(cut(pcm, voice_end_ms=voice_end_ms).stretches) == stretches
 
 
-def test_a_click_is_no_sound() -> None:
+def test_a_click_is_not_a_reply() -> None:
     assert cut(sound((300, False), (20, True), (300, False))).stretches == []
 
 
-def test_silence_may_also_be_that_nothing_comes() -> None:
+def test_a_pause_without_chunks_counts_as_silence() -> None:
     segmenter = cut(sound((300, True)))
     assert segmenter.open is not None
     segmenter.tick(799 * MS)

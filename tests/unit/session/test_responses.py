@@ -11,7 +11,7 @@ from live_eval.timing import play
 MS = 1_000_000
 
 
-def test_a_response_is_heard_until_when_the_simulation_of_its_whole_playout_ends() -> None:
+def test_incremental_playout_ends_with_the_simulation_of_the_whole_response() -> None:
     pick = random.Random(24)
     for _ in range(100):
         response, at_ns = OpenResponse("r", 0), 0

@@ -19,8 +19,8 @@ from live_eval.testing.transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.types import Anchor, AnchorKind, SpeechBoundaries, SpeechKind, TurnMode
 from tests.unit.session.test_barge_in import RATE, LoudDialect, StreamDialect
-from tests.unit.session.test_session import LIMITS as SHORT
-from tests.unit.session.test_session import MS, Heard, ToyDialect, ears
+from tests.unit.session.toy import LIMITS as SHORT
+from tests.unit.session.toy import MS, Heard, ToyDialect, ears
 
 FRAME_NS = 20 * MS
 SAMPLE_NS = 1_000_000_000 // RATE + 1
@@ -122,7 +122,7 @@ async def answers(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("after_ms", [400, 507, 900])
-async def test_the_sound_of_an_utterance_lies_at_its_anchor_to_the_sample(after_ms: int) -> None:
+async def test_an_utterance_begins_at_its_anchor_exact_to_the_sample(after_ms: int) -> None:
     over = utterance(2, f"reply_audible+{after_ms}ms", SpeechKind.BACKCHANNEL)
     captures, stage = await converse(answers, utterance(1), over)
     assert kinds(captures) == [None, None]
@@ -143,7 +143,7 @@ async def test_the_grid_of_frames_is_never_left() -> None:
     assert {later - at for at, later in pairwise(times)} == {FRAME_NS}
 
 
-async def test_the_lead_in_is_left_out_where_the_moment_is_near() -> None:
+async def test_the_lead_in_is_cut_if_the_anchor_is_near() -> None:
     """A lead-in of 400 ms does not fit between the anchor and 100 ms later: the sound does."""
     over = utterance(2, "reply_audible+100ms", SpeechKind.BACKCHANNEL, lead_ms=400)
     captures, stage = await converse(answers, utterance(1), over)
@@ -154,7 +154,7 @@ async def test_the_lead_in_is_left_out_where_the_moment_is_near() -> None:
     assert trace.onset_ns == trace.t0_ns + 400 * MS
 
 
-async def test_an_utterance_after_the_reply_to_the_sample() -> None:
+async def test_an_utterance_follows_the_reply_exact_to_the_sample() -> None:
     captures, stage = await converse(
         answers, utterance(1), utterance(2, "reply_ended+250ms", SpeechKind.NOISE, lead_ms=0)
     )
@@ -183,7 +183,7 @@ async def test_an_utterance_right_after_another_cuts_its_tail(after_ms: int) -> 
     assert responses(captures) == [[], ["a"]]
 
 
-async def test_an_answer_that_is_due_is_waited_for() -> None:
+async def test_a_due_answer_is_awaited() -> None:
     """What follows the question expects no answer, but the question does."""
 
     async def stays_silent(stage: Stage) -> None:
@@ -195,7 +195,7 @@ async def test_an_answer_that_is_due_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("speech", [SpeechKind.NOISE, SpeechKind.NON_DIRECTED])
-async def test_what_expects_no_answer_does_not_fail_without_one(speech: SpeechKind) -> None:
+async def test_an_utterance_that_expects_no_answer_does_not_fail_without_one(speech: SpeechKind) -> None:
     async def stays_silent(stage: Stage) -> None:
         stage.say("ready")
 
@@ -205,7 +205,7 @@ async def test_what_expects_no_answer_does_not_fail_without_one(speech: SpeechKi
     assert listened_ns == pytest.approx(1_000 * MS, abs=100 * MS)
 
 
-async def test_a_reaction_to_noise_is_listened_to() -> None:
+async def test_a_reaction_to_noise_is_heard_to_its_end() -> None:
     async def starts(stage: Stage) -> None:
         stage.say("ready")
         await stage.said(1)
@@ -260,7 +260,7 @@ async def test_the_moment_may_lie_after_the_reply() -> None:
     assert captures[0].trace.barge_in_ns is None
 
 
-async def test_without_a_reply_the_rest_is_not_played() -> None:
+async def test_without_a_reply_the_other_recordings_are_not_streamed() -> None:
     async def stays_silent(stage: Stage) -> None:
         stage.say("ready")
 
@@ -278,10 +278,10 @@ async def test_a_reply_that_is_never_audible_ends_the_script() -> None:
     captures, _ = await converse(whispers, utterance(1), utterance(2, "reply_audible+400ms"))
     assert kinds(captures) == [None, FailureKind.DIALOGUE_ENDED]
     assert captures[1].failure is not None
-    assert captures[1].failure.message.endswith("nothing came for the next utterance to follow")
+    assert captures[1].failure.message.endswith("the anchor of the next utterance did not occur")
 
 
-async def test_a_reply_that_stalls_under_a_backchannel_ends_the_script() -> None:
+async def test_a_reply_that_stalls_during_a_backchannel_ends_the_script() -> None:
     async def stalls(stage: Stage) -> None:
         stage.say("ready")
         await stage.said(1)
@@ -292,7 +292,7 @@ async def test_a_reply_that_stalls_under_a_backchannel_ends_the_script() -> None
     assert kinds(captures) == [None, FailureKind.STALLED]
 
 
-async def test_a_connection_that_ends_under_a_backchannel_fails_its_turn() -> None:
+async def test_a_connection_that_ends_during_a_backchannel_fails_its_turn() -> None:
     async def hangs_up(stage: Stage) -> None:
         await answers(stage)
         await stage.said(2)
@@ -303,7 +303,7 @@ async def test_a_connection_that_ends_under_a_backchannel_fails_its_turn() -> No
     assert kinds(captures) == [None, FailureKind.CLOSED]
 
 
-async def test_on_continuous_media_a_reply_that_goes_on_stays_one() -> None:
+async def test_on_continuous_media_a_reply_that_continues_stays_one_reply() -> None:
     """The stream is the first turn's as long as its reply lasts."""
 
     async def streams(stage: Stage) -> None:
@@ -369,7 +369,7 @@ def test_a_reply_that_was_over_before_the_end_of_the_utterance_does_not_count() 
     assert began_ms(frames(speaker, 400, 900)) == []
 
 
-def test_a_moment_that_is_known_too_late_is_now() -> None:
+def test_an_anchor_known_too_late_begins_at_once() -> None:
     """Of the lead-in of 50 ms nothing is said."""
     speaker = spoken_first()
     frames(speaker, 400, 1_000)

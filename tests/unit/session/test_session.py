@@ -9,94 +9,22 @@ from typing import Any
 
 import pytest
 
-from live_eval.audio import Codec, CodecName
 from live_eval.clock import FrameSlots
 from live_eval.dialect import (
-    Close,
-    Committed,
     Dial,
     EndpointProblem,
     Message,
     Output,
-    ReplyAudio,
-    ReplyText,
-    ResponseDone,
-    ResponseStarted,
-    Send,
-    SessionReady,
     SetTimer,
-    SpeechStopped,
 )
-from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.errors import ConnectError, FailureKind
 from live_eval.recording.record import TurnCapture
-from live_eval.session import Session, Utterance
-from live_eval.session.limits import SessionLimits
+from live_eval.session import Session
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
-from live_eval.timing import ResponseStatus
-from live_eval.types import SpeechBoundaries, TurnMode
+from live_eval.types import TurnMode
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, answers, ears
 
-MS = 1_000_000
-FRAME = bytes([1, 0]) * 480
-TURN = Utterance(
-    frames=[FRAME] * 50,
-    frame_ns=20 * MS,
-    boundaries=SpeechBoundaries(onset_ns=100 * MS, voice_end_ns=900 * MS),
-)
-LIMITS = SessionLimits(ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
-
-
-class ToyDialect:
-    """Words as messages (``ready``, ``stopped``, ``begin``, …); frames are bytes."""
-
-    def __init__(self, *, continuous: bool = False, poll_ns: int | None = None) -> None:
-        self.needs_continuous_input = continuous
-        self.continuous_media = False
-        self._poll_ns = poll_ns
-
-    def dial(self) -> Dial:
-        return Dial("memory://", {"Authorization": "Bearer hush"})
-
-    def opened(self, at_ns: int) -> Sequence[Output]:
-        timers = [SetTimer("poll", at_ns + self._poll_ns)] if self._poll_ns is not None else []
-        return [Send("hello"), *timers]
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        outputs: dict[Message, Output] = {
-            "ready": SessionReady("session", "toy"),
-            "stopped": SpeechStopped(),
-            "committed": Committed(),
-            "begin": ResponseStarted("r"),
-            "audio": ReplyAudio("r", bytes(4800), Codec(CodecName.PCM16, 24_000)),
-            "text": ReplyText("r", "hi"),
-            "end": ResponseDone("r", ResponseStatus.COMPLETED),
-            "fatal": EndpointProblem(FailureKind.ENDPOINT_ERROR, "it broke", True),
-        }
-        return [outputs[message]]
-
-    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        return [Send(pcm)]
-
-    def end_turn(self, at_ns: int) -> Sequence[Output]:
-        return [Send("commit")]
-
-    def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        return []
-
-    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        return [Send(f"timer {name}")]
-
-    def finish(self, at_ns: int) -> Sequence[Output]:
-        return [Send("bye"), Close()]
-
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        return []
-
-    def redact(self, message: Message) -> dict[str, Any]:
-        return {"type": message if isinstance(message, str) else "frame"}
-
-
-Heard = list[tuple[int, Message]]
 Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Coroutine[Any, Any, None]]
 
 
@@ -105,15 +33,6 @@ def uncollected() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-async def ears(peer: MemoryPeer, heard: Heard) -> None:
-    while True:
-        try:
-            arrival = await peer.receive()
-        except TransportClosedError:
-            return
-        heard.append((arrival.at_ns, arrival.message))
 
 
 async def hold(
@@ -145,19 +64,6 @@ async def hold(
     listening.cancel()
     await asyncio.gather(playing, listening, return_exceptions=True)
     return capture, heard, session
-
-
-async def answers(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
-    """Ready after 30 ms; answers 400 ms after the 45th frame."""
-    await clock.sleep_until(30 * MS)
-    peer.send("ready")
-    while len([m for _, m in heard if isinstance(m, bytes)]) < 45:
-        await clock.sleep_until(clock.now_ns() + MS)
-    await clock.sleep_until(clock.now_ns() + 300 * MS)
-    peer.send("stopped")
-    await clock.sleep_until(clock.now_ns() + 100 * MS)
-    for message in ("begin", "text", "audio", "audio", "end"):
-        peer.send(message)
 
 
 def frames(heard: Heard) -> Heard:
@@ -194,7 +100,9 @@ async def test_a_turn_with_the_servers_detector() -> None:
 
 @pytest.mark.parametrize("mode", TurnMode)
 @pytest.mark.parametrize(("taken", "phase_ms"), [(0, 0), (1, 10), (9, 16), (10, 0)])
-async def test_frames_leave_in_the_slot_of_their_session(mode: TurnMode, taken: int, phase_ms: int) -> None:
+async def test_frames_are_sent_in_the_slot_of_their_session(
+    mode: TurnMode, taken: int, phase_ms: int
+) -> None:
     capture, heard, _ = await hold(
         answers if mode is not TurnMode.MANUAL else committed, mode=mode, taken=taken
     )
@@ -220,7 +128,7 @@ class LoadingTransport:
         await self._clock.sleep_until(self._clock.now_ns() + 28 * MS)
 
 
-async def test_what_the_first_connection_of_a_process_loads_is_not_part_of_connect() -> None:
+async def test_loading_for_the_first_connection_is_not_part_of_connect() -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     loading: Any = LoadingTransport(clock, transport)
@@ -235,7 +143,7 @@ async def test_what_the_first_connection_of_a_process_loads_is_not_part_of_conne
     assert (capture.trace.dial_ns, capture.trace.ready_ns) == (28 * MS, 30 * MS)
 
 
-async def test_a_pause_of_the_process_does_no_harm_while_the_user_speaks() -> None:
+async def test_a_pause_of_the_process_is_harmless_while_the_user_speaks() -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     heard: Heard = []
@@ -255,7 +163,7 @@ async def test_a_pause_of_the_process_does_no_harm_while_the_user_speaks() -> No
     assert timed == {-1: False, 10: True, 200: False, 700: False, 800: True, 1_200: True}
 
 
-async def test_a_session_that_is_over_leaves_nothing_to_the_collector_of_garbage(
+async def test_a_finished_session_leaves_no_reference_cycles(
     uncollected: None,
 ) -> None:
     clock = FakeClock(start_ns=0)
@@ -292,7 +200,7 @@ async def test_a_manual_turn_commits_after_the_last_frame_and_appends_nothing() 
     assert capture.trace.committed_ns >= capture.trace.frame_sent_ns[-1]
 
 
-async def test_a_manual_turn_goes_on_with_silence_where_the_dialect_needs_it() -> None:
+async def test_a_manual_turn_continues_with_silence_if_the_dialect_needs_it() -> None:
     _, heard, _ = await hold(committed, mode=TurnMode.MANUAL, dialect=ToyDialect(continuous=True))
     assert len(frames(heard)) > 60
 
@@ -303,7 +211,7 @@ async def test_timers_of_the_dialect_fire() -> None:
     assert 200 * MS <= at_ns <= 220 * MS
 
 
-async def test_arrival_is_stamped_when_it_comes() -> None:
+async def test_messages_are_stamped_on_arrival() -> None:
     capture, _, _ = await hold(answers, down=Link(delay_ns=lambda _: 70 * MS))
     assert capture.trace.ready_ns == 100 * MS
 
@@ -370,7 +278,7 @@ async def breaks(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         (breaks, FailureKind.ENDPOINT_ERROR, 0),
     ],
 )
-async def test_what_goes_wrong_is_named_and_what_came_is_kept(
+async def test_a_failure_is_named_and_the_captured_audio_is_kept(
     endpoint: Endpoint, kind: FailureKind, chunks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.session.bounds.MOST_MESSAGES", 1_000)
@@ -427,7 +335,7 @@ async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:
     (capture,) = await session.converse([TURN])
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.STALLED
-    assert "the endpoint took no more" in capture.failure.message
+    assert "the endpoint stopped reading after" in capture.failure.message
 
 
 class Limited(ToyDialect):
@@ -439,7 +347,7 @@ class Limited(ToyDialect):
         return [EndpointProblem(FailureKind.RATE_LIMITED, "too many", True, retry_after_s=12.0)]
 
 
-async def test_when_to_come_again_outlasts_the_connection() -> None:
+async def test_the_retry_delay_outlasts_the_connection() -> None:
     async def limits(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
         await clock.sleep_until(500 * MS)
@@ -492,7 +400,7 @@ class Twofold(ToyDialect):
 
 
 @pytest.mark.parametrize("second_ns", [None, 400 * MS], ids=["taken back", "put off"])
-async def test_a_timer_may_decide_about_another_that_is_due(second_ns: int | None) -> None:
+async def test_a_timer_may_cancel_another_due_timer(second_ns: int | None) -> None:
     async def waits(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("both")
         await clock.sleep_until(500 * MS)
@@ -541,7 +449,7 @@ async def test_nothing_is_asked_of_a_dialect_after_the_end() -> None:
     assert dialect.calls[-2:] == ["frame", "closed"]
 
 
-async def test_a_farewell_that_the_endpoint_does_not_take_costs_the_turn_nothing() -> None:
+async def test_an_unread_farewell_does_not_fail_the_turn() -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     send, close, closed = transport.send, transport.close, asyncio.Event()

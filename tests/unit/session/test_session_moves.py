@@ -204,7 +204,7 @@ def says(*words: tuple[int, str], ends_at: int | None = None) -> Endpoint:
 
 
 @pytest.mark.parametrize("word", ["move", "move soon"])
-async def test_the_user_speaks_on_while_the_session_moves(word: str) -> None:
+async def test_the_user_continues_to_speak_during_a_reconnection(word: str) -> None:
     capture, heard, _ = await hold([says((0, "ready"), (300, word)), says((1_500, "reply"))])
     assert capture.failure is None
     assert len(capture.wire) == 1
@@ -221,7 +221,7 @@ async def test_a_connection_that_ends_while_it_is_replaced_is_no_failure() -> No
     assert heard[1][0][1] == "hello 2"
 
 
-async def test_who_asks_again_while_the_session_moves_gets_one_connection() -> None:
+async def test_a_second_request_during_a_reconnection_has_no_effect() -> None:
     endpoints = [says((0, "ready"), (300, "move"), (400, "move")), says((1_500, "reply"))]
     capture, heard, _ = await hold(endpoints)
     assert capture.failure is None
@@ -236,27 +236,27 @@ async def test_a_new_connection_that_is_refused_fails_the_turn() -> None:
     assert "could not be resumed" in capture.failure.message
 
 
-async def test_the_setup_is_that_of_the_first_connection() -> None:
+async def test_the_setup_belongs_to_the_first_connection() -> None:
     stays, _, _ = await hold([says((0, "ready"), (1_500, "reply"))])
     moves, heard, _ = await hold([says((0, "ready"), (300, "move")), says((1_500, "reply"))])
     assert heard[1]
     assert moves.trace.setup_ns == stays.trace.setup_ns
 
 
-async def test_a_session_that_could_not_move_tries_again_when_it_is_asked_to() -> None:
+async def test_a_failed_reconnection_can_be_repeated() -> None:
     refuse = ConnectError(FailureKind.CONNECTION_REFUSED, "nobody is there")
     endpoint = says((0, "ready"), (1_500, "reply"), (1_805, "move"), (2_310, "move"))
     _, heard, _ = await hold([endpoint], refuse=refuse, turns=2)
     assert len(heard) == 3
 
 
-async def test_a_refusal_to_resume_says_when_to_come_again() -> None:
+async def test_a_refusal_to_resume_keeps_its_retry_delay() -> None:
     refuse = ConnectError(FailureKind.RATE_LIMITED, "429", retry_after_s=7.0)
     capture, _, _ = await hold([says((0, "ready"), (300, "move"))], refuse=refuse)
     assert capture.retry_after_s == 7.0
 
 
-async def test_a_session_that_cannot_become_ready_is_not_waited_for() -> None:
+async def test_a_failed_session_is_not_awaited() -> None:
     refuse = ConnectError(FailureKind.CONNECTION_REFUSED, "nobody is there")
     capture, _, ended_ns = await hold([says((300, "move"))], refuse=refuse)
     assert capture.failure is not None
@@ -269,7 +269,7 @@ async def test_a_session_that_cannot_become_ready_is_not_waited_for() -> None:
     [None, ConnectError(FailureKind.CONNECTION_REFUSED, "nobody is there")],
     ids=["taken", "refused"],
 )
-async def test_a_move_under_way_is_given_up_when_the_turn_is_over(refuse: ConnectError | None) -> None:
+async def test_a_reconnection_is_cancelled_when_the_turn_is_over(refuse: ConnectError | None) -> None:
     endpoint = says((0, "ready"), (1_500, "reply"), (1_550, "move"))
     capture, heard, _ = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS), refuse=refuse)
     assert capture.failure is None
@@ -277,7 +277,7 @@ async def test_a_move_under_way_is_given_up_when_the_turn_is_over(refuse: Connec
     assert heard[1] == []
 
 
-async def test_a_farewell_is_heard_and_is_no_part_of_the_turn() -> None:
+async def test_a_farewell_is_awaited_but_not_part_of_the_turn() -> None:
     endpoint = says((0, "ready"), (1_000, "reply"), (1_600, "more"), (1_900, "bye"))
     capture, heard, ended_ns = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS))
     assert capture.failure is None
@@ -288,9 +288,7 @@ async def test_a_farewell_is_heard_and_is_no_part_of_the_turn() -> None:
 
 
 @pytest.mark.parametrize(("waits_ms", "bound_ms"), [(400, 400), (60_000, 5_000)])
-async def test_a_farewell_that_does_not_come_is_waited_for_in_bounded_time(
-    waits_ms: int, bound_ms: int
-) -> None:
+async def test_the_wait_for_a_missing_farewell_is_bounded(waits_ms: int, bound_ms: int) -> None:
     endpoint = says((0, "ready"), (1_000, "reply"))
     capture, heard, ended_ns = await hold([endpoint], dialect=Words(farewell_ns=waits_ms * MS))
     assert capture.failure is None
@@ -298,7 +296,7 @@ async def test_a_farewell_that_does_not_come_is_waited_for_in_bounded_time(
     assert 0 <= ended_ns - left_ns - bound_ms * MS <= 20 * MS
 
 
-async def test_nobody_is_waited_for_who_has_gone() -> None:
+async def test_a_closed_client_is_not_awaited() -> None:
     endpoint = says((0, "ready"), (1_000, "reply"), ends_at=1_500)
     _, _, ended_ns = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS))
     assert ended_ns <= 1_540 * MS
@@ -324,7 +322,7 @@ async def test_frames_that_the_dialect_kept_for_the_new_connection_were_late() -
     assert measure(capture.trace, []).lag_ns > 400 * MS
 
 
-async def test_stamps_are_those_of_the_connections_that_a_turn_used() -> None:
+async def test_stamping_covers_the_connections_that_a_turn_used() -> None:
     clock = FakeClock(start_ns=0)
     connections: list[Any] = []
 

@@ -17,7 +17,7 @@ from live_eval.session.turn import Turn
 from live_eval.testing.clock import FakeClock
 from live_eval.transport import Arrival
 from live_eval.types import Modality, TurnMode
-from tests.unit.session.test_session import FRAME, LIMITS, MS, TURN, ToyDialect
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, ToyDialect
 
 OPUS = Codec(CodecName.OPUS, 48_000)
 
@@ -126,7 +126,7 @@ async def test_frames_go_to_the_track_and_packets_become_the_reply() -> None:
     assert not capture.trace.continuous
 
 
-async def test_what_the_transport_knows_of_the_end_is_the_failure() -> None:
+async def test_the_transports_reason_for_the_end_is_the_failure() -> None:
     clock = FakeClock(start_ns=0)
     end = TransportClosedError(
         None, "the data channel closed", 7, kind=FailureKind.CHANNEL_CLOSED, retry_after_s=4.0
@@ -145,7 +145,7 @@ async def test_what_the_transport_knows_of_the_end_is_the_failure() -> None:
     assert capture.retry_after_s == 4.0
 
 
-def test_packets_lost_between_two_turns_count_in_the_one_that_begins() -> None:
+def test_packets_lost_between_two_turns_count_in_the_second() -> None:
     new_turn = functools.partial(Turn, LIMITS, Modality.AUDIO)
     timeline = Timeline(WireRecord(keeps=False), new_turn, listens=False)
     timeline.on_track = True

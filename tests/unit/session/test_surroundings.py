@@ -34,7 +34,7 @@ def said(speaker: Surroundings, number: int) -> list[int]:
     return [int(np.frombuffer(each.pcm, "<i2")[0]) for each in frames if isinstance(each, Frame)]
 
 
-def test_noise_goes_on_between_recordings_and_is_that_of_the_one_before() -> None:
+def test_background_continues_between_recordings_from_the_previous_one() -> None:
     utterances = [utterance(100, (1, 2)), utterance(200, (7,))]
     speaker = Surroundings(Playback(utterances, 0), utterances)
     assert said(speaker, 3 + 3) == [100, 100, 100, 2, 1, 2]  # 1 goes on where it ends
@@ -43,7 +43,7 @@ def test_noise_goes_on_between_recordings_and_is_that_of_the_one_before() -> Non
     assert said(speaker, 3 + 2) == [200, 200, 200, 7, 7]
 
 
-def test_where_a_recording_ends_within_a_frame_the_noise_goes_on() -> None:
+def test_background_fills_a_frame_in_which_a_recording_ends() -> None:
     utterances = [utterance(100, (9,))]
     speaker = Surroundings(Playback(utterances), utterances)
     *_, last = (speaker.frame(0, 0) for _ in range(3))

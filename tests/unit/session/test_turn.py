@@ -57,7 +57,7 @@ def done(
     return ResponseDone(name, status, reason, Usage(output_tokens=7))
 
 
-def test_an_ordinary_turn_is_over_after_the_linger() -> None:
+def test_an_ordinary_turn_ends_after_the_linger() -> None:
     turn = state()
     feed(turn, (0.5, SpeechStarted(0)), (2.0, SpeechStopped(1500)), (2.0, Committed("i1")))
     turn.user_done(2 * S)
@@ -97,7 +97,7 @@ def test_the_input_transcript_is_assembled_by_item() -> None:
     assert turn.transcripts.text == "I can't. Really."
 
 
-def test_a_response_cut_off_because_the_user_went_on_is_followed_by_another() -> None:
+def test_after_a_response_that_the_user_cut_off_another_is_awaited() -> None:
     turn = state()
     feed(turn, (1, SpeechStarted()), (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()))
     feed(turn, (2.5, SpeechStarted()), (2.5, Interrupted("r1")))
@@ -111,7 +111,7 @@ def test_a_response_cut_off_because_the_user_went_on_is_followed_by_another() ->
     assert turn.responses[0].record.interrupted_ns == round(2.5 * S)
 
 
-def test_a_user_who_speaks_over_the_answer_does_not_bring_back_what_was_cut_off_before_it() -> None:
+def test_a_barge_in_does_not_restore_a_response_that_was_cut_off_earlier() -> None:
     turn = state()
     turn.user_speaks(0, 3 * S)
     feed(turn, (1, audio("r1")), (1.5, done("r1", ResponseStatus.CANCELLED)))
@@ -123,7 +123,7 @@ def test_a_user_who_speaks_over_the_answer_does_not_bring_back_what_was_cut_off_
     assert "r2" in turn.failure.message
 
 
-def test_a_reply_that_came_before_the_user_went_on_is_kept_where_none_follows() -> None:
+def test_a_reply_before_the_user_continued_is_kept_if_none_follows() -> None:
     turn = state()
     feed(turn, (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()), (2.3, done()))
     feed(turn, (3, SpeechStarted()))
@@ -134,7 +134,7 @@ def test_a_reply_that_came_before_the_user_went_on_is_kept_where_none_follows() 
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_after_a_greeting_the_answer_is_waited_for(told: bool) -> None:
+def test_after_a_greeting_the_answer_is_awaited(told: bool) -> None:
     turn = state()
     feed(turn, (0.1, ResponseStarted("hi")), (0.2, audio("hi")), (0.4, done("hi")))
     turn.user_speaks(1 * S, 2 * S)
@@ -148,7 +148,7 @@ def test_after_a_greeting_the_answer_is_waited_for(told: bool) -> None:
     assert turn.failure is None
 
 
-def test_a_greeting_alone_is_no_answer() -> None:
+def test_a_greeting_alone_is_not_an_answer() -> None:
     turn = state()
     feed(turn, (0.1, ResponseStarted("hi")), (0.2, audio("hi")), (0.4, done("hi")))
     turn.user_speaks(1 * S, 2 * S)
@@ -208,7 +208,7 @@ def test_a_response_that_stalls() -> None:
     assert "0.25 s of audio" in turn.failure.message
 
 
-def test_a_reply_that_stops_is_stalled_however_short_a_reply_may_be() -> None:
+def test_a_reply_that_stops_has_stalled_even_with_a_short_maximum() -> None:
     limits = replace(LIMITS, max_reply_s=4)
     stopped = state(limits=limits)
     stopped.user_done(2 * S)
@@ -222,7 +222,7 @@ def test_a_reply_that_stops_is_stalled_however_short_a_reply_may_be() -> None:
     assert kind_of(flowing) is FailureKind.ENDLESS
 
 
-def test_an_endless_response_by_its_audio_or_its_duration() -> None:
+def test_a_response_is_endless_by_its_audio_or_its_duration() -> None:
     by_audio = state()
     by_audio.user_done(2 * S)
     feed(by_audio, (3, audio(ms=61_000)))
@@ -269,7 +269,7 @@ def test_only_cancelled_responses() -> None:
 
 
 @pytest.mark.parametrize("modality", list(Modality))
-def test_a_reply_without_what_was_asked_for(modality: Modality) -> None:
+def test_a_reply_without_the_requested_modality_is_empty(modality: Modality) -> None:
     turn = state(modality)
     turn.user_done(2 * S)
     other = ReplyText("r1", "words") if modality is Modality.AUDIO else audio()
@@ -287,7 +287,7 @@ def test_a_fatal_problem_ends_the_turn_at_once_and_the_first_failure_stays() -> 
     assert turn.retry_after_s == 3.0
 
 
-def test_oddities_are_warnings_and_unknown_types_are_reported_once() -> None:
+def test_minor_problems_are_warnings_and_unknown_types_are_reported_once() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2, UnknownEvent("new.thing")), (2, UnknownEvent("new.thing")), (2, UnknownEvent("other")))
@@ -312,7 +312,7 @@ def test_a_malformed_message_fails_the_turn_at_its_end_and_keeps_the_reply() -> 
 
 
 @pytest.mark.parametrize("events", [(), ((3, ResponseStarted("r1")),), ((3, done()),)])
-def test_what_could_not_be_read_is_why_nothing_came(events: tuple[tuple[float, Event], ...]) -> None:
+def test_a_parse_error_is_the_reason_of_a_missing_response(events: tuple[tuple[float, Event], ...]) -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
@@ -324,7 +324,7 @@ def test_what_could_not_be_read_is_why_nothing_came(events: tuple[tuple[float, E
     assert turn.failure.at_ns == round(2.5 * S)
 
 
-def test_an_error_that_ended_nothing_is_named_where_nothing_came() -> None:
+def test_a_missing_response_names_an_earlier_error() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.NOT_FATAL_ERROR, "the model is overloaded", False)))
@@ -336,7 +336,7 @@ def test_an_error_that_ended_nothing_is_named_where_nothing_came() -> None:
     )
 
 
-def test_an_endless_reply_is_endless_whatever_could_not_be_read() -> None:
+def test_an_endless_reply_takes_precedence_over_a_parse_error() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
@@ -362,7 +362,7 @@ def test_a_connection_that_ends_after_the_answer_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("spoken", [True, False])
-def test_a_connection_that_ends_before_the_answer_is_one(spoken: bool) -> None:
+def test_a_connection_that_ends_before_the_answer_is_a_failure(spoken: bool) -> None:
     turn = state()
     if spoken:
         turn.user_done(2 * S)
@@ -372,7 +372,7 @@ def test_a_connection_that_ends_before_the_answer_is_one(spoken: bool) -> None:
     assert kind_of(turn) is FailureKind.CLOSED
 
 
-def test_how_much_was_heard_follows_playout() -> None:
+def test_the_heard_duration_follows_playout() -> None:
     turn = state()
     feed(turn, (3, audio(ms=100)), (3.01, audio(ms=100)))
     assert turn.heard_ms("r1", round(3.15 * S)) == 150
@@ -380,7 +380,7 @@ def test_how_much_was_heard_follows_playout() -> None:
     assert turn.heard_ms("nobody", 9 * S) == 0
 
 
-def test_hearing_nothing_is_not_the_same_as_not_saying() -> None:
+def test_an_empty_transcript_differs_from_a_missing_one() -> None:
     turn = state()
     feed(turn, (1, InputTranscript("", True, "a")))
     assert turn.transcripts.text == ""
@@ -394,7 +394,7 @@ def transcribing() -> Turn:
     return turn
 
 
-def test_a_transcript_that_was_asked_for_is_waited_for() -> None:
+def test_a_requested_transcript_is_awaited() -> None:
     turn = transcribing()
     assert not is_over(turn, 4 * S)
     feed(turn, (5, InputTranscript("hello", True, "a")))
@@ -402,7 +402,7 @@ def test_a_transcript_that_was_asked_for_is_waited_for() -> None:
     assert (turn.transcripts.text, turn.failure, turn.warnings) == ("hello", None, [])
 
 
-def test_a_transcript_that_does_not_come_costs_a_warning_and_no_turn() -> None:
+def test_a_missing_transcript_is_a_warning() -> None:
     turn = transcribing()
     feed(turn, (4, InputTranscript("hel", False, "a")))
     assert is_over(turn, 6 * S)
@@ -410,7 +410,7 @@ def test_a_transcript_that_does_not_come_costs_a_warning_and_no_turn() -> None:
     assert [warning.kind for warning in turn.warnings] == [FailureKind.TRANSCRIPT_LATE]
 
 
-def test_a_chunk_without_a_sample_is_neither_first_byte_nor_reply() -> None:
+def test_an_empty_chunk_is_neither_first_byte_nor_reply() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2.5, ReplyAudio("r1", b"", PCM)), (3, done()))
@@ -418,7 +418,7 @@ def test_a_chunk_without_a_sample_is_neither_first_byte_nor_reply() -> None:
     assert kind_of(turn) is FailureKind.EMPTY_REPLY
 
 
-def test_a_reply_that_was_cut_off_and_not_followed_is_no_answer() -> None:
+def test_a_reply_that_was_cut_off_without_a_successor_is_not_an_answer() -> None:
     turn = state()
     feed(turn, (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()), (2.3, done()))
     feed(turn, (3, SpeechStarted()), (3, Interrupted("r1")))
@@ -427,14 +427,14 @@ def test_a_reply_that_was_cut_off_and_not_followed_is_no_answer() -> None:
     assert kind_of(turn) is FailureKind.RESPONSE_CANCELLED
 
 
-def test_a_transcription_that_failed_is_not_waited_for() -> None:
+def test_a_failed_transcription_is_not_awaited() -> None:
     turn = transcribing()
     feed(turn, (3.1, InputTranscript("", False, "a", failed=True)))
     assert is_over(turn, round(3.4 * S))
     assert (turn.transcripts.text, turn.warnings) == (None, [])
 
 
-def test_a_turn_of_endless_responses_keeps_some_and_fails_by_name() -> None:
+def test_a_turn_with_too_many_responses_keeps_the_first_and_fails() -> None:
     turn = state()
     for number in range(20_000):
         feed(turn, (1, ResponseStarted(f"r{number}")), (1, audio(f"r{number}", 1)))
@@ -445,7 +445,7 @@ def test_a_turn_of_endless_responses_keeps_some_and_fails_by_name() -> None:
     assert f"more than {MOST_RESPONSES} responses" in turn.failure.message
 
 
-def test_a_reply_of_endless_text_keeps_some_and_fails_by_name() -> None:
+def test_a_reply_with_too_much_text_keeps_the_first_and_fails() -> None:
     turn = state()
     feed(turn, (1, ResponseStarted("r")))
     for _ in range(1_000):
@@ -464,7 +464,7 @@ def test_a_transcript_in_endless_pieces_is_cut() -> None:
     assert len(transcripts.text or "") == TEXT_CHARACTERS
 
 
-def test_of_each_kind_of_oddity_the_first_are_kept() -> None:
+def test_the_first_warnings_of_each_kind_are_kept() -> None:
     turn = state()
     for number in range(20_000):
         feed(turn, (1, UnknownEvent(f"x{number}")))

@@ -53,7 +53,7 @@ def read(framing: Framing, data: bytes, short: random.Random | None = None) -> l
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
 @pytest.mark.parametrize("mask", [False, True])
-def test_each_frame_of_a_websocket_is_read_by_itself(mask: bool, seed: int | None) -> None:
+def test_each_websocket_frame_is_read_separately(mask: bool, seed: int | None) -> None:
     sizes = (0, 1, 125, 126, 1_300) if seed else (0, 1, 125, 126, 1_300, 65_535, 65_536)
     sent = [frame(bytes(size), mask=mask) for size in sizes]
     short = None if seed is None else random.Random(seed)
@@ -81,14 +81,14 @@ def test_frames_begin_right_after_the_head_of_the_answer(seed: int | None) -> No
     assert len(framing.stamps) == 2
 
 
-def test_an_answer_that_refuses_is_read_as_it_comes() -> None:
+def test_a_refusal_is_read_without_framing() -> None:
     framing = WebSocketFraming(after_head=True)
     head = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n\r\n"
     assert [data for data, _ in read(framing, head + b"\x81\x7e\xff")] == [head, b"\x81\x7e\xff"]
 
 
 @pytest.mark.parametrize("seed", [None, 4])
-def test_each_record_of_tls_is_read_by_itself(seed: int | None) -> None:
+def test_each_tls_record_is_read_separately(seed: int | None) -> None:
     sent = [b"\x17\x03\x03" + size.to_bytes(2) + bytes(size) for size in (1, 300, 16_384, 0, 5)]
     short = None if seed is None else random.Random(seed)
     assert [data for data, _ in read(TlsFraming(), b"".join(sent), short)] == sent

@@ -97,7 +97,7 @@ def arrive(lower: Lower, impaired: ImpairedStream, at_ns: int, data: bytes) -> N
     impaired.data_received(data)
 
 
-async def test_every_byte_is_late_by_its_own_stamp_from_the_handshake_on() -> None:
+async def test_every_byte_is_delayed_from_its_own_stamp_including_the_handshake() -> None:
     clock, lower, impaired, upper = stream("delay=80ms")
     impaired.write(b"hello")
     arrive(lower, impaired, 3, b"welcome")
@@ -119,7 +119,7 @@ async def test_every_byte_is_late_by_its_own_stamp_from_the_handshake_on() -> No
     assert lower.written == [(80 * MS, b"hello")]
 
 
-async def test_what_is_sent_leaves_in_pieces_and_closes_after_the_last() -> None:
+async def test_sent_bytes_leave_in_pieces_and_the_close_follows_the_last() -> None:
     clock, lower, impaired, _ = stream("chunk=4B,gap=10ms")
     impaired.write(b"0123456789")
     assert impaired.get_write_buffer_size() == 6
@@ -130,7 +130,7 @@ async def test_what_is_sent_leaves_in_pieces_and_closes_after_the_last() -> None
     assert lower.closed
 
 
-async def test_an_abort_drops_what_is_under_way() -> None:
+async def test_an_abort_drops_delayed_bytes() -> None:
     clock, lower, impaired, upper = stream("delay=80ms")
     impaired.write(b"bye")
     arrive(lower, impaired, 0, b"too late")
@@ -142,7 +142,7 @@ async def test_an_abort_drops_what_is_under_way() -> None:
     assert [what for _, what in upper.got] == ["lost"]
 
 
-async def test_the_smallest_pieces_take_no_more_tasks_than_one() -> None:
+async def test_small_pieces_need_one_task() -> None:
     clock, lower, impaired, _ = stream("chunk=1B,gap=1ms")
     before = len(asyncio.all_tasks())
     impaired.write(b"x" * 100_000)
@@ -152,7 +152,7 @@ async def test_the_smallest_pieces_take_no_more_tasks_than_one() -> None:
     assert impaired.get_write_buffer_size() == 100_000 - 51
 
 
-async def test_no_more_is_under_way_than_the_window() -> None:
+async def test_the_window_limits_the_bytes_in_transit() -> None:
     clock, lower, impaired, upper = stream("delay=10ms", window=100)
     for at_ms in range(3):
         arrive(lower, impaired, at_ms * MS, bytes(50))
@@ -167,7 +167,7 @@ async def test_no_more_is_under_way_than_the_window() -> None:
     assert upper.writing
 
 
-async def test_a_protocol_that_wants_no_more_is_obeyed_when_the_window_opens() -> None:
+async def test_a_paused_protocol_stays_paused_when_the_window_opens() -> None:
     clock, lower, impaired, _ = stream("delay=10ms", window=100)
     arrive(lower, impaired, 0, bytes(200))
     impaired.pause_reading()
@@ -177,7 +177,7 @@ async def test_a_protocol_that_wants_no_more_is_obeyed_when_the_window_opens() -
     assert lower.reading
 
 
-async def test_a_slow_end_comes_late_and_its_loss_after_it() -> None:
+async def test_a_slow_end_arrives_late_before_the_loss_of_the_connection() -> None:
     clock, lower, impaired, upper = stream("down.slow_close=50ms")
     arrive(lower, impaired, 0, b"bye")
     impaired.eof_received()
@@ -194,7 +194,7 @@ def datagram(data: bytes, at_ns: int) -> StampedDatagram:
     return made
 
 
-async def test_datagrams_are_late_and_the_setup_is_not() -> None:
+async def test_datagrams_are_delayed_but_not_the_setup() -> None:
     clock = FakeClock(0)
     damage = ImpairedDatagrams(parse("up.delay=10ms,down.delay=30ms"), clock)
     log: list[tuple[str, int]] = []
@@ -213,7 +213,7 @@ async def test_datagrams_are_late_and_the_setup_is_not() -> None:
 
 
 @pytest.mark.parametrize(("spec", "copies"), [("loss=100%", 0), ("duplicate=100%", 2)])
-async def test_lost_datagrams_never_come_and_doubles_come_twice(spec: str, copies: int) -> None:
+async def test_lost_datagrams_never_arrive_and_duplicates_arrive_twice(spec: str, copies: int) -> None:
     damage = ImpairedDatagrams(parse(spec), FakeClock(0))
     damage.begin()
     heard: list[int] = []
@@ -221,7 +221,7 @@ async def test_lost_datagrams_never_come_and_doubles_come_twice(spec: str, copie
     assert heard == [0] * copies
 
 
-async def test_closing_drops_datagrams_under_way() -> None:
+async def test_closing_drops_delayed_datagrams() -> None:
     clock = FakeClock(0)
     damage = ImpairedDatagrams(parse("delay=10ms"), clock)
     damage.begin()

@@ -37,7 +37,7 @@ def test_a_stamp_is_mapped_by_its_age() -> None:
 
 
 @pytest.mark.parametrize("step_ns", [3_600_000 * MS, -3_600_000 * MS, 5 * MS, -5 * MS])
-def test_a_wall_clock_that_is_set_costs_the_stamp_of_one_read(step_ns: int) -> None:
+def test_setting_the_wall_clock_costs_one_kernel_stamp(step_ns: int) -> None:
     clock = TwoClocks()
     stamps = ArrivalStamps(clock)
     before = ancillary(clock.wall_ns())
@@ -50,7 +50,7 @@ def test_a_wall_clock_that_is_set_costs_the_stamp_of_one_read(step_ns: int) -> N
 
 
 @pytest.mark.parametrize("step_ns", [3_600_000 * MS, 80 * MS, -5 * MS])
-def test_what_waited_while_the_wall_clock_was_set_is_stamped_by_this_process(step_ns: int) -> None:
+def test_bytes_that_waited_while_the_wall_clock_was_set_get_a_user_stamp(step_ns: int) -> None:
     clock = TwoClocks()
     stamps = ArrivalStamps(clock)
     waiting = [ancillary(clock.wall_ns()) for _ in range(3)]
@@ -75,7 +75,7 @@ class Preempted(TwoClocks):
         return wall_ns
 
 
-def test_a_process_that_is_preempted_while_it_reads_the_clocks_sees_no_step() -> None:
+def test_preemption_while_reading_the_clocks_is_not_a_step() -> None:
     clock = Preempted()
     stamps = ArrivalStamps(clock)
     for lost_ns in (0, 8 * MS, 0, 8 * MS, 8 * MS, 0):
@@ -118,7 +118,7 @@ def test_a_read_without_a_usable_stamp_is_stamped_by_this_process(
     assert ArrivalStamps(clock).stamp(wrong) == (clock.now_ns(), StampKind.USER)
 
 
-def test_a_stamp_of_the_future_is_none() -> None:
+def test_a_stamp_in_the_future_is_ignored() -> None:
     clock = TwoClocks()
     stamps = ArrivalStamps(clock)
     assert stamps.stamp(ancillary(clock.wall_ns() + MS)).kind is StampKind.USER

@@ -1,4 +1,4 @@
-"""Replies on a track and in a stream, as `Turn` sees them."""
+"""Replies on a track and in a stream."""
 
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def test_in_unbroken_silence_the_reply_begins_with_the_event() -> None:
 
 
 @pytest.mark.parametrize("late_ms", [1_000, 3_000, 8_000])
-def test_an_event_that_is_sent_again_does_not_cut_the_onset(late_ms: int) -> None:
+def test_a_retransmitted_event_does_not_cut_the_onset(late_ms: int) -> None:
     turn = on_track()
     packets(turn, 0, 60)  # before the idle gap
     packets(turn, 2_000, 2_200, first=3, slot=100)  # the reply's lead silence
@@ -137,7 +137,7 @@ def test_in_unbroken_silence_a_late_event_finds_the_audible_onset() -> None:
     assert kept(turn).first_audio_ns == 2_000 * MS
 
 
-def test_silence_that_flows_from_before_the_user_spoke_is_no_beginning() -> None:
+def test_silence_from_before_the_users_speech_is_not_the_beginning_of_a_reply() -> None:
     turn = on_track()
     packets(turn, 0, 600)
     turn.on_event(PlaybackStarted("r1"), 600 * MS)
@@ -145,7 +145,7 @@ def test_silence_that_flows_from_before_the_user_spoke_is_no_beginning() -> None
     assert kept(turn, onset_ns=50 * MS).first_audio_ns == 600 * MS
 
 
-def test_a_reply_that_was_over_before_its_event_came_is_whole() -> None:
+def test_a_reply_that_ended_before_its_event_is_complete() -> None:
     turn = on_track()
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
@@ -158,7 +158,7 @@ def test_a_reply_that_was_over_before_its_event_came_is_whole() -> None:
     assert kept(turn).first_audio_ns == 1_000 * MS
 
 
-def test_in_unbroken_sound_only_the_event_says_where_the_reply_begins() -> None:
+def test_in_continuous_sound_only_the_event_marks_the_beginning_of_the_reply() -> None:
     turn = on_track()
     packets(turn, 0, 12_000, level=LOUD)
     turn.on_event(PlaybackStarted("r1"), 12_000 * MS)
@@ -193,7 +193,7 @@ def test_the_last_packets_of_a_reply_may_come_after_its_end(until_ms: int, carri
     assert not turn.source.carries(late_ms * MS)
 
 
-def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() -> None:
+def test_an_announced_reply_without_packets_fails_as_no_rtp() -> None:
     turn = on_track()
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
@@ -219,7 +219,7 @@ def test_a_reply_that_stalls_is_not_kept_alive_by_the_silence_of_its_track() -> 
     assert turn.failure.kind is FailureKind.STALLED
 
 
-def test_sound_that_begins_and_ends_without_a_packet_is_named() -> None:
+def test_playback_without_a_packet_fails_as_no_rtp() -> None:
     turn = on_track()
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
@@ -257,7 +257,7 @@ def test_a_response_that_never_sounds_is_an_empty_reply() -> None:
     assert turn.failure.kind is FailureKind.EMPTY_REPLY
 
 
-def test_a_small_gap_before_the_reply_is_no_beginning() -> None:
+def test_a_small_gap_is_not_the_beginning_of_a_reply() -> None:
     turn = on_track()
     packets(turn, 0, 1_960)
     packets(turn, 1_980, 2_000, first=98, slot=100)  # two packets of silence were given up
@@ -266,7 +266,7 @@ def test_a_small_gap_before_the_reply_is_no_beginning() -> None:
     assert kept(turn).first_audio_ns == 2_000 * MS
 
 
-def test_a_written_reply_needs_no_track() -> None:
+def test_a_text_reply_needs_no_track() -> None:
     turn = on_track(Modality.TEXT)
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
@@ -283,7 +283,7 @@ def test_an_interruption_cuts_what_is_heard() -> None:
     assert turn.heard_ms("r1", 1_500 * MS) == 500
 
 
-def test_packets_that_come_after_an_interruption_are_heard() -> None:
+def test_packets_after_an_interruption_are_heard() -> None:
     turn = on_track()
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     packets(turn, 1_000, 1_500, level=LOUD)
@@ -293,7 +293,7 @@ def test_packets_that_come_after_an_interruption_are_heard() -> None:
     assert play(kept(turn)).heard_samples == 28 * FRAME
 
 
-def test_a_response_that_changes_its_rate_is_kept_whole() -> None:
+def test_a_response_that_changes_its_rate_is_kept_completely() -> None:
     turn = Turn(LIMITS, Modality.AUDIO)
     turn.on_event(SessionReady("s"), 0)
     for number, codec in enumerate((PCM, PCM, WIDE, NARROW, PCM)):
@@ -306,7 +306,7 @@ def test_a_response_that_changes_its_rate_is_kept_whole() -> None:
     assert record.failure is None
 
 
-def test_losses_are_concealed_in_the_chunk_that_follows_and_idle_gaps_are_no_stalls() -> None:
+def test_losses_are_concealed_in_the_next_chunk_and_idle_gaps_are_not_stalls() -> None:
     turn = on_track()
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     packets(turn, 1_000, 1_040)
@@ -350,7 +350,7 @@ def stream(turn: Turn, from_ms: int, to_ms: int, *, loud: bool) -> None:
         ("Hm.", "sent 2.4 s of audio, in which no reply is audible, and some text"),
     ],
 )
-def test_a_stream_without_a_reply_says_what_it_held(said: str, words: str) -> None:
+def test_the_failure_of_a_stream_without_a_reply_describes_its_audio(said: str, words: str) -> None:
     turn = in_stream()
     if said:
         stream(turn, 0, 2_400, loud=False)
@@ -393,7 +393,7 @@ def test_energy_finds_the_reply_and_the_turn_ends_after_its_silence() -> None:
     assert timing.first_byte.reason == "continuous media has no first byte"
 
 
-def test_a_greeting_is_no_reply() -> None:
+def test_a_greeting_is_not_a_reply() -> None:
     turn = in_stream()
     stream(turn, 0, 600, loud=True)
     stream(turn, 600, 2_400, loud=False)
@@ -409,7 +409,7 @@ def test_a_greeting_is_no_reply() -> None:
 @pytest.mark.parametrize(
     ("from_ms", "to_ms", "why"), [(500, 1_200, "before the user spoke"), (1_200, 1_500, "before the user's")]
 )
-def test_what_the_user_spoke_over_is_cut_off(from_ms: int, to_ms: int, why: str) -> None:
+def test_a_reply_that_the_user_spoke_over_is_cut_off(from_ms: int, to_ms: int, why: str) -> None:
     turn = in_stream()
     stream(turn, 0, from_ms, loud=False)
     stream(turn, from_ms, to_ms, loud=True)
@@ -423,7 +423,7 @@ def test_what_the_user_spoke_over_is_cut_off(from_ms: int, to_ms: int, why: str)
     assert turn.failure is None
 
 
-def test_an_answer_that_soon_follows_a_murmur_is_a_reply_of_its_own() -> None:
+def test_an_answer_soon_after_a_murmur_is_a_separate_reply() -> None:
     turn = in_stream()
     stream(turn, 0, 1_400, loud=False)
     stream(turn, 1_400, 1_700, loud=True)
@@ -437,7 +437,7 @@ def test_an_answer_that_soon_follows_a_murmur_is_a_reply_of_its_own() -> None:
     assert turn.failure is None
 
 
-def test_words_belong_to_the_reply_that_sounds_or_to_the_next() -> None:
+def test_text_belongs_to_the_reply_in_progress_or_to_the_next() -> None:
     turn = in_stream()
     turn.on_event(StreamText("Well, "), 2_300 * MS)
     stream(turn, 2_400, 2_600, loud=True)
@@ -480,7 +480,7 @@ def test_opus_on_a_track_may_be_a_stream_too() -> None:
     assert response.codec == Codec(CodecName.PCM16, OPUS_RATE_HZ)
 
 
-def test_a_bot_that_sends_no_packet_at_all_is_named() -> None:
+def test_an_endpoint_without_any_packet_fails_as_no_rtp() -> None:
     turn = in_stream(track=True)
     assert not is_over(turn, 6_900 * MS)
     assert is_over(turn, 7_100 * MS)
@@ -488,7 +488,7 @@ def test_a_bot_that_sends_no_packet_at_all_is_named() -> None:
     assert turn.failure.kind is FailureKind.NO_RTP
 
 
-def test_sound_that_cannot_be_decoded_fails_the_turn_at_its_end_and_keeps_the_reply() -> None:
+def test_undecodable_audio_fails_the_turn_at_its_end_and_keeps_the_reply() -> None:
     turn = Turn(LIMITS, Modality.AUDIO, continuous=True)
     turn.user_speaks(0, 0)
     turn.user_done(0)
@@ -500,7 +500,7 @@ def test_sound_that_cannot_be_decoded_fails_the_turn_at_its_end_and_keeps_the_re
     assert len(turn.responses) == 1
 
 
-def test_pages_that_overtake_each_other_are_heard_and_fail_the_turn() -> None:
+def test_reordered_ogg_pages_are_heard_and_fail_the_turn() -> None:
     turn, encoder = Turn(LIMITS, Modality.AUDIO, continuous=True), OggOpusEncoder(24_000)
     codec = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
     turn.user_speaks(0, 500 * MS)
