@@ -23,14 +23,14 @@ INTERRUPTED = 130
 WRONG_USAGE = 2
 
 COMMANDS = {
-    "run": "Hold conversations with an endpoint and score them.",
+    "run": "Run conversations with an endpoint and score them.",
     "latency": "Measure an endpoint's latency under controlled load.",
     "duplex": "Measure how an endpoint takes turns: pauses, interruptions, noise.",
-    "live": "Talk to an endpoint with a microphone and a loudspeaker.",
+    "live": "Talk to an endpoint with a microphone and loudspeakers.",
     "show": "Print the summary of a run.",
     "replay": "Replay recorded sessions and compare them with the stored turns.",
     "report": "Write a report of runs: an HTML page, Markdown, CSV or JSON.",
-    "studio": "Look at runs, listen to them and compare them, in the browser.",
+    "studio": "View runs, listen to them and compare them in the browser.",
     "leaderboard": "Compare runs with the paper's published tables.",
     "compare": "Compare runs with the first one, with significance tests.",
     "plan": "Estimate the sample size a comparison needs.",
@@ -38,8 +38,8 @@ COMMANDS = {
     "cue-sensitivity": "Test whether replies change when only the voice does.",
     "runs": "List recorded runs, clean up after killed ones, and delete runs.",
     "export": "Write a run's turns as JSON lines, CSV, Parquet, or for Hugging Face or inspect_ai.",
-    "score": "Score a run again, or with other judges.",
-    "audit": "Test how far a judge can be trusted.",
+    "score": "Rescore a run, or score it with other judges.",
+    "audit": "Test how reliable a judge is.",
     "data": "Inspect data sets.",
     "impair": "List impairments, or check one and print its canonical form.",
     "endpoint": "Serve the built-in reference endpoint.",
@@ -49,7 +49,7 @@ COMMANDS = {
     "weights": "Download and list model weights for judges.",
     "plugins": "List plugins, and report broken ones.",
 }
-"""Commands and their short help. ``--help`` reads it from here, so that it loads no command."""
+"""Commands and their short help, in one place so that ``--help`` loads no command."""
 
 _NOT_WRITTEN = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE}
 
@@ -98,7 +98,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     help="Print the version and exit.",
 )
 def cli() -> None:
-    """Hold spoken conversations with realtime speech models, time them, and score what came back."""
+    """Run spoken conversations with realtime speech models, time them, and score the replies."""
 
 
 @without_secrets()

@@ -1,32 +1,34 @@
-"""What the commands that play campaigns share: where to, how they are followed, and how they end."""
+"""Options, progress and end of the commands that run campaigns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from live_eval.campaigns.campaign import Campaign, CampaignOutcome
+from live_eval.campaigns.campaign import Campaign
 from live_eval.campaigns.latency.assertions import CheckedAssertion
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import table_options
 from live_eval.cli._progress import RunProgress
-from live_eval.cli._recipients import print_key
+from live_eval.cli._stored_settings import print_key
 from live_eval.errors import UsageError
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import run as run_loop
 
-__all__ = ["campaign_folder", "campaign_options", "played", "print_ended"]
 
-
-def campaign_options(own: Sequence[str], *, concurrency: int | None = None) -> list[click.Parameter]:
+def campaign_options(
+    own: Sequence[str], *, drift_turns: int, concurrency: int | None = None
+) -> list[click.Parameter]:
     """Return the options of every campaign, and those of the run file.
 
     Args:
         own: Keys of the run file that the command sets itself.
-        concurrency: The default of ``turns.concurrency``, where it is not the run file's.
+        drift_turns: The default of ``--sentinel-turns``.
+        concurrency: The default of ``turns.concurrency``, if it is not the run file's.
     """
     shared = {
         (option.name or "").replace("__", "."): option
@@ -38,6 +40,13 @@ def campaign_options(own: Sequence[str], *, concurrency: int | None = None) -> l
         option.help = f"Sessions at a time. Default: {concurrency}.  [{key}]"
     return [
         click.Option(
+            ["--sentinel-turns"],
+            type=click.IntRange(0),
+            default=drift_turns,
+            show_default=True,
+            help="Turns of the drift check at the start, the middle and the end; 0 for none.",
+        ),
+        click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
             help="Folder of the campaign. Default: a new one in recordings/.",
@@ -45,7 +54,7 @@ def campaign_options(own: Sequence[str], *, concurrency: int | None = None) -> l
         click.Option(
             ["--resume"],
             is_flag=True,
-            help="Continue the campaign in --out: its completed runs stay, the others continue.",
+            help="Continue the campaign in --out; completed runs are kept.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
         *(option for key, option in shared.items() if key not in own),
@@ -53,66 +62,53 @@ def campaign_options(own: Sequence[str], *, concurrency: int | None = None) -> l
 
 
 def campaign_folder(out: Path | None, name: str, *, resume: bool) -> Path:
-    """Return the folder of a campaign.
-
-    Args:
-        out: The folder that the user chose.
-        name: The name of a new one.
-        resume: Whether the campaign is to be resumed.
-    """
+    """Return the folder of a campaign: the one that the user chose, or a new one with this name."""
     if resume and out is None:
         raise UsageError("--resume needs --out: the campaign to continue")
     return out or _options.new_folder(name)
 
 
-def played(campaign: Campaign, stop: StopSignals) -> CampaignOutcome:
-    """Play a campaign with a progress bar, after its notes."""
-    for note in campaign.notes:
+@dataclass(frozen=True, slots=True)
+class CampaignResults:
+    """What a campaign has measured, its page, and the assertions about it."""
+
+    summary: dict[str, Any]
+    write_page: Callable[[], Path]
+    checked: Sequence[CheckedAssertion] = ()
+
+
+def run_campaign(
+    campaign: Campaign,
+    stop: StopSignals,
+    read_results: Callable[[], CampaignResults],
+    print_summary: Callable[[Mapping[str, Any]], None],
+    *,
+    as_json: bool,
+) -> int:
+    """Run a campaign with a progress bar, and print its notes and results; return the exit status."""
+    known = campaign.notes
+    for note in known:
         click.echo(f"note: {note}", err=True)
     print_key(campaign.key_recipient)
     with RunProgress() as progress:
-        return run_loop(campaign.run(progress, stop))
-
-
-def print_ended(
-    campaign: Campaign,
-    outcome: CampaignOutcome,
-    known: Sequence[str],
-    summary: Mapping[str, Any],
-    print_summary: Callable[[Mapping[str, Any]], None],
-    write_page: Callable[[], Path],
-    *,
-    as_json: bool,
-    checked: Sequence[CheckedAssertion] = (),
-) -> int:
-    """Print what a campaign has measured, where it is, and why it ended early; return the exit status.
-
-    Args:
-        campaign: The campaign.
-        outcome: How it ended.
-        known: Its notes that were printed before.
-        summary: Its figures.
-        print_summary: Prints them for people.
-        write_page: Writes the campaign's page and returns its path.
-        as_json: Whether to print the figures as JSON.
-        checked: The assertions about it.
-    """
+        outcome = run_loop(campaign.run(progress, stop))
+    results = read_results()
     if as_json:
-        _options.print_json(summary)
+        _options.print_json(results.summary)
     else:
-        print_summary(summary)
-    for note in summary["notes"]:
+        print_summary(results.summary)
+    for note in results.summary["notes"]:
         if note not in (*known, outcome.stopped):
             click.echo(f"note: {note}", err=True)
-    for each in checked:
+    for each in results.checked:
         click.echo(each.in_words, err=as_json)
     click.echo(f"campaign: {campaign.folder}", err=as_json)
-    click.echo(f"page to open: {write_page()}", err=as_json)
+    click.echo(f"report: {results.write_page()}", err=as_json)
     if outcome.interrupted:
         click.echo(f"Interrupted. To continue, rerun with --out {campaign.folder} --resume", err=True)
         return INTERRUPTED
     if outcome.stopped:
         click.echo(f"stopped: {outcome.stopped}", err=True)
-    if not all(checked):
+    if not all(results.checked):
         return ASSERTION_FAILED
     return FAILED if outcome.stopped or outcome.failed else 0

@@ -1,4 +1,4 @@
-"""The flag ``--ray``: what a command does on the machines of a cluster."""
+"""The flag ``--ray``: sessions and judges on the machines of a cluster."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from live_eval.scoring.judge_runner import JudgeOptions
 if TYPE_CHECKING:
     from live_eval.cluster.connection import Cluster
 
-__all__ = ["connected_to", "holding_on", "judging_on", "ray_flag"]
-
 
 def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--ray`` to a command, as its argument ``cluster__ray``."""
@@ -49,7 +47,7 @@ def connected_to(address: str | None) -> Iterator[Cluster | None]:
 
 
 def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> RunnerFactory | None:
-    """Return what holds the sessions of a run on the nodes of a cluster, and says which those are."""
+    """Return the runner of a run's sessions on the nodes of a cluster; None without a cluster."""
     if cluster is None:
         return None
     from live_eval.cluster.sessions import cluster_sessions
@@ -62,9 +60,9 @@ def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any])
 def judging_on(
     cluster: Cluster | None, options: JudgeOptions, table: JudgesTable
 ) -> Iterator[JudgePool | None]:
-    """Run judges on the nodes of a cluster if there is one, else in as many processes as the table says.
+    """Run judges on the nodes of a cluster, else in the table's number of processes, else in this process.
 
-    By default that is one for each core if a judge is worth one; without any, judges run in this process.
+    The default is a process for each core if a judge takes enough time.
     """
     if cluster is None:
         jobs = table.jobs

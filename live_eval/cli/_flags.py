@@ -1,4 +1,4 @@
-"""Command-line flags generated from the run file's keys: one flag for each key."""
+"""Command-line flags generated from the keys of the run file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from pydantic.fields import FieldInfo
 from live_eval.errors import UsageError
 from live_eval.run.run_file import RunConfig
 from live_eval.types import Modality, TurnMode
-
-__all__ = [
-    "FLAGS",
-    "TABLES",
-    "overlay",
-    "parse_pairs",
-    "table_options",
-]
 
 _NAMES = {
     "endpoint.name": "--endpoint",
@@ -39,7 +31,7 @@ _NAMES = {
 _ON_OFF = ("data.neutral_rule",)
 _REPEATABLE = ("impair.specs",)
 _WITHOUT_VALUE = {"cluster.ray": ("[ADDRESS]", "auto")}
-"""Flags that may stand without a value: how they are shown, and the value that they then have."""
+"""Flags whose value is optional: their metavar, and the default value."""
 
 
 def _model(field: FieldInfo) -> type[BaseModel]:
@@ -62,7 +54,7 @@ FLAGS = {
 
 
 def _option(key: str, field: FieldInfo) -> click.Option:
-    """Make the flag for a key. Its value is validated together with the run file."""
+    """Return the flag of a key. Its value is validated together with the run file."""
     flag, dest = FLAGS[key], key.replace(".", "__")
     annotation = field.annotation
     if get_origin(annotation) is UnionType:
@@ -134,18 +126,17 @@ def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
     """Return settings from ``KEY=VALUE`` each; a value is TOML if possible, otherwise text.
 
     Raises:
-        UsageError: An item has no ``=``; the message names the flag.
+        UsageError: An item has no ``=``.
     """
-    return dict(_pair(flag, item) for item in items)
-
-
-def _pair(flag: str, item: str) -> tuple[str, Any]:
     import tomllib
 
-    name, equals, text = item.partition("=")
-    if not equals:
-        raise UsageError(f"{flag} {item}: expected KEY=VALUE")
-    try:
-        return name, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name, text
+    pairs: dict[str, Any] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise UsageError(f"{flag} {item}: expected KEY=VALUE")
+        try:
+            pairs[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            pairs[name] = text
+    return pairs

@@ -15,28 +15,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "NONE",
-    "counts_in_words",
-    "fields_of",
-    "figure",
-    "figure_table",
-    "output_console",
-    "print_details",
-    "print_listing",
-]
-
 NONE = "–"
-"""Stands for a missing figure."""
+"""Stands for a missing value."""
 
 _UNBROKEN = 10_000
 
 
 def output_console() -> Console:
-    """Return a console for standard output: as wide as the terminal, unlimited if output is piped.
-
-    Automatic highlighting (of numbers, for example) is off.
-    """
+    """Return a console for standard output without highlighting; lines are unlimited if output is piped."""
     return console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
 
 
@@ -50,12 +36,12 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def figure(
+def formatted(
     value: float | None, interval: Sequence[float] | None = None, *, digits: int, signed: bool = False
 ) -> str:
-    """Return a figure with its interval in parentheses, if it has one; a dash if there is no figure.
+    """Return a value with its interval in parentheses, if it has one; a dash if the value is missing.
 
-    >>> figure(0.5, (-1, 1), digits=1, signed=True)
+    >>> formatted(0.5, (-1, 1), digits=1, signed=True)
     '+0.5 (-1.0 … +1.0)'
     """
     if value is None:
@@ -67,14 +53,10 @@ def figure(
     return f"{value:{form}} ({low:{form}} … {high:{form}})"
 
 
-def figure_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
-    """Return an empty table: the first column is left-aligned, the others right-aligned.
+def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
+    """Return an empty table whose first column, and those in `text`, are left-aligned.
 
-    Its cells are plain text: names in a run may be somebody else's, and look like rich's markup.
-
-    Args:
-        text: Further left-aligned columns.
-        bold: Whether headings are bold.
+    Its cells are plain text, since names in a foreign run may look like rich's markup.
     """
     from rich.table import Table
     from rich.text import Text
@@ -91,12 +73,7 @@ def figure_table(*headings: str, text: Collection[str] = (), bold: bool = False)
 
 
 def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
-    """Print rows as JSON or as a table; if output is piped, each row is one line.
-
-    Args:
-        columns: Keys to show in the table, with their headings; the first is the row's name.
-        as_json: Print every key as JSON instead.
-    """
+    """Print rows as JSON, or as a table of the keys in `columns`; the first column is the row's name."""
     if as_json:
         print_json(rows)
         return
@@ -108,7 +85,7 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     longest = max((len(name) for name, *_ in cells), default=0)
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(columns.values()):
-        # Names are copied and typed: keep them unbroken if that leaves room for the other columns.
+        # Users copy names: keep them unbroken if that leaves room for the other columns.
         table.add_column(heading, overflow="fold", no_wrap=number == 0 and longest <= console.width // 2)
     for row in cells:
         table.add_row(*map(escape, row))

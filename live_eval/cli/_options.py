@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, and their output."""
+"""Shared arguments and options, and output."""
 
 from __future__ import annotations
 
@@ -16,27 +16,6 @@ from live_eval.cli._screen import raw
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text
 
-__all__ = [
-    "RECORDINGS",
-    "RUN",
-    "STDOUT",
-    "Decorator",
-    "RunFolder",
-    "check_is_run",
-    "common_option",
-    "format_option",
-    "format_to_write",
-    "json_option",
-    "new_folder",
-    "open_output",
-    "output_option",
-    "print_json",
-    "retime_option",
-    "run_argument",
-    "runs_argument",
-    "seed_option",
-]
-
 RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -46,11 +25,7 @@ STDOUT = Path("-")
 
 
 def check_is_run(folder: Path) -> None:
-    """Refuse the folder of a latency campaign, whose points are runs.
-
-    Raises:
-        UsageError: It holds a campaign; names the runs.
-    """
+    """Raise a `UsageError` with the names of its runs if a folder is a latency campaign."""
     from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):
@@ -58,17 +33,13 @@ def check_is_run(folder: Path) -> None:
 
         runs = " ".join(str(run) for run in point_runs(folder))
         raise UsageError(
-            f"{folder} holds a latency campaign, not a run; its runs: {runs or 'none'}. For its figures: "
+            f"{folder} is a latency campaign, not a run; its runs: {runs or 'none'}. For its results: "
             f"live-eval report {folder}"
         )
 
 
 class RunFolder(click.Path):
-    """The type of a run's folder.
-
-    Args:
-        campaigns: Whether the folder of a latency campaign will do.
-    """
+    """The type of a run's folder; `campaigns` also allows latency campaigns."""
 
     def __init__(self, *, campaigns: bool = False) -> None:
         super().__init__(path_type=Path, exists=True, file_okay=False)
@@ -115,7 +86,7 @@ _SUFFIXES = {
 
 
 def new_folder(name: str) -> Path:
-    """Return a folder in recordings/ for what begins now."""
+    """Return a new folder in recordings/, named after the time and `name`."""
     return RECORDINGS / f"{datetime.now(UTC).strftime('%Y-%m-%dT%H-%M-%SZ')}-{name}"
 
 
@@ -131,11 +102,7 @@ def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
 
 
 def format_to_write(forms: Sequence[str], form: str | None, output: Path | None) -> str:
-    """Return the requested format, else the one that the file's suffix implies, else the first.
-
-    Raises:
-        UsageError: No format was requested, and the suffix implies none.
-    """
+    """Return the requested format, else the one that the file's suffix implies, else the first."""
     suffix = "" if output is None else output.suffix.lower()
     if form is not None or not suffix:
         return form or forms[0]
@@ -147,11 +114,7 @@ def format_to_write(forms: Sequence[str], form: str | None, output: Path | None)
 
 
 def output_option(default: str, *aliases: str) -> Decorator:
-    """Return the flag ``--output``; its value is a path, `STDOUT`, or None if not given.
-
-    Args:
-        default: Description of the default, for the help text.
-    """
+    """Return the flag ``--output``; its value is a path, `STDOUT` or None. `default` is for the help text."""
     return click.option(
         "-o",
         "--output",
@@ -164,13 +127,7 @@ def output_option(default: str, *aliases: str) -> Decorator:
 
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
-    """Open a file or standard output for text, without translating line endings.
-
-    The file is written atomically: see `atomic_write`.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
+    """Open a file, written atomically, or standard output for text, without translating line endings."""
     if output == STDOUT:
         yield sys.stdout if sys.stdout.isatty() else raw(sys.stdout)
         return
@@ -182,5 +139,5 @@ def open_output(output: Path) -> Iterator[IO[str]]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON, in ASCII: no terminal or pipe fails on it."""
+    """Print a value as indented JSON, in ASCII, which every terminal accepts."""
     click.echo(json.dumps(value, indent=2))

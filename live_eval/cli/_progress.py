@@ -20,8 +20,6 @@ from live_eval.cli._screen import console
 from live_eval.recording.record import TurnRecord
 from live_eval.run.observers import Observer
 
-__all__ = ["RunProgress", "ScoringProgress"]
-
 
 class RunProgress(Observer):
     """The progress bar of a run: turns, rate, failures, time left."""

@@ -1,4 +1,4 @@
-"""Terminal output: it shows no secret, and passes no control characters of somebody else."""
+"""Terminal output without secrets and without foreign control characters."""
 
 from __future__ import annotations
 
@@ -15,16 +15,9 @@ from live_eval.text.wording import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "raw", "without_secrets"]
-
 
 class _Screen:
-    """A text stream that redacts the secrets that `SECRETS` knows, and replaces control characters.
-
-    Args:
-        stream: The stream.
-        raw: Whether control characters pass.
-    """
+    """A text stream that redacts `SECRETS` and, unless it is `raw`, replaces control characters."""
 
     def __init__(self, stream: IO[str], *, raw: bool = False) -> None:
         self._stream = stream
@@ -41,7 +34,7 @@ class _Screen:
 
     @property
     def rich_proxied_file(self) -> _Screen:
-        """The stream for what writes control characters of its own; rich looks for this name."""
+        """The stream for rich, which looks for this name and writes control characters of its own."""
         return self if self._raw else _Screen(self._stream, raw=True)
 
     def __getattr__(self, name: str) -> Any:
@@ -49,10 +42,7 @@ class _Screen:
 
 
 def console(*, stderr: bool = False, width: int | None = None, highlight: bool = True) -> Console:
-    """Return a console of rich that passes no control characters of what it prints.
-
-    The arguments are those of `rich.console.Console`.
-    """
+    """Return a `rich.console.Console` that replaces control characters in the text that it prints."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -65,7 +55,7 @@ def console(*, stderr: bool = False, width: int | None = None, highlight: bool =
 
 
 def raw(stream: IO[str]) -> IO[str]:
-    """Return a stream for data, whose control characters are to stay as they are."""
+    """Return a stream for data, which keeps control characters."""
     data: IO[str] = getattr(stream, "rich_proxied_file", stream)
     return data
 

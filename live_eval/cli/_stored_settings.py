@@ -27,15 +27,8 @@ from live_eval.recording import RunReader, part_of
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.redacted_settings import SettingPath, check_repeated
 from live_eval.run.run_file import EndpointTable, JudgesTable, validate
+from live_eval.scoring.judge_runner import JudgeOptions, key_recipients
 from live_eval.scoring.llm import OPENAI_BASE_URL, PRESETS
-
-__all__ = [
-    "judge_flags",
-    "judges_table",
-    "needs_for",
-    "stored_settings",
-    "trust_option",
-]
 
 _TAKEN = ("endpoint", "data", "task", "turns", "impair", "judges")
 _KEYS = ("key_from", "key_variable")
@@ -155,6 +148,18 @@ def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
         return not key.startswith("llm_") or any(map(_asks_a_model, judges))
 
     return needs
+
+
+def print_key(recipient: str | None) -> None:
+    """Print which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+    if recipient is not None:
+        click.echo(f"note: {recipient}", err=True)
+
+
+def print_judges_keys(names: Sequence[str], options: JudgeOptions) -> None:
+    """Print which hosts receive the keys of the models that judges ask."""
+    for line in key_recipients([registry.judge(name) for name in names], options):
+        click.echo(f"note: {line}", err=True)
 
 
 def _asks_a_model(name: str) -> bool:

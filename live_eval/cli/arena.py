@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from live_eval.cli import FAILED, _options
-from live_eval.cli._listing import NONE, figure, print_listing
-from live_eval.cli._recipients import print_judges_keys
-from live_eval.cli._stored_settings import judge_flags, judges_table
+from live_eval.cli._listing import NONE, formatted, print_listing
+from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.errors import UsageError
 from live_eval.registry import default_judges
 from live_eval.run.run_file import JudgesTable
@@ -126,7 +125,7 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
         order = judge["order"]
         click.echo(
             f"order: the verdict changed when swapped for {_share(order['flipped'])} of {order['n']} pairs; "
-            f"preference for the first place {_figure(order['position'], 2)} (−1 to 1)"
+            f"preference for the first place {_estimate(order['position'], 2)} (−1 to 1)"
         )
         for reason, count in judge["skipped"].items():
             click.echo(f"{count} without a verdict: {reason}")
@@ -134,7 +133,7 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
         click.echo(f"by people: {people['votes']} votes from {people['raters']} raters ({people['file']})")
         _print_ratings(people["ratings"])
         click.echo(
-            f"order: preference for the first place {_figure(people['position'], 2)} (−1 to 1), "
+            f"order: preference for the first place {_estimate(people['position'], 2)} (−1 to 1), "
             "if the order was drawn at random"
         )
         for key, words in (("n_other", "other runs"), ("n_unknown", "cases missing from the runs")):
@@ -147,14 +146,14 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
 
 def _print_ratings(ratings: Mapping[str, Any]) -> None:
     rows = [
-        {**run, "rating": _figure(run["rating"], 0), "win_rate": _figure(run["win_rate"], 3)}
+        {**run, "rating": _estimate(run["rating"], 0), "win_rate": _estimate(run["win_rate"], 3)}
         for run in ratings["runs"]
     ]
     print_listing(rows, _COLUMNS, as_json=False)
     for pair in ratings["pairs"]:
         click.echo(
             f"{pair['first']} against {pair['second']}: won {pair['wins']}, tied {pair['ties']}, lost "
-            f"{pair['losses']}; win rate {_figure(pair['win_rate'], 3)}"
+            f"{pair['losses']}; win rate {_estimate(pair['win_rate'], 3)}"
         )
     found = [run["rating"] for run in ratings["runs"] if run["rating"]["reason"]]
     for no_value, reason in dict.fromkeys((rating["value"] is None, rating["reason"]) for rating in found):
@@ -162,8 +161,8 @@ def _print_ratings(ratings: Mapping[str, Any]) -> None:
     click.echo(f"{ratings['n']} pairs of replies, {ratings['n_scripts']} scripts")
 
 
-def _figure(found: Mapping[str, Any], digits: int) -> str:
-    return figure(found["value"], found["interval"], digits=digits)
+def _estimate(found: Mapping[str, Any], digits: int) -> str:
+    return formatted(found["value"], found["interval"], digits=digits)
 
 
 def _share(found: Mapping[str, Any]) -> str:

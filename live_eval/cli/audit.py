@@ -12,10 +12,9 @@ import click
 from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
 from live_eval.analysis.summary.audits import audit_in_words
 from live_eval.cli import FAILED, _options
-from live_eval.cli._listing import figure, print_details, print_listing
+from live_eval.cli._listing import formatted, print_details, print_listing
 from live_eval.cli._progress import ScoringProgress
-from live_eval.cli._recipients import print_judges_keys
-from live_eval.cli._stored_settings import judge_flags, judges_table
+from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.recording import StoredAudit
 from live_eval.scoring.judge_runner import judge_options
 
@@ -81,9 +80,9 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Test how far JUDGE can be trusted, on the turns of the run in folder RUN.
+    """Test how reliable JUDGE is, on the turns of the run in folder RUN.
 
-    It checks whether repeated judgements are equal (consistency); for pairwise judges, whether the order
+    Tests whether repeated judgements are equal (consistency); for pairwise judges, whether the order
     matters (order); whether scores respond to known degradations (sensitivity); whether they agree with
     people (agreement, with --labels) and with another judge (against, with --against). The result is
     stored with the scores and shown in reports.
@@ -161,4 +160,4 @@ def _change(found: Mapping[str, Any]) -> str | None:
     if found["value"] is None:
         return None
     reason = f" ({found['reason']})" if found["interval"] is None else ""
-    return figure(found["value"], found["interval"], digits=2, signed=True) + reason
+    return formatted(found["value"], found["interval"], digits=2, signed=True) + reason

@@ -35,9 +35,9 @@ __all__ = ["command"]
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
-    help="Processes that hold the sessions; 0 to hold them in this one. Default: as for such a run.",
+    help="Processes that run the sessions; 0 for this process. Default: as in a run.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_options.json_option
 def command(
     transport: str,
     endpoint: str | None,
@@ -50,17 +50,17 @@ def command(
 ) -> None:
     """Measure the harness's own error against known times.
 
-    Run turns against the reference endpoint in a separate process. Its delay and lead silence vary from turn
+    Runs turns against the reference endpoint in a separate process. Its delay and lead silence vary from turn
     to turn; the measured latencies are compared with the times that it logged. An error is measured minus
     true; bias is the mean error, p50 and p99 are of absolute errors. Continuous media (a bot over WebRTC,
     full duplex) has no first byte to compare.
 
-    Next to the errors stand how late a bare timer loop woke before and after the turns (the machine's own
-    floor), and how much later than sent the chunks of replies arrived by their stamps.
+    Also printed are the lateness of a bare timer loop before and after the turns (the machine's own floor),
+    and the delay of reply chunks between sending and their arrival stamps.
 
-    The result is kept if no turn failed, there are at least 50, and --endpoint is not given (or names the
-    transport's default client): later runs on this machine note the error that was measured for their
-    transport, the same number of processes and the nearest load, with its date.
+    The result is stored if no turn failed, there are at least 50, and --endpoint is not given (or names the
+    transport's default client): later runs on this machine note the error, with its date, for their
+    transport, the same number of processes and the nearest load.
 
     Exit status: 0 if every turn was compared, 3 if some failed.
     """
@@ -83,34 +83,36 @@ def command(
         processes=default_processes(kind, sessions) if processes is None else processes,
     )
     result = run(calibrate(plan))
-    figures = result.as_json()
+    measured = result.as_json()
     if as_json:
-        _options.print_json(figures)
+        _options.print_json(measured)
     else:
-        _print(figures)
+        _print(measured)
     why_not_kept = result.why_not_kept
     if not why_not_kept:
         try:
             keep(result.kept(datetime.now(UTC)))
-        except DataError as error:  # what was measured is printed all the same
+        except DataError as error:  # the results are printed anyway
             why_not_kept = str(error)
     if why_not_kept:
-        click.echo(f"note: the calibration is not kept: {why_not_kept}", err=True)
+        click.echo(f"note: the calibration is not stored: {why_not_kept}", err=True)
     for line in result.failed[:10]:
         click.echo(f"failed: {line}", err=True)
     sys.exit(FAILED if result.failed else 0)
 
 
-def _print(figures: dict[str, object]) -> None:
+def _print(measured: dict[str, object]) -> None:
     from rich.table import Table
 
-    table = Table(title=f"{figures['n']} turns with {figures['endpoint']}, {figures['sessions']} concurrent")
+    table = Table(
+        title=f"{measured['n']} turns with {measured['endpoint']}, {measured['sessions']} concurrent"
+    )
     for heading in ("ms", "bias", "p50", "p99"):
         table.add_column(heading, justify="left" if heading == "ms" else "right")
-    rows: dict[str, dict[str, float]] = figures["errors_ms"]  # type: ignore[assignment]
+    rows: dict[str, dict[str, float]] = measured["errors_ms"]  # type: ignore[assignment]
     for name, row in rows.items():
         table.add_row(f"error of {name}", *(f"{row[key]:.3f}" for key in ("bias", "p50", "p99")))
-    arrival: dict[str, float] = figures["arrival_ms"]  # type: ignore[assignment]
+    arrival: dict[str, float] = measured["arrival_ms"]  # type: ignore[assignment]
     if arrival:
         table.add_row("arrival stamps", *(f"{arrival[key]:.3f}" for key in ("bias", "p50", "p99")))
     for key, name in (
@@ -118,13 +120,15 @@ def _print(figures: dict[str, object]) -> None:
         ("lag_ms", "lag"),
         ("floor_ms", "bare timer late"),
     ):
-        spread: dict[str, float] = figures[key]  # type: ignore[assignment]
+        spread: dict[str, float] = measured[key]  # type: ignore[assignment]
         table.add_row(name, "", f"{spread['p50']:.3f}", f"{spread['p99']:.3f}")
     console = output_console()
     console.print(table)
-    processes: int = figures["processes"]  # type: ignore[assignment]
-    noise = ", all cores kept busy" if figures["noise"] else ""
-    held = f", processes that hold the sessions: {processes}" if processes else ""
-    stamped: dict[str, int] = figures["stamped_turns"]  # type: ignore[assignment]
-    console.print(f"arrivals stamped {stamped_by(stamped)}; {figures['priority']} priority{noise}{held}")
-    console.print(f"{figures['cpu_ms_per_session_s']} ms of CPU time per second of session")
+    processes: int = measured["processes"]  # type: ignore[assignment]
+    noise = ", all cores kept busy" if measured["noise"] else ""
+    of_sessions = f", session processes: {processes}" if processes else ""
+    stamped: dict[str, int] = measured["stamped_turns"]  # type: ignore[assignment]
+    console.print(
+        f"arrivals stamped {stamped_by(stamped)}; {measured['priority']} priority{noise}{of_sessions}"
+    )
+    console.print(f"{measured['cpu_ms_per_session_s']} ms of CPU time per second of session")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import NONE, figure
+from live_eval.cli._listing import NONE, formatted
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
 
 
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print one line per row, however wide: wrapped figures are unreadable."""
+    """Print one line per row, since wrapped numbers are unreadable."""
     widths = {column: max(len(row[column]) for row in rows) for column in rows[0]}
     for row in rows:
         click.echo("  ".join(f"{cell:<{widths[column]}}" for column, cell in row.items()).rstrip())
@@ -124,8 +124,8 @@ def _row(difference: Difference) -> dict[str, str]:
     p, p_holm = difference.test.p, difference.p_holm
     return {
         "metric": f"{difference.name}{unit}{arrow}",
-        "first": figure(difference.first, digits=digits),
-        "other": figure(difference.other, digits=digits),
+        "first": formatted(difference.first, digits=digits),
+        "other": formatted(difference.other, digits=digits),
         "difference": _estimate(difference.difference, digits),
         "p": NONE if p is None or p_holm is None else f"{_p(p)} ({_p(p_holm)})",
         "effect": _estimate(difference.effect, 2),
@@ -137,7 +137,7 @@ def _row(difference: Difference) -> dict[str, str]:
 def _estimate(estimate: Estimate, digits: int) -> str:
     found = estimate.interval
     ends = None if found is None else (found.low, found.high)
-    return figure(estimate.value, ends, digits=digits, signed=True)
+    return formatted(estimate.value, ends, digits=digits, signed=True)
 
 
 def _p(p: float) -> str:
@@ -156,17 +156,17 @@ def _denominators(first: str, comparison: RunComparison) -> Iterator[str]:
             "in both": difference.without_both,
         }
         shown = ", ".join(f"{count} {where}" for where, count in without.items() if count)
-        rests_on = (
+        counts = (
             f"{difference.difference.n} of {counted(difference.turns, 'turn')}, "
-            f"{counted(difference.difference.clusters, 'script')}" + (f"; without: {shown}" if shown else "")
+            f"{counted(difference.difference.clusters, 'script')}" + (f"; missing: {shown}" if shown else "")
         )
-        alike.setdefault(rests_on, []).append(difference.name)
-    for rests_on, names in alike.items():
-        yield f"n: {rests_on}{_of(names, len(alike))}"
+        alike.setdefault(counts, []).append(difference.name)
+    for counts, names in alike.items():
+        yield f"n: {counts}{_of(names, len(alike))}"
     most = max(comparison.differences.values(), key=lambda difference: difference.turns, default=None)
     if most is not None and (most.failed_first or most.failed_other):
         yield (
-            f"failed turns stay in the denominator, without a value: {most.failed_first} in {first}, "
+            f"failed turns stay in the denominator: {most.failed_first} in {first}, "
             f"{most.failed_other} in {comparison.other}"
         )
 

@@ -9,7 +9,7 @@ import click
 
 from live_eval.analysis.summary.run import unfinished
 from live_eval.cli import _options
-from live_eval.cli._listing import NONE, figure, figure_table, output_console
+from live_eval.cli._listing import NONE, formatted, output_console, plain_table
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader
@@ -38,7 +38,7 @@ __all__ = ["command"]
 def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     """Test whether replies change when only the voice does.
 
-    RUN is the folder of a run that played each script in several styles, and each recording at least twice
+    RUN is the folder of a run with each script in several styles, and each recording at least twice
     (--repeat 2). Differences between styles are compared with differences between repeats.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
@@ -78,7 +78,7 @@ def _embedder(name: str) -> Embedder:
 
 
 def _print(found: CueSensitivity) -> None:
-    table = figure_table("", "effect", "95 % interval", "p", "d_z", "scripts")
+    table = plain_table("", "effect", "95 % interval", "p", "d_z", "scripts")
     table.add_row("overall", *_cells(found.overall))
     for name, effect in found.measures.items():
         table.add_row(f"  {name}", *_cells(effect))
@@ -96,16 +96,16 @@ def _print(found: CueSensitivity) -> None:
 def _cells(effect: Effect) -> list[str]:
     value, between = effect.estimate.value, effect.estimate.interval
     return [
-        figure(value, digits=3),
+        formatted(value, digits=3),
         f"{between.low:.3f} to {between.high:.3f}" if between is not None else NONE,
-        figure(effect.p, digits=4),
-        figure(effect.consistency, digits=2),
+        formatted(effect.p, digits=4),
+        formatted(effect.consistency, digits=2),
         str(effect.scripts),
     ]
 
 
 def _reasons(found: CueSensitivity) -> list[str]:
-    """Return the reasons for missing figures and intervals, each once, except the overall figure's."""
+    """Return the reasons for missing values and intervals, each once, except the overall value's."""
     shown = {name: effect for name, effect in found.attributes.items() if effect.p is not None}
     named = {"overall": found.overall, **found.measures}
     named |= {f"scripts of {name}": effect for name, effect in shown.items()}

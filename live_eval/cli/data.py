@@ -11,7 +11,7 @@ import click
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.cli import FAILED, _options
-from live_eval.cli._listing import counts_in_words, figure_table, output_console
+from live_eval.cli._listing import counts_in_words, output_console, plain_table
 from live_eval.cli._screen import console
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
 from live_eval.errors import UsageError
@@ -221,7 +221,7 @@ def _file_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    table = figure_table(*headings, text=_TEXT)
+    table = plain_table(*headings, text=_TEXT)
     for row in rows:
         table.add_row(*row)
     return table

@@ -1,4 +1,4 @@
-"""``live-eval duplex``: interrupt an endpoint, pause, hum along, and see what it does."""
+"""``live-eval duplex``: measure how an endpoint takes turns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ import click
 
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
-from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
+from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli import _options
-from live_eval.cli._campaigns import campaign_folder, campaign_options, played, print_ended
-from live_eval.cli._duplex import print_comparison, print_duplex
+from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import overlay
-from live_eval.cli._listing import print_listing
+from live_eval.cli._listing import (
+    NONE,
+    counts_in_words,
+    formatted,
+    output_console,
+    plain_table,
+    print_listing,
+)
 from live_eval.errors import UsageError
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 
-__all__ = ["command"]
+__all__ = ["command", "print_duplex"]
 
 _COMPARE = "compare"
+_SHOWN = ("response_latency", "audible_stop", "provider_stop", "new_reply")
 
 _OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")
 """Keys of the run file that the command sets itself."""
@@ -58,26 +65,15 @@ def _duplex(
     )
     folder = campaign_folder(out, f"{endpoint}-duplex", resume=resume)
     campaign = DuplexCampaign(plan, folder, resume=resume)
-    known = campaign.notes
-    outcome = played(campaign, stop)
-    record = read_duplex(folder)
-    summary = duplex_summary(record)
-    status = print_ended(
-        campaign,
-        outcome,
-        known,
-        summary,
-        print_duplex,
-        lambda: _page(record, summary),
-        as_json=as_json,
-    )
-    sys.exit(status)
 
+    def results() -> CampaignResults:
+        from live_eval.report.duplex import write_duplex_page
 
-def _page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Path:
-    from live_eval.report.duplex import write_duplex_page
+        record = read_duplex(folder)
+        summary = duplex_summary(record)
+        return CampaignResults(summary, lambda: write_duplex_page(record, summary))
 
-    return write_duplex_page(campaign, summary)
+    sys.exit(run_campaign(campaign, stop, results, print_duplex, as_json=as_json))
 
 
 def _list(as_json: bool) -> None:
@@ -101,7 +97,135 @@ def _compare(folders: Sequence[str], as_json: bool) -> None:
     if as_json:
         _options.print_json(comparison)
     else:
-        print_comparison(comparison)
+        _print_comparison(comparison)
+
+
+def print_duplex(summary: Mapping[str, Any]) -> None:
+    """Print the results of a campaign, as `duplex_summary` returns them."""
+    console = output_console()
+    for run in summary["profile"]:
+        if run != "clean":
+            console.print(f"{run}: {summary['impairment']}", markup=False)
+        entries = [entry for entry in summary["probes"] if entry["run"] == run]
+        table = plain_table(
+            "probe",
+            "condition",
+            "passed, %",
+            "outcomes",
+            "void",
+            "ms: latency p50",
+            "stop p50",
+            "provider stop p50",
+            "new reply p50",
+            text=("condition", "outcomes"),
+        )
+        for entry in entries:
+            table.add_row(
+                entry["probe"],
+                entry["condition"],
+                formatted(entry["passed"]["value"], entry["passed"]["interval"], digits=0),
+                counts_in_words(entry["outcomes"]),
+                str(entry["void"]) if entry["void"] else NONE,
+                *(_median(entry["durations"].get(name)) for name in _SHOWN),
+            )
+        console.print(table)
+        console.print()
+        for line in (*_details(entries), *_profile(summary["profile"][run])):
+            console.print(line, markup=False)
+        console.print()
+    _print_pairs(summary["paired"], ("clean", "impaired"))
+
+
+def _print_comparison(comparison: Mapping[str, Any]) -> None:
+    """Print a comparison, as `compare_campaigns` returns it."""
+    console = output_console()
+    first, second = comparison["endpoints"]
+    if first == second:
+        first, second = (Path(folder).resolve().name for folder in comparison["campaigns"])
+    for note in comparison["notes"]:
+        console.print(f"note: {note}", markup=False)
+    for name, profile in zip((first, second), comparison["profiles"], strict=True):
+        console.print(f"{name}:", markup=False)
+        for line in _profile(profile):
+            console.print(f"  {line}", markup=False)
+    console.print()
+    _print_pairs(comparison["paired"], (first, second))
+
+
+def _details(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the results that only some conditions have."""
+    lines = []
+    for entry in entries:
+        name = f"{entry['probe']} {entry['condition']}"
+        for where, share in entry.get("correction", {}).items():
+            if share["n"]:
+                what = "replies contain" if where == "reply" else "transcripts contain"
+                lines.append(
+                    f"{name}: {formatted(share['value'], digits=0)} % of {share['n']} {what} the correction"
+                )
+        triggers = entry.get("false_triggers_per_minute")
+        if triggers is not None and triggers["value"]:
+            rate = formatted(triggers["value"], triggers["interval"], digits=1)
+            lines.append(f"{name}: {rate} false triggers a minute")
+    return lines
+
+
+def _profile(profile: Mapping[str, Any]) -> list[str]:
+    patience, quick = profile["patience"], profile["quickness"]
+    longest = patience["longest_pause_ms"]
+    lines = []
+    if patience["survived"]:
+        waits = "no pause" if longest is None else f"pauses up to {longest} ms"
+        lines.append(f"patient: waits through {waits}")
+    for name, words in (
+        ("response_latency", "answers after"),
+        ("audible_stop", "is silent after"),
+        ("provider_stop", "says that it stops after"),
+    ):
+        if quick[name]["n"]:
+            lines.append(f"quick: {words} {_median(quick[name])} ms (median)")
+    for name, words in (
+        ("yielding", "interruptions yielded to"),
+        ("selectivity", "of what was not meant for it ignored"),
+    ):
+        share = profile[name]
+        if share["n"]:
+            kind = "yielding" if name == "yielding" else "selective"
+            lines.append(f"{kind}: {formatted(share['value'], share['interval'], digits=0)} % {words}")
+    return lines
+
+
+def _print_pairs(pairs: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> None:
+    if not pairs:
+        return
+    table = plain_table(
+        f"{names[1]} − {names[0]}",
+        "condition",
+        "pairs",
+        "passed, points",
+        *(f"{name.replace('_', ' ')}, ms" for name in _SHOWN),
+        text=("condition",),
+    )
+    for row in pairs:
+        table.add_row(
+            row["probe"],
+            row["condition"],
+            str(row["pairs"]),
+            formatted(row["passed"]["value"], row["passed"]["interval"], digits=0, signed=True),
+            *(_difference(row["durations"].get(name)) for name in _SHOWN),
+        )
+    output_console().print(table)
+
+
+def _median(duration: Mapping[str, Any] | None) -> str:
+    return NONE if duration is None else formatted(duration["p50"], duration["interval"], digits=0)
+
+
+def _difference(duration: Mapping[str, Any] | None) -> str:
+    if duration is None:
+        return NONE
+    found = duration["difference"]
+    return formatted(found["value"], found["interval"], digits=0, signed=True)
 
 
 command = click.Command(
@@ -114,30 +238,23 @@ command = click.Command(
             ["--probe", "probes"],
             multiple=True,
             metavar="NAME",
-            help="Play only this probe; repeatable. --list describes them.",
+            help="Run only this probe; repeatable. --list describes them.",
         ),
         click.Option(
             ["--repeat"],
             type=click.IntRange(1),
             default=8,
             show_default=True,
-            help="Trials of each condition; 8 are the fewest that have an interval.",
-        ),
-        click.Option(
-            ["--sentinel-turns"],
-            type=click.IntRange(0),
-            default=3,
-            show_default=True,
-            help="Turns of the sentinel at the start, the middle and the end, which shows drift; 0 for none.",
+            help="Trials of each condition; an interval needs at least 8.",
         ),
         click.Option(["--list", "listed"], is_flag=True, help="List the probes with their conditions."),
-        *campaign_options(_OWN, concurrency=1),
+        *campaign_options(_OWN, drift_turns=3, concurrency=1),
     ],
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 
-    Plays trials of every probe to ENDPOINT in random order, as one ordinary run in the campaign's folder.
-    Trials that show nothing, because the reply ended by itself, are played again, at most twice. With
-    --impair, all trials are played once more with the damage, and compared with the clean run.
+    Runs trials of every probe with ENDPOINT in random order, as one ordinary run in the campaign's folder.
+    Trials that are void, because the reply ended by itself, are repeated, at most twice. With --impair, all
+    trials are repeated with the impairment, and compared with the clean run.
 
     `live-eval duplex compare FOLDER FOLDER` compares two campaigns, paired by trial.
 

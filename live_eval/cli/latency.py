@@ -1,34 +1,48 @@
-"""``live-eval latency``: profile an endpoint's latency under controlled load."""
+"""``live-eval latency``: measure an endpoint's latency under controlled load."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from live_eval.analysis.latency.latencies import OUR_FAILURE
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.assertions import check_campaign, parse_assertion
 from live_eval.campaigns.latency.campaign import LatencyCampaign
 from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
-from live_eval.campaigns.latency.summary import CampaignRecord, campaign_summary, read_campaign
-from live_eval.cli._campaigns import campaign_folder, campaign_options, played, print_ended
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import overlay, parse_pairs
-from live_eval.cli._latency import print_campaign
+from live_eval.cli._listing import NONE, counts_in_words, formatted, output_console, plain_table
 from live_eval.errors import UsageError
+from live_eval.judging import TURN_FAILED
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price
+from live_eval.text.wording import stamped_by
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["command", "print_campaign"]
 
 T = TypeVar("T")
 
 _PRICES = ("input", "output")
 _OTHER_PRICES = ("audio_input", "audio_output", "cached_input")
+
+_OPEN_LOOP = "voice_to_voice_from_intended"
+
+_WORDS = {
+    "premature": "responses began before the user had finished",
+    "early": "turns were answered before the user had finished",
+    "flagged": "turns have a lag beyond 20 ms",
+}
 
 _OWN = (
     "endpoint.name",
@@ -59,7 +73,7 @@ def _latency(
     **flags: Any,
 ) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
-    assertions = [parse_assertion(text) for text in asserts]  # before anything is played
+    assertions = [parse_assertion(text) for text in asserts]  # before anything runs
     plan = CampaignPlan(
         config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
         turns=turns,
@@ -74,37 +88,21 @@ def _latency(
     )
     folder = campaign_folder(out, f"{endpoint}-latency", resume=resume)
     campaign = LatencyCampaign(plan, folder, resume=resume)
-    known = campaign.notes
-    outcome = played(campaign, stop)
-    record = read_campaign(folder)
-    summary = campaign_summary(record)
-    checked = check_campaign(assertions, summary)
-    summary["asserts"] = [each.as_json() for each in checked]
-    status = print_ended(
-        campaign,
-        outcome,
-        known,
-        summary,
-        print_campaign,
-        lambda: _page(record, summary),
-        as_json=as_json,
-        checked=checked,
-    )
-    sys.exit(status)
 
+    def results() -> CampaignResults:
+        from live_eval.report.latency import write_campaign_page
 
-def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
-    from live_eval.report.latency import write_campaign_page
+        record = read_campaign(folder)
+        summary = campaign_summary(record)
+        checked = check_campaign(assertions, summary)
+        summary["asserts"] = [each.as_json() for each in checked]
+        return CampaignResults(summary, lambda: write_campaign_page(record, summary), checked)
 
-    return write_campaign_page(campaign, summary)
+    sys.exit(run_campaign(campaign, stop, results, print_campaign, as_json=as_json))
 
 
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
-    """Return the values of a list ``A,B,…``.
-
-    Raises:
-        UsageError: It is empty, or a value cannot be read.
-    """
+    """Return the values of a list ``A,B,…``."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError(f"{flag}: expected a list A,B,…; found {text!r}")
@@ -137,18 +135,14 @@ def _seconds(text: str) -> float:
 
 
 def _detection(endpoint: str, text: str) -> dict[str, Any]:
-    """Return the settings of a detector, validated as those of a run are: their secrets are redacted."""
+    """Return the settings of a detector, validated as in a run file, which also redacts their secrets."""
     settings = parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
     table = {"name": endpoint, "turn_detection": settings}
     return validate({"endpoint": table}).endpoint.turn_detection
 
 
 def _price(text: str) -> Price:
-    """Return the price that ``KEY=USD,…`` states.
-
-    Raises:
-        UsageError: It states none; says what was expected and what came.
-    """
+    """Return the price in ``KEY=USD,…``."""
     expected = f"input=USD,output=USD, and where they differ {' and '.join(_OTHER_PRICES)}"
     prices = parse_pairs("--price", filter(None, map(str.strip, text.split(","))))
     for name, value in prices.items():
@@ -162,6 +156,127 @@ def _price(text: str) -> Price:
     if missing:
         raise UsageError(f"--price: expected {expected}; {' and '.join(missing)} is missing in {text!r}")
     return Price(**prices)
+
+
+def print_campaign(summary: Mapping[str, Any]) -> None:
+    """Print the results of a campaign, as `campaign_summary` returns them."""
+    console = output_console()
+    for table in (_points(summary), _endpointing(summary), _definitions(summary), _sentinel(summary)):
+        if table.row_count:
+            console.print(table)
+            console.print()
+    lag = summary["error_bar"]["lag_ms"]
+    if lag["p50"] is not None:
+        console.print(
+            f"error bar (lag): p50 {lag['p50']:.1f} ms, p99 {formatted(lag['p99'], digits=1)} ms; "
+            f"arrivals stamped {stamped_by(summary['stamped_turns'])}"
+        )
+    for point in _played(summary):
+        cost = point["cost_per_minute"]
+        if cost["usd"] is not None:
+            tokens = f"{cost['tokens_per_minute']:.0f} tokens"
+            console.print(f"{point['name']}: a minute takes {tokens} and costs US$ {cost['usd']:.4f}")
+    for reason in dict.fromkeys(_reasons(summary)):
+        console.print(reason, markup=False)
+
+
+def _points(summary: Mapping[str, Any]) -> Table:
+    headings = ("point", "turns", "failed", "voice to voice, ms: p50", "p95", "p99", "max", "first byte: p50")
+    is_open = summary["arrivals"] != "closed"
+    table = plain_table(*headings, *(("from when due: p50", "p95", "p99") if is_open else ()))
+    played = _played(summary)
+    # If nothing was captured, the reasons are printed instead.
+    for point in played if any(point["turns"]["captured"] for point in played) else ():
+        turns, latencies = point["turns"], point["latencies"]
+        heard, first, due = (latencies[name] for name in ("voice_to_voice", "first_byte", _OPEN_LOOP))
+        cells = [formatted(heard["p50_ms"], heard["intervals"].get("p50_ms"), digits=0)]
+        cells += [formatted(heard[key], digits=0) for key in ("p95_ms", "p99_ms", "max_ms")]
+        cells.append(formatted(first["p50_ms"], digits=0))
+        if is_open:
+            cells += [formatted(due[key], digits=0) for key in ("p50_ms", "p95_ms", "p99_ms")]
+        failed = sum(turns["failed"].values())
+        table.add_row(point["name"], str(turns["n"]), str(failed) if failed else NONE, *cells)
+    return table
+
+
+def _endpointing(summary: Mapping[str, Any]) -> Table:
+    table = plain_table("endpointing cost", "n", "detector, ms: p50", "manual: p50", "mean difference")
+    for cost in _measured(summary["endpointing_cost"]):
+        set_to = ", ".join(f"{key}={value}" for key, value in (cost["turn_detection"] or {}).items())
+        table.add_row(
+            set_to or "default",
+            str(cost["n"]),
+            formatted(cost["detector_ms"], digits=0),
+            formatted(cost["manual_ms"], digits=0),
+            formatted(cost["difference_ms"], cost["interval_ms"], digits=0, signed=True),
+        )
+    return table
+
+
+def _definitions(summary: Mapping[str, Any]) -> Table:
+    table = plain_table("definition", "n", "median, ms", "median difference")
+    for row in _measured(summary["definitions"]):
+        table.add_row(
+            row["name"],
+            str(row["n"]),
+            formatted(row["median_ms"], digits=0),
+            formatted(row["difference_ms"], row.get("interval_ms"), digits=0, signed=True),
+        )
+    return table
+
+
+def _sentinel(summary: Mapping[str, Any]) -> Table:
+    names = ("connect", "first_byte", "voice_to_voice", "lag")
+    table = plain_table("drift, ms", "n", *(name.replace("_", " ") for name in names))
+    for sentinel in summary["sentinel"]:
+        figures = [sentinel["figures"][name] for name in names]
+        cells = [
+            formatted(each["p50_ms"], digits=0)
+            if each["difference_ms"] is None
+            else formatted(each["difference_ms"], each["difference_interval_ms"], digits=0, signed=True)
+            for each in figures
+        ]
+        table.add_row(sentinel["name"], str(max(each["n"] for each in figures)), *cells)
+    return table
+
+
+def _reasons(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why values are missing, and further remarks."""
+    for point in _played(summary):
+        heard = point["latencies"]["voice_to_voice"]
+        if heard["p50_ms"] is not None and heard["reason"].get("p50_ms"):
+            yield f"{point['name']}: voice to voice has no interval: {heard['reason']['p50_ms']}"
+        for share in ("p95", "p99"):
+            if heard[f"{share}_ms"] is None and point["turns"]["captured"]:
+                yield f"{point['name']}: voice to voice has no {share}: {heard['reason'].get(f'{share}_ms')}"
+        yield from (f"{point['name']}: {words}" for words in _left_out(point))
+        for kind, count in point["turns"]["failed"].items():
+            yield f"{point['name']}: {count} failed: {kind}"
+        for what in ("premature", "early", "flagged"):
+            if point["turns"].get(what):
+                yield f"{point['name']}: {point['turns'][what]} {_WORDS[what]}"
+
+
+def _left_out(point: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which captured turns have no value of a latency, and why."""
+    captured = point["turns"]["captured"]
+    for name in ("voice_to_voice", "first_byte"):
+        latency = point["latencies"][name]
+        missing = {"uncertain end of speech": latency["uncertain"], **latency["missing"]}
+        for not_captured in (TURN_FAILED, OUR_FAILURE):
+            missing.pop(not_captured, None)
+        if latency["n"] < captured:
+            why = counts_in_words({reason: count for reason, count in missing.items() if count})
+            yield f"{name.replace('_', ' ')}: n {latency['n']} of {captured} turns; missing: {why}"
+
+
+def _measured(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the rows if at least one has a value."""
+    return rows if any(row["n"] for row in rows) else ()
+
+
+def _played(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [point for point in summary["points"] if point["role"] != "sentinel"]
 
 
 command = click.Command(
@@ -184,14 +299,13 @@ command = click.Command(
             default="closed",
             show_default=True,
             metavar="closed|poisson:RATE|constant:RATE",
-            help="Begin a session when one ends (closed loop), or RATE times a second whatever the "
-            "endpoint does (open loop): delays also count from when a session was due.",
+            help="Begin a session when one ends (closed loop), or RATE times a second in any case (open "
+            "loop); latencies then also count from when a session was due.",
         ),
         click.Option(
             ["--processes", "turns__processes"],
             type=click.IntRange(0, 64),
-            help="Processes that hold the sessions; 0 to hold them in this one. Default: by the sessions and "
-            "the cores.",
+            help="Processes that run the sessions; 0 for this process. Default: by sessions and cores.",
         ),
         click.Option(
             ["--input-s"],
@@ -215,37 +329,30 @@ command = click.Command(
         click.Option(
             ["--endpointing"],
             is_flag=True,
-            help="Also play the same recordings with manual turns and with each detector: what it costs to "
-            "find the end of the turn. The sweep uses the first detector only.",
-        ),
-        click.Option(
-            ["--sentinel-turns"],
-            type=click.IntRange(0),
-            default=8,
-            show_default=True,
-            help="Turns of the sentinel at the start, the middle and the end, which shows drift; 0 for none.",
+            help="Also stream the same recordings with manual turns and with each detector, to measure the "
+            "cost of endpointing. The sweep uses the first detector only.",
         ),
         click.Option(
             ["--assert", "asserts"],
             multiple=True,
             metavar="EXPRESSION",
-            help="Check a figure of each point, such as 'voice_to_voice.p95 < 1200ms'; repeatable.",
+            help="Check a metric of each condition, such as 'voice_to_voice.p95 < 1200ms'; repeatable.",
         ),
         click.Option(
             ["--price"],
             default="",
             metavar="input=USD,output=USD,…",
-            help="US dollars per million tokens: what a minute costs. Also audio_input and audio_output, "
-            "needed where the endpoint counts tokens of sound, and cached_input.",
+            help="US dollars per million tokens, for the cost of a minute. Also audio_input and "
+            "audio_output, needed if the endpoint counts audio tokens, and cached_input.",
         ),
-        *campaign_options(_OWN),
+        *campaign_options(_OWN, drift_turns=8),
     ],
     help="""Measure an endpoint's latency under controlled load.
 
-    Plays turns to ENDPOINT at each of the given concurrencies, input lengths and detector settings; every
-    combination is a point, and each point an ordinary run in the campaign's folder. Failed turns are counted
-    and not tried again. Stops, and says what could be held, where this machine cannot sustain the load.
+    Runs turns with ENDPOINT at each of the given concurrencies, input lengths and detector settings; every
+    combination is a condition, and each condition an ordinary run in the campaign's folder. Failed turns are
+    counted and not retried. Stops, with the load that was reached, if this machine cannot sustain the load.
 
-    Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load could not be held; 2 for
+    Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load was not reached; 2 for
     wrong usage; 130 if interrupted.""",
 )

@@ -38,4 +38,4 @@ def command(runs: tuple[Path, ...], form: str | None, output: Path | None, all_p
     with _options.open_output(output) as file:
         file.write(text)
     if output != _options.STDOUT:
-        click.echo(f"leaderboard to open: {output}" if wanted == "html" else f"wrote {output}", err=True)
+        click.echo(f"leaderboard: {output}" if wanted == "html" else f"wrote {output}", err=True)

@@ -14,8 +14,8 @@ import click
 from live_eval.cli import _options
 from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._progress import RunProgress
-from live_eval.cli._recipients import print_key
 from live_eval.cli._screen import console
+from live_eval.cli._stored_settings import print_key
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import list_devices
@@ -81,7 +81,7 @@ def _live(
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
         if recorded is None:
             click.echo(
-                "Wear headphones: a microphone that hears the loudspeaker interrupts the reply.", err=True
+                "Wear headphones: if the microphone hears the reply, it interrupts the reply.", err=True
             )
         manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
         with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
@@ -162,7 +162,7 @@ def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
     click.echo(_in_words(delay))
     if xruns:
         click.echo(f"note: audio was lost {xruns} times; close other programs and repeat", err=True)
-    click.echo(f"kept: {path}")
+    click.echo(f"stored: {path}")
 
 
 def _in_words(delay: DeviceDelay) -> str:
@@ -182,26 +182,26 @@ command = click.Command(
     callback=_live,
     params=[
         click.Argument(["endpoint"], required=False),
-        click.Option(["--list-devices", "lists"], is_flag=True, help="List sound devices, and exit."),
+        click.Option(["--list-devices", "lists"], is_flag=True, help="List audio devices, and exit."),
         click.Option(
             ["--loopback-test"],
             is_flag=True,
-            help="Measure the delay of the sound devices with chirps, keep it for later runs, and exit.",
+            help="Measure the delay of the audio devices with chirps, store it for later runs, and exit.",
         ),
         click.Option(["--microphone"], metavar="NAME", help="Its number, or a part of its name."),
         click.Option(["--loudspeaker"], metavar="NAME", help="Its number, or a part of its name."),
         click.Option(
             ["--from", "data"],
             metavar="DATA",
-            help="Let the recordings of a data set speak in your place, and listen: both sides are played.",
+            help="Let the recordings of a data set speak in your place; both sides are audible.",
         ),
-        click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone while a reply sounds."),
+        click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(
             ["--score"],
             is_flag=True,
             help="Score each reply after it has ended, without disturbing the next.",
         ),
-        click.Option(["--plain"], is_flag=True, help="Print lines, as where there is no terminal."),
+        click.Option(["--plain"], is_flag=True, help="Print lines, as without a terminal."),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
@@ -209,9 +209,9 @@ command = click.Command(
         ),
         *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
     ],
-    help="""Talk to ENDPOINT with a microphone and a loudspeaker.
+    help="""Talk to ENDPOINT with a microphone and loudspeakers.
 
-    Shows levels, what both sides say and the latencies of each turn, and records the conversation as a run.
+    Shows levels, the words of both sides and the latencies of each turn, and records the conversation.
     Keys: m mutes the microphone; space or enter ends your turn (only with `--turn-mode manual`); h switches
     half-duplex; r reconnects; q quits. Needs the extra `mic`, and PortAudio.
 

@@ -1,4 +1,4 @@
-"""``live-eval run``: play a data set to an endpoint and score the replies."""
+"""``live-eval run``: stream a data set to an endpoint and score the replies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._flags import TABLES, overlay, table_options
 from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
-from live_eval.cli._recipients import print_judges_keys, print_key
-from live_eval.cli._stored_settings import stored_settings, trust_option
+from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
@@ -83,7 +82,7 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
         sys.exit(INTERRUPTED)
     if not outcome.complete:
         recorded = outcome.captured + outcome.failed
-        why = outcome.unreachable or "the others were not played, which is a bug in live-eval"
+        why = outcome.unreachable or "the others were not run, which is a bug in live-eval"
         click.echo(
             f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: "
             f"{why}. To continue, {go_on}",
@@ -102,20 +101,20 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
     if config.output.report:
         page = out / "report.html"
         live_eval.report.write_report([out], page)
-        click.echo(f"report to open: {page}")
+        click.echo(f"report: {page}")
     sys.exit(FAILED if outcome.failed else 0)
 
 
 def _manifest_of(out: Any) -> Mapping[str, Any]:
-    """Return the manifest of the run whose failed turns are to be played again."""
+    """Return the manifest of the run whose failed turns are rerun."""
     if out is None:
-        raise UsageError("--retry-failed needs --out: the run whose failed turns to play again")
+        raise UsageError("--retry-failed needs --out: the run whose failed turns to rerun")
     with RunReader.open(Path(out)) as run:
         return run.manifest
 
 
 def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
-    """Return the outcome of the run to resume, if it has ended already with every turn recorded."""
+    """Return the outcome of the run to resume if it has ended with every turn recorded."""
     output = config.output
     if not output.resume or output.retry_failed or output.out is None or not (output.out / RUN_FILE).exists():
         return None
@@ -134,7 +133,7 @@ def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
         return RunWriter.create(out, plan.manifest())
     if config.output.out is None:
         raise UsageError("--resume needs --out: the run to continue")
-    writer = RunWriter.resume(out, ended=True)  # a run with every turn recorded has been left alone
+    writer = RunWriter.resume(out, ended=True)  # but not with every turn recorded
     try:
         _check_same(writer.manifest, plan.manifest())
         _note_lost(writer)
@@ -145,12 +144,12 @@ def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
 
 
 def _note_lost(writer: RunWriter) -> None:
-    """Print which turns are played again because their audio is missing."""
+    """Print which turns are rerun because their audio is missing."""
     again = writer.to_repeat()
     if again:
         turns = f"{', '.join(again[:_NAMED])}{', …' if len(again) > _NAMED else ''}"
         click.echo(
-            f"note: the audio of {counted(len(again), 'captured turn')} is missing; playing again: {turns}",
+            f"note: the audio of {counted(len(again), 'captured turn')} is missing; rerunning: {turns}",
             err=True,
         )
 
@@ -198,11 +197,11 @@ _MAY_CHANGE = {
     "data": {"max_recording"},
     "turns": {"concurrency", "processes", "retries", "patience", "connect_timeout"},
 }
-"""Settings that may change when a run is resumed, because they affect no turn."""
+"""Settings that affect no turn, so that they may change when a run is resumed."""
 
 
 def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to resume a run with different data, another endpoint or other turn settings."""
+    """Raise if the data, the endpoint or the turn settings of the run to resume have changed."""
     now = SECRETS.values(now)  # as the store did
     config, today = part_of(before, "config"), now["config"]
     # Compare redacted URLs and settings: a key may have changed.
@@ -227,11 +226,11 @@ command = click.Command(
         *(option for table in TABLES for option in table_options(table)),
         trust_option,
     ],
-    help="""Hold conversations with an endpoint and score them.
+    help="""Run conversations with an endpoint and score them.
 
-    Plays the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
-    with their timing, runs the judges and writes a report. RUNFILE is a TOML file; the keys it may have
-    are shown in brackets below, and flags override it.
+    Streams the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
+    with their timing, runs the judges and writes a report. RUNFILE is a TOML file; its keys are shown in
+    brackets below, and flags override it.
 
     Exit status: 0 if every turn was captured, 3 if some failed, 2 for wrong usage.""",
 )

@@ -1,4 +1,4 @@
-"""``live-eval runs``: the recorded runs, what killed processes left in them, and their deletion."""
+"""``live-eval runs``: list recorded runs, clean up after killed processes, and delete runs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 
     FOLDERS are runs, campaigns, or folders of them; recordings/ by default.
     """
-    from live_eval.cli._listing import NONE, figure_table, output_console
+    from live_eval.cli._listing import NONE, output_console, plain_table
 
     rows = [_facts(each) for each in _found(folders)]
     if as_json:
         _options.print_json({"folders": rows})
         return
-    table = figure_table(
+    table = plain_table(
         "run", "state", "endpoint", "data", "turns", "failed", "MB", text=("state", "endpoint", "data")
     )
     for row in rows:
@@ -69,9 +69,9 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     """Delete runs and campaigns: turns, audio, scores, judges' answers, cassettes and reports.
 
-    Also the cached speech boundaries of recordings that no other run next to them has played. What is left of
-    a damaged run can be deleted too. Files in RUNS that live-eval did not write stay there. A run that is
-    being written is refused.
+    Also deletes the cached speech boundaries of recordings that no other run next to them has used.
+    Damaged runs can be deleted too. Files that live-eval did not write are kept. A run in progress is
+    refused.
     """
     chosen = [each for run in runs for each in [_one(run)]]
     for each in chosen:
@@ -84,7 +84,9 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     for each in chosen:
         if _deleted(each):
             others = ", ".join(sorted(str(path.relative_to(each.path)) for path in _leaves(each.path))[:5])
-            click.echo(f"note: {each.path} stays, with what live-eval did not write: {others}", err=True)
+            click.echo(
+                f"note: {each.path} is kept, with files that live-eval did not write: {others}", err=True
+            )
         for page in sorted(each.path.parent.glob(f"*{glob.escape(each.path.name)}*.html")):
             click.echo(f"note: {_shown(page)} may hold its audio: delete it too", err=True)
     for path in boundaries:
@@ -96,10 +98,10 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Remove nothing; list what would be removed.")
 @_options.json_option
 def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
-    """Remove what killed processes left: audio of no turn, temporary files, stale locks.
+    """Remove leftovers of killed processes: audio without a turn, temporary files, stale locks.
 
-    A run that is being written is left alone. FOLDERS as for `runs list`. Exits with 3 if a run cannot be
-    read or cleaned up.
+    Runs in progress are skipped. FOLDERS as for `runs list`. Exits with 3 if a run cannot be read or
+    cleaned up.
     """
     rows = [_collected(each.path, dry_run) for each in _found(folders) if each.kind == "run"]
     if as_json:
@@ -133,20 +135,16 @@ def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
 
 
 def _found(folders: Sequence[Path]) -> list[FoundFolder]:
-    """Return the runs and campaigns in folders, or those in recordings/."""
+    """Return the runs and campaigns in folders, by default in recordings/."""
     from live_eval.recording.folders import find_folders
 
     return find_folders(folders or [_options.RECORDINGS])
 
 
 def _one(folder: Path) -> FoundFolder:
-    """Return a folder that is itself a run or a campaign.
-
-    Raises:
-        UsageError: It is neither, or a link.
-    """
+    """Return a folder that is itself a run or a campaign."""
     if folder.is_symlink():
-        raise UsageError(f"{folder}: is a link; to delete what it leads to, name {folder.resolve()}")
+        raise UsageError(f"{folder}: is a link; to delete its target, name {folder.resolve()}")
     found = [each for each in _found([folder]) if each.path == folder.resolve()]
     if not found:
         raise UsageError(f"{folder}: expected the folder of a run or of a campaign")
@@ -154,14 +152,14 @@ def _one(folder: Path) -> FoundFolder:
 
 
 def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
-    """Return the cached boundaries of the recordings that only these folders have played."""
+    """Return the cached boundaries of recordings that only these folders use."""
     from live_eval.speech.boundaries import BoundaryCache
 
     paths = {each.path for each in chosen}
     others = [
         each
         for each in _found(list({path.parent for path in paths}))
-        # Campaigns are passed over: their runs are found themselves.
+        # Not the campaigns, whose runs are found themselves.
         if each.kind == "run" and each.path not in paths and each.campaign not in paths
     ]
     shared = {case.audio_path for case in _cases(others)}
@@ -175,7 +173,7 @@ def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
 
 
 def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
-    """Yield the cases that runs have played, campaigns' runs included; skip what cannot be read."""
+    """Yield the cases of runs, including those of campaigns; skip unreadable ones."""
     from live_eval.recording import RUN_FILE, RunReader
 
     for each in folders:
@@ -188,7 +186,7 @@ def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
 
 
 def _facts(each: FoundFolder) -> dict[str, Any]:
-    """Return what the list says about a folder."""
+    """Return the row of a folder."""
     from live_eval.recording import RunReader, is_being_written, part_of, text_of
 
     facts: dict[str, Any] = {
@@ -230,7 +228,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _leaves(folder: Path) -> Iterator[Path]:
-    """Yield everything in a folder but the folders that hold something."""
+    """Yield everything in a folder except non-empty folders."""
     for path in folder.rglob("*"):
         if path.is_symlink() or not path.is_dir() or not any(path.iterdir()):
             yield path
@@ -242,7 +240,7 @@ def _shown(path: Path) -> str:
 
 
 def _deleted(each: FoundFolder) -> list[Path]:
-    """Delete a folder; return what stays in it."""
+    """Delete a folder; return the files that are kept."""
     from live_eval.recording.housekeeping import delete_campaign, delete_run
 
     return delete_run(each.path) if each.kind == "run" else delete_campaign(each.path)

@@ -13,8 +13,7 @@ from live_eval.cli import FAILED, _options
 from live_eval.cli._cluster import connected_to, judging_on, ray_flag
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import ScoringProgress
-from live_eval.cli._recipients import print_judges_keys
-from live_eval.cli._stored_settings import judge_flags, judges_table
+from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import judge_options
 from live_eval.scoring.runner import score_run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import NONE, counts_in_words, figure_table, output_console
+from live_eval.cli._listing import NONE, counts_in_words, output_console, plain_table
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _terminal(table: ReportTable, *labels: str) -> Table:
     headings = [column.label for column in table.columns]
     places = [headings.index(label) for label in labels or headings]
     text = [column.label for column in table.columns if not column.figures]
-    shown = figure_table(*(headings[place] for place in places), text=text, bold=True)
+    shown = plain_table(*(headings[place] for place in places), text=text, bold=True)
     for row in table.rows:
         shown.add_row(*("  " * row[place].indent + row[place].text for place in places))
     return shown
@@ -130,7 +130,7 @@ def _timing_notes(summary: RunSummary) -> list[str]:
         notes.append(f"{counted(summary.stalled, 'turn')} with playout stalls")
     if summary.premature:
         notes.append(
-            f"premature responses (cancelled because the user went on speaking): {summary.premature}"
+            f"premature responses (cancelled because the user continued to speak): {summary.premature}"
         )
     return notes
 

@@ -1,4 +1,4 @@
-"""``live-eval studio``: look at runs, listen to them and compare them, in the browser."""
+"""``live-eval studio``: view runs, listen to them and compare them in the browser."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ __all__ = ["command"]
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to bind. On any other than this machine's own, what is sent can be read on the network, "
-    "and browsers give the page no microphone.",
+    help="Address to bind. On any but this machine's own, the network can read the traffic, and browsers "
+    "deny the page a microphone.",
 )
 @click.option(
     "--endpoint",
     "endpoints",
     multiple=True,
     metavar="NAME=URL",
-    help="Address of an endpoint to talk to, if not its own; repeatable. Pages choose no address.",
+    help="Address of an endpoint to talk to, if not its default; repeatable. Pages cannot choose one.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 def command(
     folders: tuple[Path, ...], port: int, host: str, endpoints: tuple[str, ...], no_browser: bool
 ) -> None:
-    """Look at runs, listen to them and compare them, in the browser.
+    """View runs, listen to them and compare them in the browser.
 
-    FOLDERS are folders of runs and campaigns, or folders that hold them. Default: recordings.
+    FOLDERS are folders of runs and campaigns, or folders that contain them. Default: recordings.
 
-    Serves a web application on this machine, prints its link and opens it. The link carries a token without
-    which nothing is answered; it is a new one each time. A second link, for listeners, opens listening tests
-    and nothing else. No request leaves the machine. Ctrl-C stops it.
+    Serves a web application on this machine, prints its link and opens it. The link contains a token, new
+    each time, that every request needs. A second link, for listeners, opens listening tests and nothing
+    else. No request leaves the machine. Ctrl-C stops it.
     """
     import webbrowser
     from urllib.parse import urlencode
@@ -81,7 +81,7 @@ def command(
     app = application(folders or (Path("recordings"),), guard, talk=talk)
     run(serve(app, host, port, announce))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        # They compute figures that nobody waits for any more; an ordinary exit would wait, for up to minutes.
+        # They compute statistics that are no longer needed; an ordinary exit would wait up to minutes.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -1,4 +1,4 @@
-"""``live-eval weights``: model weights that judges need and no package includes."""
+"""``live-eval weights``: model weights of judges that no package includes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _list(as_json: bool, checked: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--again", is_flag=True, help="Download again, even if the published files have changed.")
 def _fetch(names: tuple[str, ...], again: bool) -> None:
-    """Download weights from where they are published.
+    """Download weights from their publisher.
 
     An interrupted download is resumed. HF_ENDPOINT replaces https://huggingface.co; a token in HF_TOKEN is
     sent only there.
@@ -113,16 +113,12 @@ def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
 
 
 def _try(weights: WeightsSpec, path: Path) -> None:
-    """Let a judge load weights; if none can run here, print a note.
-
-    Raises:
-        JudgeError: The judge refuses them.
-    """
+    """Load weights with a judge; print a note if none can run here."""
     problems = []
     for judge, option, mine in _uses():
         if mine.name != weights.name:
             continue
-        # Absolute: a judge reads a bare name as that of installed weights.
+        # Absolute, since a bare name denotes installed weights.
         options = JudgeOptions(choices={judge.name: {option.name: str(path.absolute())}})
         problem = missing_requirements(judge, options)
         if problem is None:
@@ -136,11 +132,7 @@ def _try(weights: WeightsSpec, path: Path) -> None:
 
 
 def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
-    """Return the weights that judges can use by name, with the names of those judges.
-
-    Raises:
-        UsageError: Two judges use one name for different weights.
-    """
+    """Return the weights that judges can use by name, with the names of those judges."""
     known: dict[str, tuple[WeightsSpec, list[str]]] = {}
     for judge, _, spec in _uses():
         there, judges = known.setdefault(spec.name, (spec, []))

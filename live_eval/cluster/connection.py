@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: found or started, and left; each failure says what to do."""
+"""The connection to a Ray cluster, which is found or started."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from live_eval.run.stop_signals import STOP_SIGNALS
 __all__ = ["AUTO", "Cluster", "connected", "error_text"]
 
 AUTO = "auto"
-"""The cluster that this machine belongs to; where there is none, one of this machine alone."""
+"""The cluster that this machine belongs to; without one, a new cluster of this machine alone."""
 
 _REACH_S = 5.0
 _TOKEN = Path("~/.ray/auth_token")
 _MOST_CHARACTERS = 300
 _LOCAL = "local"
 _LEAST_VERSION = (2, 52)
-"""The first version of Ray that has tokens: without one, anybody who reaches a cluster runs code on it."""
+"""The first version of Ray with tokens. Without one, anybody who reaches a cluster can run code on it."""
 _ALWAYS = {
     "RAY_worker_niceness": "0",  # otherwise workers wait for every other program
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -45,24 +45,19 @@ class Cluster:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self.nodes: tuple[Node, ...] = living_nodes(ray.nodes())
-        """Those that are there at the beginning."""
+        """Those that are alive at the start."""
         here = ray.util.get_node_ip_address()
         self.is_one_machine = all(node.address == here for node in self.nodes)
         """Whether all nodes are this machine."""
 
     def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
-        """Call a function on a node, in a process of its own; return what can be awaited."""
+        """Call a function on a node, in a process of its own; return an awaitable of its result."""
         return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
 
     def actor(self, actor_class: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
-        """Start an actor on a node; return its handle. It is not started again if it dies.
+        """Start an actor on a node, with processors and GPUs of its own; return its handle.
 
-        Args:
-            actor_class: Its class, constructed without arguments.
-            node: Where.
-            cpus: Processors for it alone.
-            gpus: GPUs for it alone.
-            options: Further options of Ray.
+        It is not restarted if it dies. `options` are further options of Ray.
         """
         fixed = {**self._at(node, cpus), "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
         return self._ray.remote(actor_class).options(**fixed, **options).remote()
@@ -89,9 +84,8 @@ def connected(address: str) -> Iterator[Cluster]:
         address: ``HOST:PORT`` of the head node, or `AUTO`.
 
     Raises:
-        UsageError: Ray is not installed or too old, the address is none that can be used, or others can read
-            the token of the cluster.
-        LiveEvalError: The cluster cannot be reached, or has another version of Ray or of Python.
+        UsageError: Ray is missing or too old, the address is unusable, or others can read the token.
+        LiveEvalError: The cluster cannot be reached, or has another version of Ray or Python.
     """
     _check(address)
     address_for_ray = _address_for_ray(address)
@@ -140,15 +134,12 @@ def _join(ray: Any, address: str, address_for_ray: str) -> None:
 
 
 def _address_for_ray(address: str) -> str:
-    """Return what Ray is to connect to: the address of a cluster, or `_LOCAL` to start one.
-
-    After a crash, Ray remembers a cluster that is gone, and would try for minutes to reach it.
-    """
+    """Return the address of a cluster for Ray, or `_LOCAL` to start one."""
     if address != AUTO:
         return address
     if named := os.environ.get("RAY_ADDRESS"):
         return named
-    try:
+    try:  # after a crash, Ray remembers a cluster that is gone, and would try for minutes to reach it
         remembered = _remembered()
         host, _, port = remembered.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
@@ -158,16 +149,16 @@ def _address_for_ray(address: str) -> str:
 
 
 def _remembered() -> str:
-    """Return the address that Ray keeps of a cluster of this user or of root: anybody may write to /tmp.
+    """Return the cluster address that Ray has stored for this user or root: anybody may write to /tmp.
 
     Raises:
-        OSError: There is none, or somebody else wrote the file.
-        ValueError: It is no text.
+        OSError: There is none, or another user wrote the file.
+        ValueError: It is not text.
     """
     path = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/ray_current_cluster")
     with open_regular(path) as file:
         if os.name == "posix" and os.fstat(file.fileno()).st_uid not in (0, os.geteuid()):
-            raise OSError(errno.EPERM, "somebody else wrote it", str(path))
+            raise OSError(errno.EPERM, "another user wrote it", str(path))
         return file.read(_MOST_CHARACTERS).decode().strip()
 
 
@@ -177,13 +168,9 @@ def _has_token() -> bool:
 
 
 def _variables(address: str) -> dict[str, str | None]:
-    """Return the environment variables that Ray gets; None for one that it must not have.
-
-    Raises:
-        UsageError: Others can read the token of the cluster.
-    """
+    """Return the environment variables for Ray; None for one to remove."""
     if address == _LOCAL:
-        # A token for this cluster alone: Ray would write one for everybody to read.
+        # A token for this cluster alone: Ray would write one that everybody can read.
         token = secrets.token_hex(32)
         SECRETS.learn(token)
         return {
@@ -213,7 +200,7 @@ def _check_private(token: Path) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of an error of Ray in one line; that of the cause if another machine raised it."""
+    """Return the message of a Ray error, or of its cause on another machine, in one line."""
     cause = getattr(error, "cause", None)
     error = cause if isinstance(cause, Exception) else error
     text = " ".join(f"{error}".split()) or type(error).__name__
@@ -221,7 +208,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _check(address: str) -> None:
-    """Raise if nothing can be reached at an address; Ray itself would try for many minutes."""
+    """Raise if nothing answers at an address; Ray itself would try for many minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
     if address in (AUTO, _LOCAL):
@@ -229,7 +216,7 @@ def _check(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise UsageError(
-            f"--ray {address}: expected HOST:PORT of the head node, or nothing for the cluster that this "
+            f"--ray {address}: expected HOST:PORT of the head node, or no value for the cluster that this "
             "machine belongs to; ray:// is not supported: run the command on a node of the cluster"
         )
     try:
@@ -254,7 +241,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables, or remove those that are None, for the processes that are started within."""
+    """Set environment variables, or remove those that are None, for processes started within the block."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:

@@ -1,4 +1,4 @@
-"""What runs on the nodes of a cluster for a scoring: judges, each loaded once by a worker that needs it."""
+"""The actor that judges on a node of a cluster; each judge is loaded once, when it is needed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,17 @@ __all__ = ["JudgeActor"]
 
 
 class JudgeActor:
-    """Judges batches on a node. Arguments and results are sealed but for `introduce`."""
+    """Judges batches on a node. Arguments and results are encrypted, except in `introduce`."""
 
     def __init__(self) -> None:
         self._keys = KeyPair()
 
     def introduce(self) -> tuple[Software, bytes]:
-        """Return the software here, and the public half of the keys."""
+        """Return the software of this node and the public key."""
         return software(), self._keys.public
 
     def open(self, other: bytes, sealed: bytes) -> None:
-        """Take the options of the judges.
-
-        Args:
-            other: The public half of the driver's keys.
-            sealed: `JudgeOptions`, and what the driver knows of secrets.
-        """
+        """Take the driver's public key, and the sealed `JudgeOptions` and secrets."""
         self._seal = self._keys.seal_with(other)
         self._options: JudgeOptions
         self._options, secrets = self._seal.open(sealed)
@@ -40,15 +35,11 @@ class JudgeActor:
         self._judges = LoadedJudges(self._options)
 
     def missing(self, sealed: bytes) -> bytes:
-        """Return what a judge needs and this node does not have, or None; `sealed` is its name."""
+        """Return which requirement of the judge with this sealed name is missing here, or None."""
         spec = as_configured(registry.judge(self._seal.open(sealed)), self._options)
         return self._seal.close(missing_requirements(spec, self._options))
 
     def judge(self, sealed: bytes) -> bytes:
-        """Return a `JudgedBatch`.
-
-        Args:
-            sealed: The judge's name, the version under which its scores are stored, and turns.
-        """
+        """Return a `JudgedBatch`; `sealed` are a judge's name, the version of its scores, and turns."""
         name, version, turns = self._seal.open(sealed)
         return self._seal.close(self._judges.judge(name, version, turns))

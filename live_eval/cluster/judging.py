@@ -1,6 +1,6 @@
-"""Judges on the nodes of a cluster: a processor for each worker, and a GPU where the judge can use one.
+"""Judges on the nodes of a cluster: a processor for each worker, and a GPU if the judge can use one.
 
-The driver reads the run, asks models (their budget and answers are one), and is the one writer of the scores.
+The driver reads the run, calls models (with one budget and one store of answers), and writes the scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["cluster_judges"]
 
 _START_S = 180.0
-_LOOK_S = 1.0  # so often a thread looks whether all is over
+_LOOK_S = 1.0  # how often a thread checks whether to stop
 
 
 @contextlib.contextmanager
@@ -35,14 +35,11 @@ def cluster_judges(
 ) -> Iterator[JudgePool]:
     """Run local judges on the nodes of a cluster; end their workers with the block.
 
-    Args:
-        cluster: The cluster.
-        options: The user's options of judges; with ``device="cuda"`` judges that use torch get workers with a
-            GPU each.
-        announce: Called with a line about each node that can judge no more; by several threads.
+    With ``device="cuda"``, judges that use torch get workers with a GPU each. `announce` is called from
+    several threads with a line about each node that cannot judge any more.
 
     Raises:
-        UsageError: The judges are to use GPUs, and the cluster has none.
+        UsageError: The judges use GPUs, and the cluster has none.
         LiveEvalError: No worker starts.
     """
     plain = round_robin({node: node.cpus for node in cluster.nodes})
@@ -95,13 +92,13 @@ class _ActorWorker:
             raise
 
     def missing(self, judge: str) -> str | None:
-        """Return what the judge needs and the node does not have."""
+        """Return which requirement of a judge is missing on the node, or None."""
         asked = self._actor.missing.remote(self._seal.close(judge))
         found: str | None = self._seal.open(self._result(asked, _START_S))
         return found
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """As `JudgeWorker.judge`."""
+        """As in `JudgeWorker`."""
         sealed = self._seal.close((batch.judge, batch.version, batch.turns))
         answer: JudgedBatch = self._seal.open(self._result(self._actor.judge.remote(sealed)))
         if answer.problem is not None:
@@ -109,11 +106,11 @@ class _ActorWorker:
         return answer
 
     def end(self) -> None:
-        """As `JudgeWorker.end`."""
+        """As in `JudgeWorker`."""
         self._cluster.end(self._actor)
 
     def _result(self, reference: Any, most_s: float = math.inf) -> Any:
-        """Wait for what the actor returns; end with TimeoutError after a time, or once all workers end."""
+        """Wait for a result of the actor; raise TimeoutError after `most_s`, or once all workers stop."""
         from ray import get
 
         while True:

@@ -1,6 +1,6 @@
-"""The machines of a cluster: their names, their software, their share of the work, and what disqualifies one.
+"""The machines of a cluster: names, software, share of the work, and reasons to refuse one.
 
-Pure, but for reading the software of this machine.
+Pure, except that it reads the software of this machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SESSIONS_PER_WORKER = 50
-"""Sessions that one worker holds with an error below a millisecond (docs/time-accuracy.md)."""
+"""Sessions that one worker runs with an error below a millisecond (docs/time-accuracy.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,8 @@ class Node:
 
     Args:
         node_id: Ray's name for it.
-        name: What records and reports call it.
-        cpus: Processors that Ray may give away.
-        gpus: GPUs.
-        address: Its network address.
+        name: The name in records and reports.
+        cpus: Processors that Ray may assign; `gpus` likewise.
     """
 
     node_id: str
@@ -55,12 +53,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What must be the same on the driver and on a node, since they exchange objects.
+    """What the driver and a node must share, since they exchange objects.
 
     Args:
-        live_eval: Its version.
-        code: A hash of its files.
-        python: Python's version without the patch level.
+        code: A hash of live-eval's files.
+        python: The version without the patch level.
     """
 
     live_eval: str
@@ -68,7 +65,7 @@ class Software:
     python: str
 
     def differs(self, other: Software) -> str:
-        """Return how another machine's software differs, in words; empty if it does not."""
+        """Return how another machine's software differs, in words; empty if it is the same."""
         if other.live_eval != self.live_eval:
             return f"expected live-eval {self.live_eval}, found {other.live_eval}"
         if other.python != self.python:
@@ -82,12 +79,10 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """What a node does in a run.
+    """A node's part in a run.
 
     Args:
-        node: The machine.
-        workers: How many workers it has.
-        calibration: How wrong its latencies were, or None where it was not calibrated.
+        calibration: The measured error of its latencies; None if it was not calibrated.
         refused: Why it takes no timed work; empty if it does.
     """
 
@@ -97,7 +92,7 @@ class NodeReport:
     refused: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as the run's manifest keeps it."""
+        """Return its entry in the run's manifest."""
         return {
             "name": self.node.name,
             "cpus": self.node.cpus,
@@ -137,7 +132,7 @@ def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
-    """Return how many workers a run gets: as many as wanted, or enough for its sessions, one a node at least.
+    """Return the number of workers of a run: as wanted, or enough for its sessions, at least one per node.
 
     Never more than there are processors.
     """
@@ -146,9 +141,7 @@ def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Return how many workers each node gets, by name: one each, then in proportion to processors.
-
-    Never more than it has processors.
+    """Return the number of workers by node: one each, then in proportion to processors, at most as many.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}
@@ -165,7 +158,7 @@ def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def round_robin(places: Mapping[Node, int]) -> list[Node]:
-    """Return each node as often as it has places: first one of each node, then the second of each, …"""
+    """Return one entry per place: the first of each node, then the second of each, …"""
     rounds = range(max(places.values(), default=0))
     return [node for number in rounds for node, most in places.items() if number < most]
 
@@ -173,10 +166,7 @@ def round_robin(places: Mapping[Node, int]) -> list[Node]:
 def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
     """Return why a calibrated node may not time sessions; empty if it may.
 
-    Args:
-        calibration: What was measured.
-        failed: Turns of the calibration that failed.
-        bound_ms: The largest 99th percentile of an absolute error that is allowed.
+    `failed` counts turns of the calibration; `bound_ms` is the largest allowed p99 of an absolute error.
     """
     if failed:
         return f"{counted(failed, 'turn')} of its calibration failed"

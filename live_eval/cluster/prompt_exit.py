@@ -1,8 +1,8 @@
-"""A prompt end of the process by Ctrl-C while Ray joins a cluster, or leaves it.
+"""A prompt exit on Ctrl-C while Ray joins or leaves a cluster.
 
-Ray's own code blocks for up to a minute without returning to Python, which handles a signal only then. And
-where it is interrupted, it may block again, or crash, as the interpreter ends. So the interpreter does not:
-nothing is under way then that would have to be ended in order.
+Ray's own code blocks for up to a minute without returning to Python, which handles signals only then. After
+an interrupt it may block again, or crash, while the interpreter shuts down, so the process exits without
+that: no work is in progress then.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ _LAST_WORDS = "Interrupted."
 
 @contextlib.contextmanager
 def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
-    """Let a signal within the block end the process, after two seconds if Python does not handle it before.
+    """Let a signal end the process within the block, after two seconds if Python does not handle it before.
 
-    The processes of a cluster that Ray has started end with this one. In another thread than the main one,
-    do nothing.
-
-    Args:
-        end: Ends the process with a status.
+    The processes of a cluster that Ray has started end with this one. Outside the main thread, do nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

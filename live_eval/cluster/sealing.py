@@ -1,8 +1,8 @@
-"""Objects sealed for one reader: Ray sends calls in clear, and may spill what they hold to disk.
+"""Objects encrypted for one reader: Ray sends calls in clear, and may spill them to disk.
 
-Each worker makes a key pair and hands out the public half; the driver answers with its own. Both derive one
-key from them (X25519, HKDF), which never leaves their memory, and seal what they send with AES-GCM. Keys of
-endpoints, recordings and replies so appear in no object store, spill file, log or job description of Ray.
+Each worker makes a key pair and sends its public key; the driver answers with its own. Both derive one key
+from them (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoints' keys,
+recordings and replies therefore appear in no object store, spill file, log or job description of Ray.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ _PURPOSE = b"live-eval cluster, 1"
 
 
 class KeyPair:
-    """One side of an exchange; used for one connection."""
+    """One side of a key exchange, for one connection."""
 
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
         self.public: bytes = self._private.public_key().public_bytes_raw()
-        """The half to hand out, 32 bytes."""
+        """32 bytes, to be sent to the other side."""
 
     def seal_with(self, other: bytes) -> Seal:
-        """Return the seal shared with the owner of a public half."""
+        """Return the seal shared with the owner of a public key."""
         secret = self._private.exchange(X25519PublicKey.from_public_bytes(other))
         return Seal(HKDF(SHA256(), 32, None, _PURPOSE).derive(secret))
 
 
 class Seal:
-    """Seals objects for the other side, which is trusted: they are pickled."""
+    """Encrypts objects for the other side, which is trusted: they are pickled."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
 
     def close(self, value: object) -> bytes:
-        """Return an object, sealed."""
+        """Return an encrypted object."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, pickle.dumps(value, pickle.HIGHEST_PROTOCOL), None)
 
     def open(self, sealed: bytes) -> Any:
-        """Return the object in what the other side has sealed.
+        """Return an object that the other side has encrypted.
 
         Raises:
-            LiveEvalError: Somebody else sealed it, or it was changed on the way.
+            LiveEvalError: The other side did not encrypt it, or it was changed on the way.
         """
         try:
             return pickle.loads(self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None))
         except InvalidTag:
-            raise LiveEvalError("what came through Ray was not sealed by the other side") from None
+            raise LiveEvalError("a message through Ray was not encrypted by the other side") from None

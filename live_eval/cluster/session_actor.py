@@ -1,7 +1,7 @@
-"""What runs on the nodes of a cluster for a run: sessions, and the calibration before them.
+"""The actor that runs sessions on a node of a cluster, and the calibration before them.
 
-An actor holds no session in its own process, in which Ray's threads run: it starts a process that does
-nothing else, as ``--processes`` does (`live_eval.run.session_process`).
+An actor runs no session in its own process, which has Ray's threads: it starts a separate process for them,
+as ``--processes`` does (`live_eval.run.session_process`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Measured", "SessionActor", "calibrate_node"]
 
 
 class Measured(NamedTuple):
-    """What a node says of itself: its calibration, and how many turns of that failed."""
+    """The calibration of a node, and how many of its turns failed."""
 
     calibration: KeptCalibration
     failed: int
@@ -39,22 +39,20 @@ def calibrate_node(plan: CalibrationPlan) -> Measured:
 
 
 class SessionActor:
-    """Holds sessions on a node. Arguments and results are sealed but for `introduce`."""
+    """Runs sessions on a node. Arguments and results are encrypted, except in `introduce`."""
 
     def __init__(self) -> None:
         self._keys = KeyPair()
         self._stack = contextlib.AsyncExitStack()
 
     async def introduce(self) -> tuple[Software, int, bytes]:
-        """Return the software here, the process, and the public half of the keys."""
+        """Return the software of this node, the process id and the public key."""
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:
-        """Start the process that holds sessions; return `Ready`, or a `Failure` that says why not.
+        """Start the process that runs sessions; return `Ready` or a `Failure`.
 
-        Args:
-            other: The public half of the driver's keys.
-            sealed: `ProcessSettings`.
+        Takes the driver's public key and its sealed `ProcessSettings`.
         """
         self._seal = self._keys.seal_with(other)
         settings: ProcessSettings = self._seal.open(sealed)
@@ -65,12 +63,8 @@ class SessionActor:
             return self._seal.close(Failure(FailureKind.PROCESS_DIED, f"{innermost(errors)}"))
         return self._seal.close(Ready(self._sessions.priority, self._sessions.cpu()))
 
-    async def hold(self, sealed: bytes) -> bytes:
-        """Hold a session; return its `SessionAnswer`.
-
-        Args:
-            sealed: `SessionOrder`.
-        """
+    async def run(self, sealed: bytes) -> bytes:
+        """Run a session by its sealed `SessionOrder`; return its `SessionAnswer`."""
         outcome: Any
         try:
             outcome = await self._sessions.run(self._seal.open(sealed))

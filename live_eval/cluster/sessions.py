@@ -1,9 +1,9 @@
 """The sessions of a run on the nodes of a cluster: calibrate the nodes, start workers, give them orders.
 
-Only the holding moves, as with ``--processes``: plan, rate limits, patience, retries, decoding, timing and
-storing stay in the driver. So the limits are those of the whole run, a turn is committed once, and a session
-of a worker that was lost is tried again like any other (`live_eval.run.session_workers`). An order carries
-the recording's frames, so a node needs no data set.
+As with ``--processes``, the driver keeps plan, rate limits, patience, retries, decoding, timing and storing.
+The limits are therefore those of the whole run, a turn is committed once, and a session of a lost worker is
+retried like any other (`live_eval.run.session_workers`). An order contains the recording's frames, so a node
+needs no data set.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["cluster_sessions", "combine"]
 
 _FEWEST_SESSIONS = 10  # of a calibration, so that it is short
 _NODE_S = 180.0  # for a calibration, or for a worker to start
-_CALLS = 1000  # sessions that an actor holds at most
+_CALLS = 1000  # most concurrent sessions of an actor
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -48,23 +48,21 @@ async def cluster_sessions(
     announce: Callable[[str], None],
     earlier: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[SessionRunner]:
-    """Hold the sessions of a run on the nodes of a cluster; end those under way with the block.
+    """Run sessions on the nodes of a cluster; cancel those in progress at the end of the block.
 
     Args:
-        cluster: The cluster.
-        plan: The run's plan: `turns.processes` is the number of workers, 0 or None for as many as it takes.
-        base_url: The endpoint's.
+        plan: Its `turns.processes` is the number of workers; 0 or None for as many as necessary.
         announce: Called with a line about each node.
-        earlier: The nodes of the run before it was resumed, as its manifest keeps them.
+        earlier: The manifest's nodes of the run before it was resumed.
 
     Raises:
-        UsageError: The endpoint listens where the nodes cannot reach it.
+        UsageError: The nodes cannot reach the endpoint's address.
         LiveEvalError: No node may time sessions, or no worker starts.
     """
     if urlsplit(base_url).hostname in _LOOPBACK and not cluster.is_one_machine:
         raise UsageError(
-            f"the endpoint listens on {urlsplit(base_url).hostname}, which only this machine reaches: "
-            "pass --base-url with an address that every node of the cluster reaches"
+            f"the endpoint listens on {urlsplit(base_url).hostname}, which only this machine can reach: "
+            "pass --base-url with an address that every node of the cluster can reach"
         )
     turns = plan.config.turns
     spread = WorkerSpread(cluster.nodes, turns.concurrency, turns.processes or 0)
@@ -85,10 +83,10 @@ async def _started(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> AsyncIterator[list[Place]]:
-    """Start workers on nodes that were calibrated with the load they get; end them with the block.
+    """Start workers on nodes that were calibrated with their load; end them with the block.
 
-    The others take over the sessions of a node that is refused, or on which not all workers start, and are
-    calibrated again. Each further round has fewer nodes or workers, so there is a last one.
+    The other nodes take over the sessions of a node that is refused, or on which not all workers start, and
+    are recalibrated. Each round has fewer nodes or workers, so there is a last one.
 
     Raises:
         LiveEvalError: No node may time sessions, or no worker starts.
@@ -110,11 +108,7 @@ async def _places(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> list[Place]:
-    """Calibrate nodes until all that are left suit, and start their workers.
-
-    Returns:
-        The workers; empty, with the spread changed, if some did not start.
-    """
+    """Calibrate nodes until the remaining ones suit, and start their workers; return none if some fail."""
     while due := spread.not_examined:
         reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
         for report, load in zip(reports, due.values(), strict=True):
@@ -145,7 +139,7 @@ async def _places(
 
 
 async def _problem(place: Place) -> str:
-    """Start a worker in a place; return why it does not start, or nothing."""
+    """Start a worker in a place; return why it does not start, or an empty text."""
     try:
         await place.worker()
     except LiveEvalError as error:
@@ -158,12 +152,10 @@ async def _close(places: Sequence[Place]) -> None:
 
 
 def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return what the manifest keeps of the nodes: each of them, and the worst of the calibrations in use.
+    """Return the manifest's entries about the nodes: each of them, and the worst calibration in use.
 
-    Args:
-        reports: What each node does in the run.
-        earlier: The nodes of the run before it was resumed, as the manifest keeps them: a node that is used
-            again replaces what was said of it, but for its calibration if that was worse.
+    A node of the run before it was resumed (`earlier`) is replaced if it is used again, except for a worse
+    calibration.
     """
     used = [report for report in reports if not report.refused]
     again, now = {report.node.name for report in used}, {report.node.name for report in reports}
@@ -182,7 +174,7 @@ def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] 
 
 
 class _ClusterSessions(SpreadSessions):
-    """Sessions spread over workers of a cluster, which the manifest names."""
+    """Sessions spread over workers of a cluster; the manifest names its nodes."""
 
     def __init__(self, places: Sequence[Place], nodes: Mapping[str, Any]) -> None:
         super().__init__(places)
@@ -190,7 +182,7 @@ class _ClusterSessions(SpreadSessions):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As `SessionRunner.facts`."""
+        """As in `SessionRunner`."""
         return {**super().facts, **self._nodes}
 
 
@@ -203,7 +195,7 @@ def _settings(spec: ClientSpec) -> ProcessSettings:
 
 
 async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> NodeReport:
-    """Return whether a node may take part, after it has been calibrated with the load that it gets."""
+    """Calibrate a node with its load; return whether it may take part."""
     report = NodeReport(node=node, workers=load.workers)
     try:
         async with asyncio.timeout(_NODE_S):
@@ -226,7 +218,7 @@ async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> Node
             found: Measured = await cluster.call(calibrate_node, calibration, node=node)
     except TimeoutError:
         return replace(report, refused=f"it was not calibrated within {_NODE_S:.0f} s: is it busy?")
-    except Exception as error:  # whatever Ray raises, or the node
+    except Exception as error:  # Ray's own, or the node's
         return replace(report, refused=_without_ray(error))
     kept = found.calibration.model_copy(update={"node": node.name})
     refused = calibration_refusal(kept, found.failed, plan.config.cluster.timing_bound)
@@ -240,7 +232,7 @@ def _without_ray(error: Exception) -> str:
 
 
 class RayWorker:
-    """An actor that holds sessions on a node; a `SessionWorker`."""
+    """An actor that runs sessions on a node; a `SessionWorker`."""
 
     def __init__(self, cluster: Cluster, node: Node, settings: ProcessSettings) -> None:
         self._cluster = cluster
@@ -253,7 +245,7 @@ class RayWorker:
         self.process_id = 0
 
     async def start(self) -> Ready:
-        """As `SessionWorker.start`."""
+        """As in `SessionWorker`."""
         try:
             async with asyncio.timeout(_NODE_S):
                 self._actor = self._cluster.actor(SessionActor, node=self._node, max_concurrency=_CALLS)
@@ -280,20 +272,20 @@ class RayWorker:
         return ready
 
     async def answer(self, order: SessionOrder) -> SessionAnswer:
-        """As `SessionWorker.answer`."""
-        assert order.due_ns is None, "the clock of this machine means nothing on another"
+        """As in `SessionWorker`."""
+        assert order.due_ns is None, "the clocks of two machines differ"
         from ray.exceptions import RayError, RayTaskError
 
         sealed = await asyncio.to_thread(self._seal.close, order)
         try:
-            reply = await self._actor.hold.remote(sealed)
-        except RayTaskError:  # a bug in the worker, which lives on
+            reply = await self._actor.run.remote(sealed)
+        except RayTaskError:  # a bug in the worker, which survives it
             raise
-        except RayError as error:  # the worker died, or its node did with the answer
+        except RayError as error:  # the worker or its node died
             self.ended = True
             raise TurnError(
                 FailureKind.PROCESS_DIED,
-                f"the worker on node {self._node.name} was lost while it held the session: "
+                f"the worker on node {self._node.name} was lost while it ran the session: "
                 f"{error_text(error)}",
             ) from None
         answer: SessionAnswer = await asyncio.to_thread(self._seal.open, reply)
@@ -301,13 +293,13 @@ class RayWorker:
         return replace(answer, outcome=_of_node(answer.outcome, self._node.name))
 
     async def close(self) -> None:
-        """As `SessionWorker.close`."""
+        """As in `SessionWorker`."""
         if self._actor is not None:
             await asyncio.to_thread(self._cluster.end, self._actor)
 
 
 def _of_node(outcome: Any, name: str) -> Any:
-    """Return what came of a session, with the name of the node that held it in its turns."""
+    """Add the node's name to the turns of a session."""
     if isinstance(outcome, Failure):
         return outcome
     captures = [replace(capture, trace=replace(capture.trace, node=name)) for capture in outcome.captures]

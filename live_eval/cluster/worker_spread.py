@@ -1,7 +1,4 @@
-"""How the workers of a run spread over nodes while some of them are refused.
-
-Pure: it calibrates nothing and starts nothing.
-"""
+"""How the workers of a run are spread over nodes while some nodes are refused. Pure."""
 
 from __future__ import annotations
 
@@ -15,28 +12,22 @@ __all__ = ["Load", "WorkerSpread"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a node holds at a time.
-
-    Args:
-        workers: Its workers.
-        sessions: The sessions of all of them.
-    """
+    """The load of a node: its workers, and the concurrent sessions of all of them."""
 
     workers: int
     sessions: int
 
     def covers(self, other: Load) -> bool:
-        """Return whether a calibration with this load is one for another load too."""
+        """Return whether a calibration with this load is valid for another load."""
         return self.workers >= other.workers and self.sessions >= other.sessions
 
 
 class WorkerSpread:
-    """The nodes of a run: what each of them holds, and what is known of it.
+    """The nodes of a run, their loads and their reports.
 
     Args:
-        nodes: The machines of the cluster.
-        sessions: Sessions of the run at a time.
-        wanted: Workers, or 0 for as many as the sessions take.
+        sessions: Concurrent sessions of the run.
+        wanted: Workers, or 0 for as many as the sessions need.
     """
 
     def __init__(self, nodes: Sequence[Node], sessions: int, wanted: int) -> None:
@@ -49,7 +40,7 @@ class WorkerSpread:
 
     @property
     def loads(self) -> dict[Node, Load]:
-        """What each node that takes part holds; empty if none is left."""
+        """The load of each node that takes part; empty if none remains."""
         nodes = list(self._usable.values())
         if not nodes:
             return {}
@@ -63,7 +54,7 @@ class WorkerSpread:
 
     @property
     def not_examined(self) -> dict[Node, Load]:
-        """The nodes that take part and have not been examined with their load or a larger one."""
+        """The nodes that take part and have not been examined with at least their load."""
         return {
             node: load
             for node, load in self.loads.items()
@@ -72,7 +63,7 @@ class WorkerSpread:
 
     @property
     def reports(self) -> list[NodeReport]:
-        """The nodes that were examined and take part, with their workers, and those that were refused."""
+        """The examined nodes that take part, with their workers, and the refused ones."""
         workers = {node.name: load.workers for node, load in self.loads.items()}
         return [
             replace(report, workers=workers.get(name, 0))
@@ -81,20 +72,14 @@ class WorkerSpread:
         ]
 
     def record(self, report: NodeReport, load: Load) -> None:
-        """Keep what the examination of a node with a load has shown."""
+        """Record the examination of a node with a load."""
         name = report.node.name
         self._reports[name], self._examined[name] = report, load
         if report.refused:
             self._usable.pop(name, None)
 
     def limit(self, node: Node, workers: int, why: str) -> None:
-        """Give a node no more workers than have started there; refuse it if there are none.
-
-        Args:
-            node: A node that takes part.
-            workers: How many have started.
-            why: Why the others have not.
-        """
+        """Limit a node to the workers that started there; refuse it if none did. `why` is the reason."""
         if workers:
             self._usable[node.name] = replace(node, cpus=workers)
         else:

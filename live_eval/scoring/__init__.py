@@ -1,1 +1,1 @@
-"""Scoring: judges over what a run recorded."""
+"""Scoring: judges of recorded runs."""

@@ -1,4 +1,4 @@
-"""Judging elsewhere: the contract between a scoring and machines that run its judges."""
+"""The contract between a scoring and the workers that run its judges."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ __all__ = ["JudgePool", "JudgedBatch"]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """What a judge made of a batch.
-
-    Args:
-        judgements: One for each turn; empty if the judge could not run.
-        problem: Why it could not run; None if it did.
-        seconds: What it took, loading included.
-    """
+    """The judgements of a batch, one per turn, or why the judge could not run; `seconds` includes loading."""
 
     judgements: Sequence[Judgement]
     problem: str | None
@@ -28,21 +22,21 @@ class JudgedBatch:
 
 
 class JudgePool(Protocol):
-    """Runs judges on several machines. Only one thread calls it."""
+    """Runs judges in several workers. Only one thread calls it."""
 
     @property
     def ahead(self) -> int:
-        """How many batches may wait or be judged at a time."""
+        """The number of batches that may wait or be in progress."""
         ...
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """Return whether it runs this judge; the others run where the scores are written."""
+        """Return whether it runs this judge; other judges run in this process."""
         ...
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """Return what the judge needs and its machines do not have, in words, or None."""
+        """Return which requirement of the judge is missing, in words, or None."""
         ...
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Let a judge that it takes judge a batch; the future never raises."""
+        """Queue a batch for a judge that it takes; the future never raises."""
         ...

@@ -1,6 +1,7 @@
-"""A process that judges batches and does nothing else; its parent is `live_eval.scoring.judge_processes`.
+"""A process that only judges batches; its parent is `live_eval.scoring.judge_processes`.
 
-Standard input is its end of a pair of sockets. It ends when the pair does, so it never outlives its parent.
+Standard input is its end of a pair of sockets. It exits when the pair is closed, so it never outlives its
+parent.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 def main() -> None:
-    """Judge batches until the connection on standard input ends."""
+    """Judge batches until the connection on standard input is closed."""
     if sys.platform == "linux":  # even in the middle of a batch
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     connection = Connection(sys.stdin.fileno())

@@ -1,6 +1,6 @@
-"""Judges in processes of this machine (``--jobs N``), so that scoring uses all cores and all GPUs.
+"""Judges in processes of this machine (``--jobs N``), so that scoring uses all cores and GPUs.
 
-This process reads the run, asks models and is the one writer of the scores.
+This process reads the run, calls models and writes the scores.
 """
 
 from __future__ import annotations
@@ -28,23 +28,18 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
-# A judge takes about a tenth of a reply's length, and loading one seconds; on a busy machine many times that.
+# A judge takes about a tenth of a reply's length, and seconds to load; on a busy machine many times that.
 _HUNG_S = 600.0
 _HUNG_PER_AUDIO_S = 20.0
 _LINES, _LINE_BYTES = 3, 300
 _LAST_WORDS_S = 1.0
-# Libraries that compute read these when they are imported.
+# Numerical libraries read these when they are imported.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgingSettings:
-    """The first object that a process gets.
-
-    Args:
-        options: The user's options of judges.
-        secrets: The secrets that its parent knows.
-    """
+    """The first object that a process receives."""
 
     options: JudgeOptions
     secrets: Redactor = field(repr=False)
@@ -61,10 +56,9 @@ def judge_processes(
     """Run local judges in processes of this machine; end them with the block.
 
     Args:
-        jobs: How many processes, each with its share of the cores as threads.
-        options: The user's options of judges; with ``device="cuda"`` judges that use torch get another
-            process for each GPU.
-        announce: Called with a line if no process starts; by several threads.
+        jobs: How many processes, each with its share of the cores as threads. With ``device="cuda"``, judges
+            that use torch get another process for each GPU.
+        announce: Called from several threads with a line if no process starts.
         hung_s: A process that judges a batch for longer than this, plus 20 times its audio, is replaced.
     """
     threads = str(max(1, core_count() // jobs))
@@ -120,7 +114,7 @@ class _JudgeProcess:
         self._connection.send(JudgingSettings(options=options, secrets=SECRETS.copy()))
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """As `JudgeWorker.judge`."""
+        """As in `JudgeWorker`."""
         try:
             self._connection.send((batch.judge, batch.version, batch.turns))
             limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
@@ -134,19 +128,18 @@ class _JudgeProcess:
         return answer
 
     def end(self) -> None:
-        """As `JudgeWorker.end`."""
-        self._process.kill()  # it only computes, and has nothing to lose
+        """As in `JudgeWorker`."""
+        self._process.kill()
         self._process.wait()
 
     def _read_errors(self) -> None:
-        """Keep the last lines that the process prints."""
         assert self._process.stderr is not None
         with self._process.stderr as stream:
             while line := stream.readline(_LINE_BYTES):
                 self._printed.append(line.decode(errors="replace").strip())
 
     def _with_output(self, how: str) -> str:
-        """Return what happened, with the last lines that the process printed, without secrets."""
+        """Return what happened, with the last lines that the process printed, redacted."""
         return SECRETS.text(": ".join([how, " | ".join(filter(None, self._printed))]).removesuffix(": "))
 
     def _obituary(self) -> str:
@@ -156,7 +149,7 @@ class _JudgeProcess:
         except subprocess.TimeoutExpired:
             return "a process closed its connection"
         if status == -signal.SIGKILL:
-            return "a process was killed (signal 9), which is what a machine without free memory does"
+            return "a process was killed (signal 9), as by a machine that is out of memory"
         return f"a process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
 
 

@@ -1,7 +1,4 @@
-"""Which worker judges what: first the judges that it has loaded; lost work is given away again.
-
-Pure: it starts nothing and waits for nothing.
-"""
+"""Which worker judges which batch: first those of judges that it has loaded. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 __all__ = ["JudgeQueue", "QueuedBatch"]
 
 MOST_LOSSES = 2
-"""A batch whose worker was lost so often is given up: it may be what kills them (memory)."""
+"""After the loss of this many workers, a batch fails: it may be the cause (memory)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,11 +18,10 @@ class QueuedBatch:
     """A batch for a judge.
 
     Args:
-        judge: The judge's name.
-        payload: What the worker gets.
+        payload: What the worker receives.
         packages: The packages that the judge imports.
         effort: The judge's `JudgeSpec.effort`.
-        losses: How many workers were lost over it.
+        losses: How many workers were lost while they judged it.
     """
 
     judge: str
@@ -36,7 +32,7 @@ class QueuedBatch:
 
 
 class JudgeQueue:
-    """The batches that wait, and those that workers have."""
+    """The batches that wait, and those in progress."""
 
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
@@ -44,20 +40,20 @@ class JudgeQueue:
         self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # by worker: judges, their packages
 
     @property
-    def under_way(self) -> int:
-        """How many batches wait or are being judged."""
+    def pending(self) -> int:
+        """The number of batches that wait or are in progress."""
         return len(self._waiting) + len(self._held)
 
     def add(self, task: QueuedBatch) -> None:
-        """Let a batch wait for a worker."""
+        """Add a batch."""
         self._waiting.append(task)
 
     def next_for(self, worker: Hashable) -> QueuedBatch | None:
-        """Give an idle worker a batch.
+        """Assign a batch to an idle worker.
 
-        A judge that the worker has loaded comes first, then one that no other worker has loaded, then one
-        whose packages the worker has imported. Among equals the judge with the greatest effort comes first,
-        so that a short batch ends the scoring, then the batch that has waited longest.
+        A judge that the worker has loaded takes precedence, then one that no other worker has loaded, then
+        one whose packages the worker has imported. Among equals, the judge with the greatest effort is first,
+        so that a short batch ends the scoring, then the oldest batch.
         """
         if not self._waiting:
             return None
@@ -80,15 +76,11 @@ class JudgeQueue:
         return task
 
     def finished(self, worker: Hashable) -> QueuedBatch:
-        """Take back the batch that a worker has finished."""
+        """Remove and return the batch that a worker has finished."""
         return self._held.pop(worker)
 
     def lost(self, worker: Hashable) -> QueuedBatch | None:
-        """Forget a worker; its batch is the next to be given away.
-
-        Returns:
-            The batch, if it is given up instead; None if it waits again, or if there was none.
-        """
+        """Forget a worker and requeue its batch as the next one; return the batch if it fails instead."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is None:
@@ -100,13 +92,13 @@ class JudgeQueue:
         return None
 
     def returned(self, worker: Hashable) -> None:
-        """Take back the batch of a worker that could not begin it; it is the next to be given away."""
+        """Forget a worker that could not begin its batch; the batch is the next one again."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is not None:
             self._waiting.appendleft(task)
 
     def abandoned(self) -> list[QueuedBatch]:
-        """Take all batches that wait, since no worker is left."""
+        """Remove and return all batches that wait, since no worker remains."""
         tasks, self._waiting = list(self._waiting), deque()
         return tasks

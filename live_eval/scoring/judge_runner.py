@@ -1,7 +1,7 @@
-"""Run a judge: its options, the version that they make, loading it, and judging turns.
+"""Run a judge: its options, the version that they define, loading it, and judging turns.
 
-Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or asks a model. A judge runner
-never raises for what a judge does wrong: it returns a `Failed` with the reason.
+Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. A fault of a
+judge never raises: it becomes a `Failed` with the reason.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """The user's options of judges; omitted ones use the judge's defaults."""
+    """The user's options of judges; others have the judge's defaults."""
 
     device: str = "cpu"
-    """Where judges that use torch compute: ``cpu`` or ``cuda``."""
+    """The device of judges that use torch: ``cpu`` or ``cuda``."""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Values by judge and option."""
     llm: LlmOptions = field(default_factory=LlmOptions)
     recordings: Sequence[Path] = ()
-    """Folders whose recordings may be sent to models, as those in the run's folder may."""
+    """Folders, besides the run's, whose recordings may be sent to models."""
 
 
 class JudgeRunner(Protocol):
@@ -83,7 +83,7 @@ class JudgeRunner(Protocol):
         ...
 
     def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Return a valid judgement for each turn. The turns must have everything that the judge needs."""
+        """Return a valid judgement of each turn; the turns must meet the judge's needs."""
         ...
 
 
@@ -138,7 +138,7 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
-    """Return how to reach a judge's model, including the options for this judge only."""
+    """Return how to reach a judge's model, including the options of this judge only."""
     mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
     llm = options.llm
     if "base_url" in mine:  # replaces the service named for all judges
@@ -151,7 +151,7 @@ def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
 
 
 def _key_source(choices: Mapping[str, str]) -> str | None:
-    """Return where the options for one judge say that its key is, or None."""
+    """Return the source of the key in the options of one judge, or None."""
     for name, check in (("key_from", key_source), ("key_variable", key_variable)):
         if name in choices:
             try:
@@ -165,7 +165,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
     """Return the value of each option of a judge.
 
     Raises:
-        UsageError: The judge has no such option, or the option no such value.
+        UsageError: An option or its value does not exist.
     """
     mine = options.choices.get(spec.name, {})
     known = {option.name: option for option in spec.options}
@@ -181,7 +181,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
 
 
 def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
-    """Return a judge's specification, with what the judge uses under the user's options.
+    """Return a judge's specification, without the needs that the user's options spare.
 
     >>> from live_eval.judges.specs import VES
     >>> as_configured(VES, JudgeOptions()).uses
@@ -196,7 +196,7 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
     """Check the options of the requested judges, and of others, as far as possible before judging.
 
     Raises:
-        UsageError: A judge, option or value does not exist, or the cost has a limit but a price is unknown.
+        UsageError: A judge, option or value does not exist, or the cost is limited and a price unknown.
     """
     for name in options.choices:
         spec = registry.judge(name)
@@ -212,10 +212,10 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 
 
 def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[str]:
-    """Return which hosts receive the keys of the models that judges ask, in words.
+    """Return which hosts receive the keys of the judges' models, in words.
 
     Raises:
-        UsageError: The cost has a limit, and the model's price is unknown.
+        UsageError: The cost is limited, and the model's price unknown.
     """
     found: dict[str, None] = {}
     for spec in specs:
@@ -229,7 +229,7 @@ def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[st
 
 
 def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Return what a judge needs with these options and this machine does not have, in words, or None."""
+    """Return which requirement of a judge with these options is missing here, in words, or None."""
     if spec.kind is not JudgeKind.LOCAL:
         spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
     return registry.missing_requirements(spec, option_values(spec, options))
@@ -238,8 +238,8 @@ def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     """Return the version under which a judge's scores are stored.
 
-    It is the judge's version plus everything that makes it a different judge: another model, several samples,
-    options other than the default, and the hashes of files and weights that the specification does not pin.
+    It is the judge's version plus everything that changes its scores: another model, several samples, options
+    other than the default, and hashes of files and weights that the specification does not pin.
 
     >>> from live_eval.judges.specs import BLEU
     >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine"))) == BLEU.version
@@ -256,7 +256,7 @@ def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
 
 
 def _version_part(option: OptionSpec, value: str) -> str | None:
-    """Return the part of the version that an option's value adds; None for a known default."""
+    """Return what an option's value adds to the version; None for a known default."""
     known = {weights.name: weights for weights in option.weights}
     try:
         if value in known:
@@ -269,7 +269,7 @@ def _version_part(option: OptionSpec, value: str) -> str | None:
             return f"@{weights_at(Path(value)).sha256[:_HASH_DIGITS]}"
         return f"@{file_sha256(Path(value))[:_HASH_DIGITS]}" if option.is_file else value
     except (JudgeError, OSError):
-        return None if value == option.default else value  # the judge will report what is wrong with it
+        return None if value == option.default else value  # the judge reports the error when it is loaded
 
 
 def load_judge(spec: JudgeSpec, options: JudgeOptions) -> Any:
@@ -299,7 +299,7 @@ def load_judge_runner(
 ) -> JudgeRunner:
     """Load a judge and return its runner, whose resources `stack` closes.
 
-    An LLM judge looks up answers in `answers` before it asks its model, and spends `budget`.
+    An LLM judge looks up `answers` before it calls its model, and spends `budget`.
 
     Raises:
         LiveEvalError: A requirement is missing, or the judge cannot be loaded.
@@ -312,7 +312,7 @@ def load_judge_runner(
 
 
 def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) -> JudgedBatch:
-    """Let a judge judge turns, loaded by `load` or before, and measure how long both take."""
+    """Judge turns, and measure the time; `load` returns the judge."""
     clock = SystemClock()
     began_ns = clock.now_ns()
     judgements: Sequence[Judgement] = ()
@@ -327,24 +327,14 @@ def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) ->
 
 
 class LoadedJudges:
-    """Local judges in a worker, each loaded when its first batch arrives.
-
-    Args:
-        options: The user's options of judges.
-    """
+    """Local judges in a worker, each loaded when its first batch arrives."""
 
     def __init__(self, options: JudgeOptions) -> None:
         self._options = options
         self._runners: dict[str, JudgeRunner] = {}
 
     def judge(self, name: str, version: str, turns: Sequence[JudgedTurn]) -> JudgedBatch:
-        """Return what a judge makes of turns, or why it cannot run here.
-
-        Args:
-            name: The judge's name.
-            version: The version under which its scores are stored.
-            turns: The turns.
-        """
+        """Judge turns; `version` is the version under which the scores are stored."""
         return judge_batch(partial(self._loaded, name, version), turns)
 
     def _loaded(self, name: str, version: str) -> JudgeRunner:
@@ -361,7 +351,7 @@ class LoadedJudges:
 
 
 class _LocalJudgeRunner:
-    """Runs a local judge; if it fails on a batch, the batch is judged turn by turn."""
+    """Runs a local judge; if it fails on a batch, judges the batch turn by turn."""
 
     def __init__(self, spec: JudgeSpec, judge: LocalJudge) -> None:
         self._spec = spec

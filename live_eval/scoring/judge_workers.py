@@ -1,7 +1,6 @@
 """Workers that judge batches side by side, each with a thread here: processes, or actors of a cluster.
 
-A worker that is lost costs nothing but time: another takes its place and its batch. A batch that loses
-several workers fails.
+Another worker takes over from one that is lost. A batch that loses several workers fails.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ class JudgeBatch:
     """A batch for a worker.
 
     Args:
-        judge: The judge's name.
         version: The version under which its scores are stored.
-        turns: The turns, with the audio that the judge uses.
+        turns: The turns, with only the audio that the judge uses.
         answer: Takes the result.
     """
 
@@ -61,8 +59,8 @@ class WorkerPlace(Generic[W]):
     """A slot for one worker.
 
     Args:
-        name: The name of the machine, or of the kind of worker; all slots of a name fail together.
-        start: Starts a worker, or raises any error. The event is set when all workers are to end.
+        name: The name of the machine; all slots of a machine fail together.
+        start: Starts a worker, or raises any error. The event is set when all workers must end.
     """
 
     name: str
@@ -70,11 +68,10 @@ class WorkerPlace(Generic[W]):
 
 
 class WorkerGroup(Generic[W]):
-    """Workers of one kind, started as batches wait for them.
+    """Workers of one kind, started while batches wait.
 
     Args:
-        places: The slots.
-        announce: Called with a line about each machine on which no worker starts; by several threads.
+        announce: Called from several threads with a line about each machine on which no worker starts.
         describe: Returns an error in words.
     """
 
@@ -93,11 +90,11 @@ class WorkerGroup(Generic[W]):
         self._threads: list[threading.Thread] = []
         self._workers: list[W] = []
         self._at_work = 0  # threads that have not given up
-        self._spare: W | None = None  # started to ask it something, not at work yet
+        self._spare: W | None = None  # started to answer `ask`, without a thread yet
         self.capacity = len(places)
 
     def ask(self, question: Callable[[W], T]) -> T:
-        """Return what the first worker answers that starts.
+        """Return the answer of the first worker that starts.
 
         Raises:
             LiveEvalError: No worker starts.
@@ -118,11 +115,11 @@ class WorkerGroup(Generic[W]):
                 self._announce(why)
 
     def submit(self, spec: JudgeSpec, version: str, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Queue a batch; start another worker while there are fewer workers than batches."""
+        """Queue a batch; start another worker if there are fewer workers than batches."""
         batch = JudgeBatch(spec.name, version, [_only_used(spec, turn) for turn in turns])
         with self._changed:
             self._queue.add(QueuedBatch(spec.name, batch, frozenset(spec.packages), spec.effort))
-            if self._free and self._queue.under_way > self._at_work:
+            if self._free and self._queue.pending > self._at_work:
                 self._add_worker()
             self._changed.notify()
         return batch.answer
@@ -146,7 +143,7 @@ class WorkerGroup(Generic[W]):
         thread.start()
 
     def _work(self, place: WorkerPlace[W]) -> None:
-        """Let a worker judge batches, and another in its place if it is lost."""
+        """Judge batches with a worker, and with another one after it is lost."""
         with self._changed:
             worker, self._spare = self._spare, None
         me = object()
@@ -172,7 +169,7 @@ class WorkerGroup(Generic[W]):
             self._end(worker)
 
     def _next(self, worker: object) -> QueuedBatch | None:
-        """Wait for a batch; return None once all workers are to end."""
+        """Wait for a batch; return None once all workers must end."""
         with self._changed:
             while not self._stopping.is_set():
                 task = self._queue.next_for(worker)
@@ -182,7 +179,7 @@ class WorkerGroup(Generic[W]):
         return None
 
     def _lost(self, worker: object, why: str) -> None:
-        """Give the batch of a lost worker to another one; fail a batch that has lost several."""
+        """Requeue the batch of a lost worker, or fail it after several losses."""
         with self._changed:
             given_up = self._queue.lost(worker)
             self._changed.notify()
@@ -196,14 +193,14 @@ class WorkerGroup(Generic[W]):
         self._free = [other for other in self._free if other.name != place.name]
 
     def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
-        """Leave the batch to workers elsewhere; if there are none, say why nothing is judged."""
+        """Leave the batch to workers elsewhere; without any, fail all batches."""
         self._announce(why)
         with self._changed:
             self._queue.returned(worker)
             self._at_work -= 1
             self._exclude(place)
             abandoned = [] if self._at_work or self._free else self._queue.abandoned()
-            if self._free and not self._at_work:  # the next machine may do
+            if self._free and not self._at_work:  # the next machine may work
                 self._add_worker()
             self._changed.notify()
         for task in abandoned:
@@ -228,13 +225,9 @@ class WorkerGroup(Generic[W]):
 
 
 class WorkerPool(Generic[W]):
-    """A `JudgePool` of workers: some that use processors, and some that have a GPU each.
+    """A `JudgePool` of workers that use processors, and workers with a GPU each.
 
-    Args:
-        on_cores: Workers that use processors.
-        on_gpus: Workers with a GPU, for judges that compute on the device ``cuda``.
-        options: The user's options of judges.
-        missing: Returns what a judge needs and the workers of its group do not have, in words, or None.
+    `missing` returns which requirement of a judge its group of workers lacks, in words, or None.
     """
 
     def __init__(
@@ -251,15 +244,15 @@ class WorkerPool(Generic[W]):
         self.ahead = 2 * (on_cores.capacity + on_gpus.capacity)
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """As `JudgePool.takes`: judges that ask no model."""
+        """As in `JudgePool`: judges that call no model."""
         return spec.kind is JudgeKind.LOCAL
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """As `JudgePool.missing`."""
+        """As in `JudgePool`."""
         return self._missing(self._group(spec), spec)
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """As `JudgePool.submit`."""
+        """As in `JudgePool`."""
         return self._group(spec).submit(spec, scoring_version(spec, self._options), turns)
 
     def _group(self, spec: JudgeSpec) -> WorkerGroup[W]:
@@ -268,7 +261,7 @@ class WorkerPool(Generic[W]):
 
 
 def _only_used(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:
-    """Return the turn with the audio that the judge uses, without what was resampled from it."""
+    """Return the turn with only the audio that the judge uses, without resampled copies."""
     used = spec.needs | spec.uses
     return replace(
         turn,

@@ -3,11 +3,9 @@
 The run is read once, from the shortest reply to the longest. Each recording is decoded once for all judges
 and resampled once for each rate that one of them needs, in batches of limited length. The judgements are
 stored in the run's scores, keyed by judge and judge version. Scoring again skips what this version of a judge
-has scored, and retries the rest: a turn without what the judge needs, a judge that could not run, a failed
-call.
+has scored, and retries turns without a score.
 
-A judge that cannot run on this machine scores nothing: its turns are unscored with the reason, and the
-summary says so. Nothing stands in for it.
+The turns of a judge that cannot run on this machine are unscored, with the reason.
 """
 
 from __future__ import annotations
@@ -57,9 +55,9 @@ from live_eval.types import Case
 
 __all__ = [
     "AUDIO_NEEDS",
+    "JudgeInput",
     "JudgeSummary",
     "Progress",
-    "ReadTurn",
     "ScoringSummary",
     "before_asking",
     "read_turn",
@@ -75,23 +73,23 @@ _BATCH_AUDIO_NS = 300_000_000_000
 # With a pool: short enough that workers finish at about the same time, long enough to fill a network's batch.
 _POOLED_BATCH_TURNS = 16
 _POOLED_BATCH_AUDIO_NS = 30_000_000_000
-# Judges wait for batches of each other; this many give a worker the choice to keep to its own judges.
+# With this many batches per judge in the queue, a worker can keep to the judges that it has loaded.
 _BATCHES_AHEAD = 8
 
 
 @dataclass(slots=True, kw_only=True)
 class JudgeSummary:
-    """The scores of a run by one judge, and the effort of this scoring."""
+    """The scores of a run by one judge, and the time and cost of this scoring."""
 
     name: str
     version: str  # under which its scores are stored
     n: int = 0  # turns of its tasks that are scored, by this scoring or an earlier one
-    n_unscored: int = 0  # turns without what the judge needs, or about which it could not be asked
+    n_unscored: int = 0  # turns that the judge could not be asked about
     n_failed: int = 0  # turns on which the judge failed
-    reasons: Mapping[str, int] = field(default_factory=dict)  # turns that are not scored, by reason
-    judged: int = 0  # turns that the judge was given this time
-    seconds: float = 0.0  # that it took this time, including loading
-    audio_seconds: float = 0.0  # of the replies that it was given
+    reasons: Mapping[str, int] = field(default_factory=dict)  # turns without a score, by reason
+    judged: int = 0  # turns that it judged this time
+    seconds: float = 0.0  # the time for them, including loading
+    audio_seconds: float = 0.0  # of their replies
     calls: int = 0  # of a model, including failed ones
     cached: int = 0  # answers that were already stored
     cost: float | None = 0.0  # in US dollars; None if unknown
@@ -100,15 +98,15 @@ class JudgeSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScoringSummary:
-    """The result of a scoring: the turns of the run, and a summary for each judge in the order requested."""
+    """The number of turns of the run, and a summary of each judge in the requested order."""
 
     turns: int
     judges: tuple[JudgeSummary, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTurn:
-    """A turn as judges see it, and why they may be unable to judge it."""
+class JudgeInput:
+    """A turn for judges, and why they may be unable to judge it."""
 
     turn: JudgedTurn
     failure: str | None = None  # of the turn itself
@@ -144,7 +142,7 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A batch that a judge has been given, and what is known of it without the judge."""
+    """A batch that a judge was given, and the verdicts on its other turns."""
 
     work: _Work
     seen: int
@@ -166,18 +164,14 @@ def score_run(
     """Score the run in folder `path`.
 
     Args:
-        path: The run's folder.
-        judges: Names of judges; see ``live-eval judges``.
-        options: The user's options of judges.
-        again: Also score what this version of a judge has already scored. An old score stays if the new
-            attempt gives none.
+        again: Also judge turns that this version of a judge has scored; a failure keeps the old score.
         progress: Called as each judge with turns of its tasks in the run makes progress.
-        pool: Runs the judges that it takes; the others, and all without one, run in this process.
+        pool: Runs the judges that it takes; other judges run in this process.
 
     Raises:
-        PluginError: There is no judge of that name, or it is broken.
+        PluginError: A judge is unknown or broken.
         UsageError: A judge compares runs, or an option is invalid.
-        StoreError: There is no run, or its scores are being written by another process or cannot be written.
+        StoreError: There is no run, or its scores cannot be written, for example as another process writes.
     """
     options = options or JudgeOptions()
     specs = [registry.judge(name) for name in dict.fromkeys(judges)]
@@ -233,13 +227,13 @@ def _begin(
 
 def _batches(
     run: RunReader, works: Sequence[_Work], sendable: Sequence[Path], *, pooled: bool
-) -> Iterator[tuple[list[ReadTurn], int]]:
-    """Yield batches of turns that some judge needs, and the number of turns of the run that each covers."""
+) -> Iterator[tuple[list[JudgeInput], int]]:
+    """Yield batches of turns that some judge needs, and the number of the run's turns that each covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
-    batch: list[ReadTurn] = []
+    batch: list[JudgeInput] = []
     seen = audio_ns = 0
-    # By length, so that turns judged together need little padding.
+    # By length, so that batches need little padding.
     for turn_id, task in run.tasks_by_reply_length().items():
         seen += 1
         concerned = [work for work in works if task in work.spec.tasks]
@@ -260,16 +254,10 @@ def _batches(
 
 def read_turn(
     run: RunReader, turn: TurnRecord, wanted: frozenset[Need], sendable: Sequence[Path] = ()
-) -> ReadTurn:
-    """Read a turn for judges, with those of `AUDIO_NEEDS` that are wanted.
+) -> JudgeInput:
+    """Read a turn for judges, with the `AUDIO_NEEDS` in `wanted`; `sendable` is `JudgeOptions.recordings`.
 
     A failed turn is not judged, so its audio is not read.
-
-    Args:
-        run: The run.
-        turn: The turn.
-        wanted: What the judges look at.
-        sendable: As `JudgeOptions.recordings`.
     """
     audio: dict[Need, Audio | None] = {}
     broken: dict[Need, str] = {}
@@ -283,7 +271,7 @@ def read_turn(
             path = _recording(turn.case, need)
             if path is not None and (why := _why_withheld(run, path, sendable)) is not None:
                 withheld[need] = why
-    return ReadTurn(
+    return JudgeInput(
         JudgedTurn(
             turn_id=turn.turn_id,
             case=turn.case,
@@ -307,7 +295,7 @@ def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
 
 
 def _recording(case: Case, need: Need) -> Path | None:
-    """Return the recording of a case that a judge looks at; the run names it, wherever it is."""
+    """Return the recording of a case that a judge needs; the run may name any path."""
     paths = {Need.SPEAKER_AUDIO: case.audio_path, Need.REFERENCE_AUDIO: case.reference_audio_path}
     return paths.get(need)
 
@@ -329,10 +317,8 @@ def _longest_s(run: RunReader) -> float:
 
 
 def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str | None:
-    """Return why a recording may not be sent to a model, or None if it may.
-
-    A run from somebody else can name any recording of the user.
-    """
+    """Return why a recording may not be sent to a model, or None if it may."""
+    # A run from somebody else can name any recording of the user.
     folder = path.resolve().parent
     if any(folder.is_relative_to(each.resolve()) for each in (run.path, sample_path(), *sendable)):
         return None
@@ -343,14 +329,11 @@ def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str |
 
 
 def before_asking(
-    spec: JudgeSpec, item: ReadTurn, also: frozenset[Need] = frozenset()
+    spec: JudgeSpec, item: JudgeInput, also: frozenset[Need] = frozenset()
 ) -> Unscored | Failed | None:
     """Return the verdict on a turn that a judge cannot be asked about, or None if it can.
 
-    Args:
-        spec: The judge.
-        item: The turn.
-        also: What the judge is given besides what it declares.
+    `also` are needs besides those that the judge declares.
     """
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")
@@ -366,12 +349,12 @@ def before_asking(
 
 def _ask(
     work: _Work,
-    batch: Sequence[ReadTurn],
+    batch: Sequence[JudgeInput],
     seen: int,
     load: Callable[[JudgeSpec], JudgeRunner],
     pool: JudgePool | None,
 ) -> _Asked:
-    """Let the judge judge each turn of the batch that it still has to judge."""
+    """Give the judge the turns of the batch that it has not judged."""
     asked = _Asked(work, seen)
     for item in batch:
         if item.turn.case.task not in work.spec.tasks or not work.wants(item.turn.turn_id):
@@ -393,7 +376,7 @@ def _ask(
 
 
 def _verdicts(asked: _Asked) -> dict[str, Judgement]:
-    """Wait for the judge's answer; return its verdict on each turn."""
+    """Wait for the judge, and return its verdict on each turn."""
     if asked.answer is None:
         return asked.verdicts
     answer, work = asked.answer.result(), asked.work
@@ -427,7 +410,7 @@ def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) ->
 
 
 def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
-    """Store why the judge could not run, if it was needed, and return its complete summary."""
+    """Complete the judge's summary; store why it could not run, if it was needed."""
     summary = work.summary
     summary.reasons = dict(work.reasons.most_common())
     if work.problem is not None and summary.n_unscored:

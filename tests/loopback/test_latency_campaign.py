@@ -324,7 +324,7 @@ def test_the_command_prints_figures_and_checks_assertions(
     assert (checked["expression"], checked["holds"], checked["point"]) == (asserted, status == 0, "c2")
     assert ("holds at c2" if status == 0 else "FAILS at c2") in result.stderr
     page = tmp_path / "c" / "latency.html"
-    assert f"page to open: {page}" in result.stderr
+    assert f"report: {page}" in result.stderr
     assert "c2/report.html#turn=case-0" in page.read_text("utf-8")
     assert "case-0" in (tmp_path / "c" / "c2" / "report.html").read_text("utf-8")
 
@@ -447,7 +447,7 @@ def test_two_signals_at_once_stop_a_command_with_its_summary(
         process.send_signal(signal.SIGTERM)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "page to open: " in said
+    assert "report: " in said
     assert f"To continue, rerun with --out {tmp_path / 'c'} --resume" in said
 
 

@@ -18,11 +18,11 @@ _TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class BoundedClient(DefaultAsyncHttpxClient):
-    """A client that reads answers only up to a limit and never follows a redirect.
+    """A client that reads answers up to a limit and follows no redirect.
 
-    The request, prompt and key included, goes to the address that was given and nowhere else. Compressed
-    answers are refused, since a few kilobytes can decode to gigabytes. The time limit is the
-    caller's (`asyncio.timeout`): this client's own timeouts start again with each read.
+    The request, with prompt and key, is sent to the given address only. Compressed answers are refused: a few
+    kilobytes can decode to gigabytes. The caller sets the time limit (`asyncio.timeout`), since this client's
+    timeouts restart with each read.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""The driver of all LLM judges: ask a chat endpoint, try again, count calls and store answers.
+"""The driver of all LLM judges: call a chat endpoint, retry, count calls and store answers.
 
-A judge says what to ask and reads the answer (`LlmJudge`). Whatever goes wrong in between becomes a `Failed`
+A judge defines the question and parses the answer (`LlmJudge`). Every failure in between becomes a `Failed`
 whose reason begins with its `CallProblem`, or an `Unscored` once the budget is spent. The judgement's detail
 has the whole prompt and all answers, with audio replaced by its hash and size. The key is sent to the
 endpoint and stored nowhere.
@@ -54,12 +54,8 @@ class LlmDriver:
     """Asks the model about turns. Use it in one event loop only, and close it.
 
     Args:
-        settings: How to reach the model.
-        answers: Stores answers. A question with a stored answer is not asked again; one that is already being
-            asked is awaited.
-        budget: The budget of the calls, shared with other drivers of the same event loop or with drivers
-            before and after this one.
-        clock: The clock to wait on between attempts.
+        answers: Stores answers. A question is not asked again if its answer is stored or in progress.
+        budget: Shared with other drivers of the same event loop, or with earlier and later drivers.
     """
 
     def __init__(
@@ -79,7 +75,7 @@ class LlmDriver:
         self._room = asyncio.Semaphore(settings.concurrency)
         self._preparing = asyncio.Lock()  # judges need not be thread-safe
         self._looking_up = asyncio.Lock()
-        self._under_way: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._in_progress: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hopeless: CallFailure | None = None
         self._without: set[str] = set()
         self._endpoint = ChatEndpoint(settings, self._clock)
@@ -101,9 +97,7 @@ class LlmDriver:
         """Ask about each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
 
         With several samples, a score is the mean of the readable answers, if at least half are readable; the
-        detail has the spread. What is beyond the budget is unscored.
-
-        Turns have everything that the judge's specification needs; a pair consists of turns of one case.
+        detail has the spread. Turns beyond the budget are unscored. A pair consists of turns of one case.
 
         Raises:
             LiveEvalError: Answers cannot be looked up or stored.
@@ -153,12 +147,12 @@ class LlmDriver:
     async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
         """Return the judgement in one answer: the stored one, or else the model's."""
         key = question_key(question, self._settings.judge, SECRETS.text(self._settings.base_url), number)
-        # One at a time: the others then find the stored answer, or the next of them asks.
-        async with self._under_way.setdefault(key, asyncio.Lock()):
+        # One at a time: the others then find the stored answer, or the next one asks.
+        async with self._in_progress.setdefault(key, asyncio.Lock()):
             return await self._sample_of(key, question, parse)
 
     async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Judgement:
-        """Read the answer stored under a key, or else the model's, which the model may repair once."""
+        """Parse the stored answer, or else the model's, which the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)
@@ -210,7 +204,7 @@ class LlmDriver:
     async def _ask(
         self, question: ChatQuestion, messages: Sequence[Mapping[str, Any]], record: dict[str, Any]
     ) -> ChatAnswer | CallFailure | Unscored:
-        """Return the model's answer, after as many attempts as it takes and the settings allow."""
+        """Return the model's answer, after as many attempts as necessary and allowed."""
         size = estimated_tokens(messages)
         failed_attempts = 0
         while True:
@@ -281,8 +275,8 @@ def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
     """Combine the judgements in several answers to one question.
 
     The result is the mean of the readable answers, if at least half of those wanted are readable; the detail
-    has each answer and their spread. If one answer says that the turn cannot be scored, the turn is unscored.
-    There may be fewer answers than wanted if it made no sense to ask on.
+    has each answer and their spread. One `Unscored` answer makes the turn unscored. There are fewer answers
+    than wanted if further calls would fail.
     """
     for sample in samples:
         if isinstance(sample, Unscored):

@@ -35,7 +35,7 @@ class CallMeter:
         self._price = price
         self._budget = budget
         self._settled = asyncio.Event()
-        self._first_under_way = False
+        self._first_in_progress = False
         self._most_output_tokens: int | None = None
         self._input_ratio = 1.0
 
@@ -45,10 +45,10 @@ class CallMeter:
         Returns:
             The reserved estimate, to be settled after the call; or why the call cannot be made.
         """
-        # If a limit depends on the length of answers, the first call goes alone to learn it.
-        while self._budget.bounds_size and self._most_output_tokens is None and self._first_under_way:
+        # If a limit depends on the length of answers, the first call is made alone to measure it.
+        while self._budget.bounds_size and self._most_output_tokens is None and self._first_in_progress:
             await self._settled.wait()
-        self._first_under_way = True
+        self._first_in_progress = True
         estimate = self._estimate(size)
         while not self._budget.reserve(estimate):
             refusal = self._budget.refusal(estimate)
@@ -112,6 +112,6 @@ class CallMeter:
 
     def _wake(self) -> None:
         """Wake the calls that wait for another one to finish."""
-        self._first_under_way = False
+        self._first_in_progress = False
         self._settled.set()
         self._settled = asyncio.Event()

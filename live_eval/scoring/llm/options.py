@@ -41,19 +41,17 @@ PRESETS: Mapping[str, Preset] = {
 """The services that ``--llm`` accepts."""
 
 AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
-"""The audio of a turn, which is decoded only if a judge uses it."""
+"""The audio of a turn, decoded only if a judge uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """How to reach the judging model; the user's options as in `LlmOptions`."""
+    """How to reach a judge's model; see `LlmOptions`."""
 
     base_url: str = OPENAI_BASE_URL
     key: Secret | None = None
     model: str | None = None
-    judge: JudgeSpec | None = (
-        None  # answers are stored by its name and version, and checked against its outputs
-    )
+    judge: JudgeSpec | None = None  # its name and version identify answers, its outputs validate them
     price: Price | None = None  # of the model, if known
     samples: int = 1
     temperature: float | None = None
@@ -68,10 +66,10 @@ class LlmSettings:
 class LlmOptions:
     """The user's options of judging models; None means the judge's default.
 
-    The limits apply to all judges together. A limit on the cost needs the price of each model asked.
+    The limits apply to all judges together. A limit on the cost needs the price of each model.
 
     Raises:
-        UsageError: There is no such preset, it was given along with a base URL, or a number is out of range.
+        UsageError: The preset is unknown or conflicts with a base URL, or a number is out of range.
     """
 
     preset: str | None = None  # a service of PRESETS, with its key and model

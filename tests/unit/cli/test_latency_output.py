@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.cli import cli
-from live_eval.cli._latency import print_campaign
+from live_eval.cli.latency import print_campaign
 from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -29,7 +29,7 @@ def test_a_figure_names_the_turns_it_does_not_rest_on(
     unsure = [spoken_turn(a_case(number), TurnPlan(uncertain=True)) for number in (20, 21)]
     lines = printed(tmp_path / "c", turns_at([500.0] * 9) + unsure, capsys)
     for name in ("voice to voice", "first byte"):
-        assert f"c1: {name} rests on 9 of 11 turns: uncertain end of speech 2" in lines
+        assert f"c1: {name}: n 9 of 11 turns; missing: uncertain end of speech 2" in lines
 
 
 def test_a_campaign_without_captured_turns_prints_no_table(
@@ -48,6 +48,6 @@ def test_a_campaign_where_a_run_is_expected_names_its_runs(tmp_path: Path, argum
     result = CliRunner().invoke(cli, [*asked, str(folder)])
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == (
-        f"{folder} holds a latency campaign, not a run; its runs: {folder / 'c1'} {folder / 'c4'}. For its "
-        f"figures: live-eval report {folder}"
+        f"{folder} is a latency campaign, not a run; its runs: {folder / 'c1'} {folder / 'c4'}. For its "
+        f"results: live-eval report {folder}"
     )

@@ -126,12 +126,12 @@ def test_nothing_is_deleted_without_a_yes(died: Path) -> None:
     assert not died.exists()
 
 
-def test_a_link_is_not_deleted_nor_what_it_leads_to(died: Path, tmp_path: Path) -> None:
+def test_neither_a_link_nor_its_target_is_deleted(died: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(died)
     refused = runs("delete", link, "--yes")
     assert isinstance(refused.exception, UsageError)
-    assert f"to delete what it leads to, name {died}" in str(refused.exception)
+    assert f"to delete its target, name {died}" in str(refused.exception)
     assert link.is_symlink()
     assert died.exists()
 
@@ -236,6 +236,8 @@ def test_files_that_stay_and_pages_with_its_audio_are_named(died: Path) -> None:
     page.write_text("<audio>")
     done = runs("delete", died, "--yes")
     assert done.exit_code == 0, done.output
-    assert f"{died} stays, with what live-eval did not write: audio/mine.wav, notes.txt" in done.stderr
+    assert (
+        f"{died} is kept, with files that live-eval did not write: audio/mine.wav, notes.txt" in done.stderr
+    )
     assert f"{page} may hold its audio" in done.stderr
     assert page.exists()

@@ -18,7 +18,7 @@ def test_both_sides_derive_the_same_seal_and_nobody_else() -> None:
     assert worker.seal_with(driver.public).open(sealed) == {"key": key}
     assert key.reveal().encode() not in sealed
     assert key.reveal().encode() in pickle.dumps(key), "without a seal it is in the clear"
-    with pytest.raises(LiveEvalError, match="not sealed by the other side"):
+    with pytest.raises(LiveEvalError, match="not encrypted by the other side"):
         worker.seal_with(other.public).open(sealed)
 
 

@@ -18,7 +18,7 @@ def test_a_worker_keeps_to_the_judges_that_it_has_loaded() -> None:
     assert queue.next_for("two") is tasks[1]
     assert queue.finished("one") is tasks[0]
     assert queue.next_for("one") is tasks[2]
-    assert queue.under_way == 3
+    assert queue.pending == 3
     queue.finished("one")
     assert queue.next_for("one") is tasks[3], "rather another judge than nothing"
     queue.finished("one")
@@ -33,7 +33,7 @@ def test_the_batch_of_a_lost_worker_is_next_and_is_judged_once() -> None:
     queue.finished("two")
     queue.next_for("two")
     queue.finished("two")
-    assert queue.under_way == 0
+    assert queue.pending == 0
 
 
 def test_a_batch_that_costs_two_workers_is_given_up() -> None:
@@ -42,7 +42,7 @@ def test_a_batch_that_costs_two_workers_is_given_up() -> None:
     assert queue.lost("one") is None
     queue.next_for("two")
     assert queue.lost("two") is tasks[0]
-    assert queue.under_way == 0
+    assert queue.pending == 0
     assert queue.lost("two") is None, "it has nothing"
 
 
@@ -52,7 +52,7 @@ def test_a_batch_that_a_worker_could_not_begin_is_no_loss() -> None:
     queue.returned("one")
     assert tasks[0].losses == 0
     assert queue.abandoned() == tasks
-    assert queue.under_way == 0
+    assert queue.pending == 0
 
 
 def test_workers_load_different_judges_the_longest_first_and_then_those_of_the_same_packages() -> None:

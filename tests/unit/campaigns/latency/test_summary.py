@@ -16,7 +16,7 @@ from live_eval.analysis.latency.endpointing import endpointing_cost
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.reply_words import WORDS_FILE, ReplyWords
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
-from live_eval.cli._latency import print_campaign
+from live_eval.cli.latency import print_campaign
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page
