@@ -18,20 +18,6 @@ from live_eval.errors import JudgeError
 from live_eval.text.quoting import quoted
 from live_eval.types import CoarseDimension, Cue
 
-__all__ = [
-    "LONGEST_SENT_S",
-    "PROMPTS",
-    "SENT_RATE_HZ",
-    "PromptTemplate",
-    "UnreadableError",
-    "delivery_of",
-    "read_object",
-    "read_rating",
-    "read_words",
-    "sound_part",
-    "text_part",
-]
-
 SENT_RATE_HZ = 16_000
 """Sample rate of the audio that is sent to models; Gemini and Whisper-like encoders use no higher one."""
 

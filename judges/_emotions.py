@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["EMOTIONS", "FITTING", "Fitting"]
-
 EMOTIONS = ("angry", "disgusted", "fearful", "happy", "neutral", "sad", "surprised")
 """What emotion2vec+ can name; its classes ``other`` and ``unk`` say that it cannot."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio
 from live_eval.audio.speech_level import FAINTEST_DBFS, SpeechEnvelope, level_of_envelope
 
-__all__ = ["RATE_HZ", "ProsodyMeasures", "measure"]
-
 RATE_HZ = 16_000
 
 _HIGHPASS_HZ = 50.0

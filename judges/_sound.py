@@ -11,8 +11,6 @@ from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Unscored
 from live_eval.timing import AUDIBLE_DBFS, audible_onset
 
-__all__ = ["SHORTEST_S", "fingerprint", "recording_detail", "thread_count", "unrateable", "unusable"]
-
 SHORTEST_S = 0.5
 """Shorter replies are not rated. Networks with longer windows invent the rest: DNSMOS would rate a buzz of at
 least 18 repetitions, and Whisper writes sentences that nobody said."""

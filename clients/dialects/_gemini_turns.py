@@ -24,16 +24,6 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind
 from live_eval.timing import ResponseStatus
 
-__all__ = [
-    "CONTENT",
-    "SILENT_AFTER_INTERRUPTION",
-    "Turns",
-    "duration_ns",
-    "failure_in",
-    "parse_message",
-    "retry_after_s",
-]
-
 SILENT_AFTER_INTERRUPTION = "silent after interruption"
 """Name of the timer that ends a reply that stays silent after its interruption."""
 

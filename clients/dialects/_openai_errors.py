@@ -7,8 +7,6 @@ import re
 from live_eval.clients.toolkit import Fields
 from live_eval.errors import FailureKind
 
-__all__ = ["describe", "error_in", "fatal_kind", "hint", "retry_after_s"]
-
 _BETA_REFUSED = "beta_api_shape_disabled"
 
 # Errors after which the session gives no further answer, by `code`, or by `type` without a code.

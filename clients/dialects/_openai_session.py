@@ -11,8 +11,6 @@ from live_eval.clients.toolkit import RATES_HZ, EventDialect, Fields, bearer_hea
 from live_eval.dialect import RateLimit, Usage
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["SessionDialect", "SessionTerms", "rate_limits_of", "text_of", "usage_of"]
-
 _G711_RATE_HZ = 8_000
 
 

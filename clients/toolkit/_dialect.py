@@ -22,8 +22,6 @@ from live_eval.dialect import (
 )
 from live_eval.errors import FailureKind
 
-__all__ = ["BaseDialect", "EventDialect", "Handler", "send_audio", "send_json"]
-
 Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 """Handles an event that arrived at a time in ns."""
 

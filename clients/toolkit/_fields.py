@@ -11,8 +11,6 @@ import pybase64
 from live_eval.dialect import Message
 from live_eval.text.messages import MOST_VALUES, has_too_many_values
 
-__all__ = ["Fields", "MalformedError", "parse_object"]
-
 _T = TypeVar("_T")
 _GREATEST = 2**63  # JSON writers know no greater integers, and some values are sent back
 _NAMES: dict[type, str] = {

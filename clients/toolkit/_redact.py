@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from live_eval.redaction import SECRET_FIELDS, SECRETS, mask_halves
 from live_eval.types import Secret
 
-__all__ = ["hide_secrets", "redact_object", "redact_raw"]
-
 _RAW_CHARACTERS = 500
 _SHOWN_CHARACTERS = 4_000
 _DEPTH = 24

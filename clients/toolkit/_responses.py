@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from live_eval.dialect import EndpointProblem, Output, ResponseStarted
 from live_eval.errors import FailureKind
 
-__all__ = ["ResponseTracker", "TrackedResponse", "Truncation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Truncation:

@@ -10,8 +10,6 @@ from live_eval.dialect import EndpointSettings
 from live_eval.errors import UsageError
 from live_eval.redaction import public_url
 
-__all__ = ["bearer_header", "given", "http_url", "merged", "refuse_settings", "websocket_url"]
-
 _WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _DEFAULTS = EndpointSettings(base_url="")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["RATES_HZ", "wav_header", "wav_rate_hz"]
-
 RATES_HZ = range(8_000, 192_001)
 """Rates of PCM that can be played."""
 

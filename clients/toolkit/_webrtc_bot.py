@@ -23,8 +23,6 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 
-__all__ = ["WebRtcBot"]
-
 _READY = "ready"
 _READY_NS = 2_000_000_000
 

@@ -17,8 +17,6 @@ from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment
 from live_eval.sockets.impaired import ImpairedStream
 
-__all__ = ["failure_of", "http_session", "read_body"]
-
 _BODY_BYTES = 1 << 20
 
 

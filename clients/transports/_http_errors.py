@@ -20,8 +20,6 @@ from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.http.dates import seconds_until
 
-__all__ = ["Address", "load_system_tls", "retry_after_s", "system_tls"]
-
 _BODY_CHARACTERS = 300
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _PUBLIC_QUERY = ("model",)

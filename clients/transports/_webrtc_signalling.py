@@ -21,8 +21,6 @@ from live_eval.clock import Clock
 from live_eval.dialect import Dial, SdpBody, Signalling
 from live_eval.errors import ConnectError, FailureKind
 
-__all__ = ["Answer", "Signaller", "configuration"]
-
 _SHOWN_CHARACTERS = 300
 _SDP_CHARACTERS = 100_000
 _MOST_LINES = 100  # of a kind: aiortc's time grows with the square of their number

@@ -22,8 +22,6 @@ from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OpusEncoder
 from live_eval.audio.rtp import MediaStats
 
-__all__ = ["INPUT_RATE_HZ", "UserTrack"]
-
 INPUT_RATE_HZ = 48_000
 """Sample rate of the user's frames."""
 

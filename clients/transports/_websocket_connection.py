@@ -28,8 +28,6 @@ from live_eval.sockets.stream import StreamTransport
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
 
-__all__ = ["WebSocketConnection"]
-
 _NOT_UTF8 = 1007  # RFC 6455, 7.4.1
 _MOST_WAITING_BYTES = 32 << 20  # what nobody has taken yet; beyond that, arrivals stay in the kernel
 _MESSAGE_OBJECT_BYTES = 200

@@ -33,8 +33,6 @@ from live_eval.judges.networks._torch import exact_inference, fill, import_torch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LONGEST_S", "RATE_HZ", "Emotion2vec", "label_of", "network_class"]
-
 RATE_HZ = 16_000
 LONGEST_S = 60
 """The longest recording that is classified as a whole, in seconds."""

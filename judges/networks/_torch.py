@@ -22,17 +22,6 @@ from live_eval.errors import JudgeError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "batches_by_length",
-    "exact_inference",
-    "fill",
-    "import_torchaudio",
-    "padded",
-    "read_tensors",
-    "torch_device",
-    "without_remarks",
-]
-
 # The keys under which training tools save the tensors of the network; funasr looks there too.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from live_eval.judges.text._reply import refused
 from live_eval.text.wording import plain_typography
 
-__all__ = ["Choice", "choose"]
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -12,8 +12,6 @@ from live_eval.text.wording import plain_typography
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-__all__ = ["incomparable", "other_language", "refused", "reply_and_reference", "unreadable"]
-
 # Another language is believed only where it is likely, the expected one is not, and speech models speak it:
 # py3langid knows 140, and takes "so, I, so" for Venetian. Measured: of 9,000 pieces of 1 to 5 words of
 # English replies none is taken for another language; sentences in 29 other languages are detected with

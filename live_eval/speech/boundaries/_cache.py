@@ -14,8 +14,6 @@ from live_eval.errors import AudioError, FailureKind
 from live_eval.files import open_regular, private_folder, read_regular
 from live_eval.types import Case, SpeechBoundaries
 
-__all__ = ["BoundaryCache"]
-
 _MOST_BYTES = 1 << 20
 
 

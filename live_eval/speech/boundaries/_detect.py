@@ -12,8 +12,6 @@ from live_eval.audio import Audio
 from live_eval.speech.boundaries._background import SCALES, Background, SoundSegment
 from live_eval.speech.boundaries._scene import DEPTH_DB, FEWEST_QUIET, Scene, survey, widened
 
-__all__ = ["SpeechDetection", "detect"]
-
 _ROUNDS = 4
 # A pause of this many frames divides a sound. In noise no pause does, or weak speech would fall apart.
 _PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, resample
 from live_eval.speech.boundaries._background import SCALES
 
-__all__ = ["DEPTH_DB", "FEWEST_QUIET", "NO_SPEECH", "SPEECH", "WINDOW_S", "Scene", "survey", "widened"]
-
 # Sound this far below the voice never counts as the speaker's: codec noise, the end of a reverberation.
 DEPTH_DB = 42.0
 # Probabilities above SPEECH are speech, those below NO_SPEECH are not; silero's defaults are 0.5 and 0.35.
