@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from live_eval.dialect import ClientSpec, Emulation, TransportKind
 from live_eval.types import TurnMode
@@ -29,18 +30,24 @@ __all__ = [
     "XAI",
 ]
 
-_WEBSOCKET = "live_eval.clients.transports.websocket:WebSocketTransport"
-_WEBRTC = "live_eval.clients.transports.webrtc:WebRtcTransport"
-_HTTP = "live_eval.clients.transports.http:HttpTransport"
+_DIALECTS = "live_eval.clients.dialects"
 _HOUR_S = 3_600
+
+_websocket = partial(ClientSpec, transport="live_eval.clients.transports.websocket:WebSocketTransport")
+_webrtc = partial(
+    ClientSpec,
+    transport="live_eval.clients.transports.webrtc:WebRtcTransport",
+    transport_kind=TransportKind.WEBRTC,
+    input_rate_hz=48_000,
+    output_rate_hz=48_000,
+)
 
 # -- OpenAI --------------------------------------------------------------------------------------------
 
-OPENAI = ClientSpec(
+OPENAI = _websocket(
     name="openai",
     title="OpenAI Realtime",
-    dialect="live_eval.clients.dialects.openai_realtime:OpenAIRealtime",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.openai_realtime:OpenAIRealtime",
     base_url="wss://api.openai.com/v1",
     model="gpt-realtime-2.1",
     voice="marin",
@@ -57,30 +64,30 @@ OPENAI_BETA = replace(
     OPENAI,
     name="openai-beta",
     title="OpenAI Realtime, beta dialect",
-    dialect="live_eval.clients.dialects.openai_realtime_beta:OpenAIRealtimeBeta",
+    dialect=f"{_DIALECTS}.openai_realtime_beta:OpenAIRealtimeBeta",
     model="gpt-4o-realtime-preview",
     voice="alloy",
 )
 
-OPENAI_WEBRTC = replace(
-    OPENAI,
+OPENAI_WEBRTC = _webrtc(
     name="openai-webrtc",
     title="OpenAI Realtime over WebRTC",
-    dialect="live_eval.clients.dialects.openai_webrtc:OpenAIWebRtc",
-    transport=_WEBRTC,
-    transport_kind=TransportKind.WEBRTC,
+    dialect=f"{_DIALECTS}.openai_webrtc:OpenAIWebRtc",
     base_url="https://api.openai.com/v1",
-    input_rate_hz=48_000,
-    output_rate_hz=48_000,
+    model=OPENAI.model,
+    voice=OPENAI.voice,
+    transcription_model=OPENAI.transcription_model,
+    key_variable=OPENAI.key_variable,
+    session_limit_s=_HOUR_S,
+    greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime-webrtc",
     emulation=Emulation(base_path="/v1", lossy_input=True, calibrates=True),
 )
 
-OPENAI_LIVE = ClientSpec(
+OPENAI_LIVE = _websocket(
     name="openai-live",
     title="OpenAI GPT-Live",
-    dialect="live_eval.clients.dialects.openai_live:OpenAILive",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.openai_live:OpenAILive",
     base_url="wss://api.openai.com/v1",
     model="gpt-live-1",
     voice="marin",
@@ -96,8 +103,8 @@ OPENAI_LIVE = ClientSpec(
 OPENAI_CHAT_AUDIO = ClientSpec(
     name="openai-chat-audio",
     title="OpenAI chat completions with audio (not realtime)",
-    dialect="live_eval.clients.dialects.openai_chat_audio:OpenAIChatAudio",
-    transport=_HTTP,
+    dialect=f"{_DIALECTS}.openai_chat_audio:OpenAIChatAudio",
+    transport="live_eval.clients.transports.http:HttpTransport",
     transport_kind=TransportKind.HTTP,
     base_url="https://api.openai.com/v1",
     model="gpt-audio",
@@ -113,7 +120,7 @@ AZURE = replace(
     OPENAI,
     name="azure",
     title="Azure OpenAI Realtime",
-    dialect="live_eval.clients.dialects.openai_compatible:AzureOpenAI",
+    dialect=f"{_DIALECTS}.openai_compatible:AzureOpenAI",
     base_url=None,
     model=None,
     key_variable="AZURE_OPENAI_API_KEY",
@@ -129,7 +136,7 @@ XAI = replace(
     greets=None,
     name="xai",
     title="xAI Grok Voice",
-    dialect="live_eval.clients.dialects.openai_compatible:XAI",
+    dialect=f"{_DIALECTS}.openai_compatible:XAI",
     base_url="wss://api.x.ai/v1",
     model="grok-voice-latest",
     voice="Ara",
@@ -140,11 +147,10 @@ XAI = replace(
     emulation=None,
 )
 
-VLLM_OMNI = ClientSpec(
+VLLM_OMNI = _websocket(
     name="vllm-omni",
     title="vLLM-Omni",
-    dialect="live_eval.clients.dialects.openai_compatible:VllmOmni",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.openai_compatible:VllmOmni",
     limits="needs a duplex model, chosen when the server is started; other models speak another protocol",
     docs_url="https://docs.vllm.ai/projects/vllm-omni",
 )
@@ -153,7 +159,7 @@ SPEECH_TO_SPEECH = replace(
     VLLM_OMNI,
     name="speech-to-speech",
     title="Hugging Face speech-to-speech",
-    dialect="live_eval.clients.dialects.openai_compatible:SpeechToSpeech",
+    dialect=f"{_DIALECTS}.openai_compatible:SpeechToSpeech",
     transcription_model="built-in",
     turn_modes=(TurnMode.SERVER_VAD,),
     sessions=1,
@@ -161,11 +167,10 @@ SPEECH_TO_SPEECH = replace(
     docs_url="https://github.com/huggingface/speech-to-speech",
 )
 
-QWEN_OMNI = ClientSpec(
+QWEN_OMNI = _websocket(
     name="qwen-omni",
     title="Qwen-Omni Realtime (DashScope)",
-    dialect="live_eval.clients.dialects.qwen_omni:QwenOmni",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.qwen_omni:QwenOmni",
     base_url="wss://dashscope-intl.aliyuncs.com/api-ws/v1",
     model="qwen3.8-omni-flash-realtime",
     voice="longanlingxin",
@@ -178,11 +183,10 @@ QWEN_OMNI = ClientSpec(
     docs_url="https://www.alibabacloud.com/help/en/model-studio/realtime",
 )
 
-STEPFUN = ClientSpec(
+STEPFUN = _websocket(
     name="stepfun",
     title="StepFun Realtime",
-    dialect="live_eval.clients.dialects.openai_compatible:StepFun",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.openai_compatible:StepFun",
     base_url="wss://api.stepfun.com/v1",
     model="step-audio-2",
     key_variable="STEPFUN_API_KEY",
@@ -190,11 +194,10 @@ STEPFUN = ClientSpec(
     docs_url="https://platform.stepfun.com/docs/api-reference/realtime/chat",
 )
 
-GLM = ClientSpec(
+GLM = _websocket(
     name="glm",
     title="Zhipu GLM-Realtime",
-    dialect="live_eval.clients.dialects.glm:Glm",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.glm:Glm",
     base_url="wss://open.bigmodel.cn/api/paas/v4",
     model="glm-realtime-flash",
     voice="tongtong",
@@ -204,11 +207,10 @@ GLM = ClientSpec(
     docs_url="https://docs.bigmodel.cn/cn/asyncapi/realtime",
 )
 
-UNMUTE = ClientSpec(
+UNMUTE = _websocket(
     name="unmute",
     title="Kyutai Unmute",
-    dialect="live_eval.clients.dialects.unmute:Unmute",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.unmute:Unmute",
     transcription_model="built-in",
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
@@ -219,11 +221,10 @@ UNMUTE = ClientSpec(
 
 # -- Other families ------------------------------------------------------------------------------------
 
-GEMINI_LIVE = ClientSpec(
+GEMINI_LIVE = _websocket(
     name="gemini-live",
     title="Google Gemini Live",
-    dialect="live_eval.clients.dialects.gemini_live:GeminiLive",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.gemini_live:GeminiLive",
     base_url="wss://generativelanguage.googleapis.com",
     model="gemini-3.8-live",
     voice="Kore",
@@ -238,11 +239,10 @@ GEMINI_LIVE = ClientSpec(
     emulation=Emulation(),
 )
 
-MOSHI = ClientSpec(
+MOSHI = _websocket(
     name="moshi",
     title="Kyutai Moshi",
-    dialect="live_eval.clients.dialects.moshi:Moshi",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.moshi:Moshi",
     output_rate_hz=48_000,
     frame_ms=80,
     turn_modes=(TurnMode.FULL_DUPLEX,),
@@ -255,11 +255,10 @@ MOSHI = ClientSpec(
     emulation=Emulation(lossy_input=True, exclusive=True),
 )
 
-HUME = ClientSpec(
+HUME = _websocket(
     name="hume",
     title="Hume EVI",
-    dialect="live_eval.clients.dialects.hume:HumeEvi",
-    transport=_WEBSOCKET,
+    dialect=f"{_DIALECTS}.hume:HumeEvi",
     base_url="wss://api.hume.ai/v0/evi",
     transcription_model="built-in",
     key_variable="HUME_API_KEY",
@@ -273,14 +272,10 @@ HUME = ClientSpec(
 
 # -- Bots over WebRTC --------------------------------------------------------------
 
-PIPECAT_WEBRTC = ClientSpec(
+PIPECAT_WEBRTC = _webrtc(
     name="pipecat-webrtc",
     title="A pipecat bot over WebRTC",
-    dialect="live_eval.clients.dialects.pipecat_webrtc:PipecatWebRtc",
-    transport=_WEBRTC,
-    transport_kind=TransportKind.WEBRTC,
-    input_rate_hz=48_000,
-    output_rate_hz=48_000,
+    dialect=f"{_DIALECTS}.pipecat_webrtc:PipecatWebRtc",
     turn_modes=(TurnMode.FULL_DUPLEX,),
     takes_instructions=False,
     docs_url="https://docs.pipecat.ai/server/services/transport/small-webrtc",
@@ -291,17 +286,16 @@ FASTRTC_WEBRTC = replace(
     PIPECAT_WEBRTC,
     name="fastrtc-webrtc",
     title="A fastrtc stream over WebRTC",
-    dialect="live_eval.clients.dialects.fastrtc_webrtc:FastRtcWebRtc",
+    dialect=f"{_DIALECTS}.fastrtc_webrtc:FastRtcWebRtc",
     sessions=1,
     limits="one caller at a time, unless the stream is configured for more",
     docs_url="https://fastrtc.org",
 )
 
-REFERENCE = ClientSpec(
+REFERENCE = _websocket(
     name="reference",
     title="Built-in reference endpoint",
     dialect=OPENAI.dialect,
-    transport=_WEBSOCKET,
     transcription_model="whisper-tiny.en",
     greets=False,
     launch="live_eval.reference.server.process:launch",

@@ -1,4 +1,4 @@
-"""What errors of OpenAI-like endpoints mean for a session."""
+"""The meaning of errors of OpenAI-like endpoints for a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from live_eval.errors import FailureKind
 
 _BETA_REFUSED = "beta_api_shape_disabled"
 
-# Errors after which the session gives no further answer, by `code`, or by `type` without a code.
+# Errors that end the session, by `code`, or by `type` without a code.
 _FATAL: dict[str, FailureKind] = {
     "account_deactivated": FailureKind.AUTHENTICATION,
     "authentication_error": FailureKind.AUTHENTICATION,
@@ -32,7 +32,7 @@ _FATAL: dict[str, FailureKind] = {
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }
-# Vendors share no code for a session's cap, but all describe it.
+# Vendors share no code for the session limit, but all describe it.
 _EXPIRED = re.compile(
     r"maximum (session )?duration|session[\w ]{0,20} (expired|timed out|time limit)|会话(已)?(超时|过期)",
     re.IGNORECASE,
@@ -43,13 +43,7 @@ _WAIT = re.compile(
 
 
 def fatal_kind(code: str | None, error_type: str | None = None, said: str = "") -> FailureKind | None:
-    """Return the failure that an error stands for if it always ends the session, else None.
-
-    Args:
-        code: The error's code.
-        error_type: Its type.
-        said: Its message, or the reason of a close.
-    """
+    """Return the failure of an error that always ends the session, else None; `said` is its message."""
     kind = _FATAL.get(code or "") or _FATAL.get(error_type or "")
     return kind or (FailureKind.SESSION_EXPIRED if _EXPIRED.search(said) else None)
 
@@ -70,7 +64,7 @@ def hint(code: str | None) -> str:
 
 
 def describe(error: Fields) -> str:
-    """Return an error object (`type`, `code`, `message`, `param`) in words; empty if it says nothing."""
+    """Return an error object (`type`, `code`, `message`, `param`) as text; empty without any of these."""
     code, message = error.text("code") or error.text("type"), error.text("message")
     param = error.text("param")
     words = ": ".join(part for part in (code, message) if part)

@@ -1,4 +1,4 @@
-"""What OpenAI-like dialects share: the session's settings, tokens, texts and rate limits."""
+"""Shared by OpenAI-like dialects: the session's settings, tokens, texts and rate limits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ _G711_RATE_HZ = 8_000
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """What a session's settings say about its audio.
-
-    Args:
-        input: The encoding of the user's audio, or None if not given.
-        output: The encoding of the reply's audio, or None if not given.
-        interrupts: Whether the endpoint's detector stops a reply when the user speaks.
-    """
+    """A session's audio formats, if given, and whether its detector stops a reply when the user speaks."""
 
     input: Codec | None
     output: Codec | None
@@ -45,7 +39,7 @@ class SessionDialect(EventDialect):
         return bearer_header(self.settings)
 
     def asked_session(self) -> dict[str, Any]:
-        """Return the `session` object to ask for, without the user's ``extra``."""
+        """Return the `session` object to request, without the user's ``extra``."""
         settings = self.settings
         model, speaks = settings.transcription_model, settings.modality is Modality.AUDIO
         heard = {
@@ -63,7 +57,7 @@ class SessionDialect(EventDialect):
         )
 
     def terms_of(self, session: Fields) -> SessionTerms:
-        """Return what a `session` object, ours or the endpoint's, says about the audio.
+        """Return the audio terms of a `session` object, ours or the endpoint's.
 
         An unknown format reads as None and is added to ``session.wrong``.
         """
@@ -104,7 +98,7 @@ class SessionDialect(EventDialect):
             return Codec(self.codecs[name], _G711_RATE_HZ)
         rate_hz = holder.integer("rate") or pcm_rate_hz
         if rate_hz not in RATES_HZ:
-            holder.wrong.append(f"expected an audio rate of 8000 to 192000 Hz, but {rate_hz} came")
+            holder.wrong.append(f"expected an audio rate of 8000 to 192000 Hz, but got {rate_hz}")
             return None
         return Codec(CodecName.PCM16, rate_hz)
 

@@ -28,50 +28,44 @@ __all__ = ["FastRtcWebRtc"]
 
 
 class FastRtcWebRtc(WebRtcBot):
-    """The protocol state of one session; a `Dialect`.
-
-    Args:
-        settings: The settings of the session; see `WebRtcBot`.
-    """
+    """The protocol state of one session; a `Dialect`."""
 
     path = "webrtc/offer"
     channel = "text"
-    ignored = frozenset({"fetch_output", "log", "stopword", "update_connection"})
+    ignored = frozenset({"fetch_output", "stopword", "update_connection"})
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._id = uuid.uuid4().hex
+        inputs = "the stream waits for further inputs besides audio, which this client does not have"
+        self.handlers = {
+            "log": self._on_log,
+            "error": lambda event, _: [
+                self.fatal(FailureKind.ENDPOINT_ERROR, _text(event) or "the stream failed without a message")
+            ],
+            "warning": lambda event, _: [
+                self.warning(_text(event) or "the stream sent a warning without text")
+            ],
+            "send_input": lambda event, _: [self.warning(inputs)],
+            "end_stream": lambda event, _: [
+                self.warning(f"the stream ended: {event.text('data') or 'no reason given'}")
+            ],
+        }
 
     def fields(self) -> dict[str, Any]:
         return {"webrtc_id": self._id, **super().fields()}
 
     def hello(self, at_ns: int) -> Sequence[Output]:
-        """Say what fastrtc's own client says first."""
-        return (Send("handshake"),)
+        return (Send("handshake"),)  # what fastrtc's own client sends first
 
-    def handle(self, name: str, event: Fields) -> list[Output] | None:
-        """Handle a message of the stream; any that can be read shows that it is there."""
-        match name:
-            case "log":
-                return [*self.become_ready(), *self._logged(event.text("data"))]
-            case "error":
-                said = _words(event) or "the stream failed without a word"
-                return [self.fatal(FailureKind.ENDPOINT_ERROR, said)]
-            case "warning":
-                return [self.warning(_words(event) or "the stream gave a warning without words")]
-            case "send_input":
-                said = "the stream waits for further inputs besides audio, which this client does not have"
-                return [self.warning(said)]
-            case "end_stream":
-                said = f"the stream ended itself: {event.text('data') or 'no reason given'}"
-                return [self.warning(said)]
-        return None
-
-    def _logged(self, word: str | None) -> list[Output]:
-        if word == "started_talking":
-            return [SpeechStarted()]
-        return [SpeechStopped()] if word == "pause_detected" else []
+    def _on_log(self, event: Fields, at_ns: int) -> list[Output]:
+        heard: dict[str | None, Output] = {
+            "started_talking": SpeechStarted(),
+            "pause_detected": SpeechStopped(),
+        }
+        data = event.text("data")
+        return [*self.become_ready(), *([heard[data]] if data in heard else [])]
 
 
-def _words(event: Fields) -> str | None:
+def _text(event: Fields) -> str | None:
     return event.text("message") or event.text("data")

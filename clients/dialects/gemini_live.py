@@ -13,24 +13,24 @@ Decisions that the documentation leaves open:
   ``turnComplete`` waits until the audio could have been played.
 * **Interrupted.** The order is ``interrupted``, ``turnComplete``. Some sessions fall silent after the first;
   a watchdog then ends the reply. What the model says after ``interrupted`` is another reply.
-* **A turn without a word** after the user was heard is an empty reply, unless the model says that it waits
-  for more.
-* **Transcripts of the input** come in pieces and are rarely marked as complete: they count as complete when
+* **A turn without content** after the user was heard is an empty reply, unless the model reports that it
+  waits for more.
+* **Transcripts of the input** arrive in pieces and are rarely marked as complete: they count as complete when
   the turn ends, and later pieces are added.
 * **A late piece of the reply's transcript** belongs to the complete reply, until the user is heard again.
 * **An interruption by us** is ``activityStart`` with manual turns. With the server's detector there is no
   message for it: newer models close the connection at a ``clientContent`` during a session.
-* **Errors** come as closes (1007, 1008, 1011), whose reason says more than the code.
+* **Errors** arrive as closes (1007, 1008, 1011), whose reason is more specific than the code.
 * **Resumption.** After ``goAway`` the connection is replaced as late as is safe, since most turns end before
-  that. A handle restores the state from when it was issued, so what the user said since the handle or the
-  last turn is sent again after ``setupComplete``, followed by what was said in the meantime. A reply that
-  cannot end in time is cut off; the endpoint answers again. Without a handle the connection just ends. The
-  new connection is opened before the old one is dropped, but its setup is sent only after that: Google
-  refuses a handle whose session is still connected.
-* **Usage** is the last one before the turn ended.
+  that. A handle restores the state from when it was issued, so the user's audio since the handle or the last
+  turn is sent again after ``setupComplete``, followed by the audio in the meantime. A reply that cannot end
+  in time is cut off; the endpoint answers again. Without a handle the connection just ends. The new
+  connection is opened before the old one is dropped, but its setup is sent only after that: Google refuses a
+  handle whose session is still connected.
+* **Usage** is the last report before the turn ended.
 
 There are no rate limit messages, no confirmation of the user's turn and, with newer models, no events of the
-detector; v1 and v1beta differ only in the URL.
+detector. v1 and v1beta differ only in the URL.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from typing import Any
 
 import pybase64
 
-from live_eval.clients.dialects._gemini_turns import (
+from live_eval.clients.dialects._gemini_replies import (
     CONTENT,
     SILENT_AFTER_INTERRUPTION,
-    Turns,
+    GeminiReplies,
     duration_ns,
     failure_in,
     parse_message,
@@ -86,7 +86,7 @@ _STREAM_END = '{"realtimeInput":{"audioStreamEnd":true}}'
 _INVALID_ARGUMENT, _POLICY, _INTERNAL = 1007, 1008, 1011
 
 _MOVE = "move to a new connection"
-_MARGIN_NS = 6 * _SECOND_NS  # before the connection's end, if no reply is under way
+_MARGIN_NS = 6 * _SECOND_NS  # before the connection's end, if no reply is in progress
 _LAST_MOMENT_NS = 3 * _SECOND_NS  # if one is
 _KEPT_MESSAGES = 6_000  # two minutes of frames of 20 ms
 
@@ -105,9 +105,9 @@ class GeminiLive(BaseDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: The settings of the session. ``extra`` is merged over the `setup` object; its
-            ``api_version`` is the API's version. ``turn_detection`` is ``automaticActivityDetection`` as
-            Google spells it. Any ``transcription_model`` asks for transcripts: there is only one model.
+        settings: ``extra`` is merged over the `setup` object; its ``api_version`` is the API's version.
+            ``turn_detection`` is ``automaticActivityDetection`` as Google spells it. Any
+            ``transcription_model`` requests transcripts: there is only one model.
 
     Raises:
         UsageError: Gemini Live has no such detector, or the base URL is not a URL.
@@ -121,9 +121,9 @@ class GeminiLive(BaseDialect):
         self._dial = _dial(settings)
         self._setup = _setup(settings)
         self._manual = settings.turn_mode is TurnMode.MANUAL
-        self._turns = Turns(speaks=settings.modality is Modality.AUDIO, clean=self.clean)
+        self._replies = GeminiReplies(speaks=settings.modality is Modality.AUDIO, clean=self.clean)
         self.handlers: dict[str, Handler] = {
-            "usageMetadata": self._turns.on_usage,  # before the content that ends the turn
+            "usageMetadata": self._replies.on_usage,  # before the content that ends the turn
             "voiceActivity": lambda event, _: self._on_voice(event, "voiceActivityType"),
             "voiceActivityDetectionSignal": lambda event, _: self._on_voice(event, "vadSignalType"),
             "serverContent": self._on_content,
@@ -160,28 +160,24 @@ class GeminiLive(BaseDialect):
             return (self.malformed(str(error)),)
         if self._moving:
             return ()
-        event = Fields("the message", values)
-        outputs = self._on_setup_complete(event) if "setupComplete" in event else []
-        for name, handler in self.handlers.items():
-            if name not in event:
-                continue
-            if self._open or name == "error":
-                outputs.extend(handler(event.child(name), at_ns))
-            elif not self.ready:
-                outputs.append(self.warning(f"{name} came before the session was ready; it is ignored"))
-        outputs.extend(self.unknown(name) for name in self._unknown(values))
-        if event.wrong:
-            outputs.append(self.malformed("; ".join(event.wrong)))
-        self.over |= any(isinstance(output, EndpointProblem) and output.fatal for output in outputs)
-        return outputs
-
-    def _unknown(self, values: dict[str, Any]) -> list[str]:
         content = values.get("serverContent")
         inner = content if isinstance(content, dict) else {}
-        return [
-            *(name for name in values if name not in self.handlers and name not in _KNOWN),
-            *(f"serverContent.{name}" for name in inner if name not in CONTENT),
-        ]
+        unknown = [name for name in values if name not in self.handlers and name not in _KNOWN]
+        unknown += [f"serverContent.{name}" for name in inner if name not in CONTENT]
+
+        def handle(event: Fields, at_ns: int) -> list[Output]:
+            outputs = self._on_setup_complete(event) if "setupComplete" in event else []
+            for name, handler in self.handlers.items():
+                if name in event and (self._open or name == "error"):
+                    outputs.extend(handler(event.child(name), at_ns))
+                elif name in event and not self.ready:
+                    text = f"{name} arrived before the session was ready and is ignored"
+                    outputs.append(self.warning(text))
+            return [*outputs, *map(self.unknown, unknown)]
+
+        outputs = self.handled(handle, Fields("the message", values), at_ns)
+        self.over |= any(isinstance(output, EndpointProblem) and output.fatal for output in outputs)
+        return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         """Send a frame; formatted by hand, since this runs fifty times a second in every session."""
@@ -190,7 +186,7 @@ class GeminiLive(BaseDialect):
         return (*self._begin_activity(), *self._say(said))
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        self._turns.user_spoke()
+        self._replies.user_spoke()
         if not self._manual:
             return self._say(_STREAM_END)
         begin = self._begin_activity()
@@ -199,18 +195,18 @@ class GeminiLive(BaseDialect):
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
         """Begin an activity of the user, which stops the reply; how much was heard cannot be sent."""
-        reply = self._turns.reply(response_id)
+        reply = self._replies.reply(response_id)
         if reply is None or reply.done or reply.interrupted:
             return ()
         return self._begin_activity()
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         if name == SILENT_AFTER_INTERRUPTION:
-            return self._turns.on_silence()
+            return self._replies.on_silence()
         return self._move(at_ns) if name == _MOVE else ()
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        due = not self.ready or self._turns.owed or self._turns.active is not None
+        due = not self.ready or self._replies.owed or self._replies.active is not None
         if not self.ready:
             when = "before the session was ready"
         elif not due:
@@ -250,21 +246,21 @@ class GeminiLive(BaseDialect):
         return outputs
 
     def _on_content(self, content: Fields, at_ns: int) -> list[Output]:
-        answered = self._turns.answered
-        outputs = self._turns.on_content(content, at_ns)
-        if self._turns.answered > answered:  # sent again, it would be answered again
+        answered = self._replies.answered
+        outputs = self._replies.on_content(content, at_ns)
+        if self._replies.answered > answered:  # sent again, it would be answered again
             self._unsaved.clear()
         return outputs
 
     def _on_resumption(self, event: Fields, at_ns: int) -> list[Output]:
         handle, resumable = event.text("newHandle"), event.flag("resumable") is True
-        self._turns.resumable(resumable)
+        self._replies.resumable(resumable)
         if not resumable or not handle:
             return []
         self._handle = handle
         self.secrets.add(handle)
         self._unsaved.clear()
-        self._turns.saved()
+        self._replies.saved()
         return self._plan_move(at_ns)
 
     def _on_go_away(self, event: Fields, at_ns: int) -> list[Output]:
@@ -282,20 +278,20 @@ class GeminiLive(BaseDialect):
         if self.over or self._handle is None or self._ends_at_ns is None:
             return []
         last_moment_ns = self._ends_at_ns - _LAST_MOMENT_NS
-        if self._turns.active is not None and at_ns < last_moment_ns:
+        if self._replies.active is not None and at_ns < last_moment_ns:
             return [SetTimer(_MOVE, last_moment_ns)]
         left_s = max(0, self._ends_at_ns - at_ns) / _SECOND_NS
         self._moving, self._open, self._ends_at_ns = True, False, None
         text = (
-            f"the endpoint ends the connection in {left_s:.1f} s (goAway): the session goes on over a new "
-            f"one, where {len(self._unsaved)} messages of the user's are sent again"
+            f"the endpoint ends the connection in {left_s:.1f} s (goAway): the session continues over a new "
+            f"one, where {len(self._unsaved)} messages of the user are sent again"
         )
-        return [*self._turns.lost(), self.warning(text), Reconnect()]
+        return [*self._replies.lost(), self.warning(text), Reconnect()]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         """Handle an error message, as gateways send it; Google's own errors are closes."""
         status = event.text("status") or ""
-        text = event.text("message") or "the endpoint reported an error and did not say which"
+        text = event.text("message") or "the endpoint reported an error without details"
         otherwise = FailureKind.ENDPOINT_ERROR if self.ready else FailureKind.NO_SESSION
         said = self.clean(f"{status}: {text}" if status else text)
         said = said if self.ready else f"the session was refused: {said}"
@@ -304,7 +300,7 @@ class GeminiLive(BaseDialect):
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         names = ", ".join(call.text("name") or "?" for call in event.children("functionCalls"))
-        return [self.warning(f"the model calls tools ({self.clean(names)}), and nobody answers")]
+        return [self.warning(f"the model calls tools ({self.clean(names)}), which have no handler here")]
 
     # -- The user ----------------------------------------------------------------------------------------
 
@@ -315,7 +311,7 @@ class GeminiLive(BaseDialect):
         return self._say(_ACTIVITY_START)
 
     def _say(self, message: str) -> tuple[Output, ...]:
-        """Send what the user said, now or when the connection is open; keep it until a handle includes it."""
+        """Send a message of the user once the connection is open; keep it until a handle covers it."""
         if not self._open:
             self._waiting.append(message)
             return ()
@@ -327,7 +323,7 @@ class GeminiLive(BaseDialect):
         kind, offset_ns = event.text(field), duration_ns(event.text("audioOffset"))
         audio_ms = None if offset_ns is None else offset_ns // 1_000_000
         if kind in ("ACTIVITY_START", "VAD_SIGNAL_TYPE_SOS"):
-            self._turns.user_spoke()
+            self._replies.user_spoke()
             return [SpeechStarted(audio_ms)]
         return [SpeechStopped(audio_ms)] if kind in ("ACTIVITY_END", "VAD_SIGNAL_TYPE_EOS") else []
 
@@ -336,14 +332,11 @@ def _dial(settings: EndpointSettings) -> Dial:
     """Return where and how to connect.
 
     The API's version is ``api_version`` of `settings.extra`, else the last part of the base URL's path
-    (``…/v1beta``), else the SDK's default. A base URL that names the method is used unchanged. The key goes
-    into a header, as in the SDK, since URLs may end up in logs.
-
-    Raises:
-        UsageError: The base URL is not a URL, or the version is not a string.
+    (``…/v1beta``), else the SDK's default. A base URL that names the method is used unchanged.
     """
     key = settings.key.reveal() if settings.key is not None else ""
     token = key.startswith(_TOKEN_PREFIX)
+    # As in the SDK, the key goes into a header: URLs may end up in logs.
     headers = {"Authorization": f"Token {key}"} if token else {"x-goog-api-key": key} if key else {}
     base_url, version = settings.base_url, settings.extra.get("api_version")
     if version is not None and not (isinstance(version, str) and re.fullmatch(r"v\w+", version)):
@@ -363,11 +356,7 @@ def _dial(settings: EndpointSettings) -> Dial:
 
 
 def _setup(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the `setup` object to ask for, with `settings.extra` merged over it.
-
-    Raises:
-        UsageError: Gemini Live does not have that detector.
-    """
+    """Return the `setup` object to request, with `settings.extra` merged over it."""
     model, voice = settings.model, settings.voice
     if model is not None and not model.startswith(("models/", "tunedModels/")):
         model = f"models/{model}"

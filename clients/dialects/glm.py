@@ -4,7 +4,7 @@
 * ``turn_detection.type`` is ``client_vad`` (the default: we commit and create) or ``server_vad``, never null.
 * ``beta_fields.chat_mode`` is required; ``audio`` here.
 * ``heartbeat`` arrives every 30 s. Errors have Zhipu's numeric codes.
-* ``response.done`` and transcripts of replies may not name their response; then it is the one under way.
+* ``response.done`` and transcripts of replies may not name their response; then it is the current one.
 * There is no ``conversation.item.truncate``.
 
 Sources: https://docs.bigmodel.cn/cn/asyncapi/realtime (AsyncAPI document), the vendor's

@@ -1,14 +1,14 @@
 """Hume EVI over WebSocket, ``wss://api.hume.ai/v0/evi/chat``; a configuration sets voice, model and prompt.
 
 Shapes are those of Hume's SDK (``hume/empathic_voice``, hume 0.14; it sends the key as ``X-Hume-Api-Key``)
-and of https://dev.hume.ai/docs/speech-to-speech-evi. What they say, and what we decided:
+and of https://dev.hume.ai/docs/speech-to-speech-evi. Behaviour and decisions:
 
 * The server speaks first (``chat_metadata``); nothing confirms ``session_settings``.
 * ``endpoint.extra`` holds the query's parameters (``config_id``, ``config_version``, …) and what is merged
   over ``session_settings``. The configuration sets the model, which cannot be chosen here.
-* Only transcripts show when the user speaks: the first interim one counts as the start of speech, so we ask
-  for them (``verbose_transcription``); a final one counts as the accepted turn. Interim transcripts repeat
-  themselves, so they are not pieces to append.
+* Only transcripts show when the user speaks: the first interim one counts as the start of speech, so we
+  request them (``verbose_transcription``); a final one counts as the accepted turn. Interim transcripts
+  repeat themselves, so they are not pieces to append.
 * **Responses have no names**, so we number them: a reply lasts from its first ``assistant_message`` or
   ``audio_output`` to ``assistant_end`` or ``user_interruption``. Each sentence has a name, by which late
   messages find their reply. After ``assistant_end`` an interruption stops what still plays.
@@ -90,14 +90,13 @@ class HumeEvi(EventDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: The settings of the session; ``voice`` is the id of a voice. Transcripts come even without a
-            ``transcription_model``.
+        settings: ``voice`` is the id of a voice. Transcripts arrive even without a ``transcription_model``.
 
     Raises:
         UsageError: Hume EVI does not have these settings, or the base URL is not a URL.
     """
 
-    needs_continuous_input = True  # says the documentation
+    needs_continuous_input = True  # as documented
     before_ready = frozenset({"chat_metadata", "error"})
     audio_fields = ("data",)
     binary_text = True
@@ -191,9 +190,9 @@ class HumeEvi(EventDialect):
         data = event.need_bytes("data")
         rate_hz = wav_rate_hz(data)
         if rate_hz is None:
-            raise MalformedError(f"audio_output: expected a WAV file, but {len(data)} other bytes came")
+            raise MalformedError(f"audio_output: expected a WAV file, but got {len(data)} other bytes")
         if rate_hz != _OUTPUT.rate_hz:
-            text = f"expected audio at {_OUTPUT.rate_hz} Hz, but a WAV file at {rate_hz} Hz came"
+            text = f"expected audio at {_OUTPUT.rate_hz} Hz, but got a WAV file at {rate_hz} Hz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
         outputs: list[Output] = []
         reply = self._reply(event, outputs)
@@ -213,7 +212,9 @@ class HumeEvi(EventDialect):
         if event.flag("response_required") is False:
             return []
         name = self.clean(event.text("name") or "without a name")
-        text = f"the model calls the tool {name!r}, and nobody answers it: take it out of the configuration"
+        text = (
+            f"the model calls the tool {name!r}, which has no handler here: remove it from the configuration"
+        )
         return [self.warning(text)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
@@ -231,7 +232,7 @@ class HumeEvi(EventDialect):
     # -- Helpers -----------------------------------------------------------------------------------------
 
     def _reply(self, event: Fields, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply that a sentence belongs to, by its name, or else the one under way."""
+        """Return the reply that a sentence belongs to: by its name, or else the current one."""
         name = event.text("id")
         reply = self._holders.get(name or "") or self._replies.current(outputs)
         if name:
@@ -244,14 +245,14 @@ class HumeEvi(EventDialect):
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the session's settings to ask for, without the user's ``extra``."""
+    """Return the session's settings to request, without the user's ``extra``."""
     refuse_settings(
         settings,
         modality="Hume EVI answers in audio, but text is asked for",
-        turn_mode="Hume EVI takes its turns by its own detector; leave it out",
+        turn_mode="Hume EVI's own detector ends turns; leave it out",
         model="the configuration chooses the model of Hume EVI: name one as endpoint.extra.config_id",
         turn_detection="the configuration sets the detector of Hume EVI; leave it out",
-        max_output_tokens="Hume EVI has no bound on its replies; leave it out",
+        max_output_tokens="Hume EVI has no limit on its replies; leave it out",
     )
     return given(audio=dict(_INPUT), system_prompt=settings.instructions, voice_id=settings.voice)
 
@@ -260,7 +261,7 @@ def _parameter(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int):
-        raise UsageError(f"endpoint.extra.{name}: expected a text, a number or a boolean for the query")
+        raise UsageError(f"endpoint.extra.{name}: expected text, a number or a boolean for the query")
     return str(value)
 
 

@@ -1,15 +1,15 @@
 """Kyutai Moshi: full duplex over WebSocket, ``/api/chat``, binary messages whose first byte is their kind.
 
 Shapes are those of ``rust/protocol.md`` of https://github.com/kyutai-labs/moshi and of both of its servers:
-``moshi.server`` (PyPI, moshi 0.2.13) and ``rust/moshi-backend``. What they say:
+``moshi.server`` (PyPI, moshi 0.2.13) and ``rust/moshi-backend``:
 
 * The server speaks first, with a handshake: alone (Python), or with the versions of protocol and model, two
   u32 little-endian, after its metadata (Rust). The client answers nothing.
 * Audio is one Ogg stream of Opus each way, at 24 kHz and in steps of 80 ms; its headers come first. The
   server sends a step of audio for each that it receives, silence included, so input must always flow.
-* Text comes in pieces of words as they are spoken. What the user says is not transcribed.
-* The Python server has one session at a time; others wait, connected, for their handshake. After 10 s we
-  report that this is the likely reason.
+* Text arrives in pieces of words as they are spoken. The user's speech is not transcribed.
+* The Python server runs one session at a time; other clients wait, connected, for their handshake. After
+  10 s we report that this is the likely reason.
 * The Rust server drops a session after 360 s without a message: 4,500 steps, the model's whole memory.
 * Errors are text. None is known to end the session by itself; the close that follows does.
 * ``endpoint.extra`` goes into the query, where the Rust server reads settings for sampling
@@ -61,7 +61,7 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 _SECOND_NS = 1_000_000_000
 _NO_HANDSHAKE = "no handshake"
 _PATIENCE_S = 10
-_LONGEST_NS = 359 * _SECOND_NS  # the server started to count its 360 s a little earlier
+_LONGEST_NS = 359 * _SECOND_NS  # the server's 360 s begin a little earlier
 
 _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING = range(7)
 _NAMES = ("handshake", "audio", "text", "control", "metadata", "error", "ping")
@@ -73,7 +73,7 @@ class Moshi(BaseDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: The settings of the session. ``extra`` is the query of the URL.
+        settings: ``extra`` is the query of the URL.
 
     Raises:
         UsageError: Moshi does not have these settings, or the base URL is not a URL.
@@ -89,9 +89,9 @@ class Moshi(BaseDialect):
             modality="Moshi answers in audio only, but text is asked for",
             instructions="Moshi takes no instructions; leave it out",
             voice="Moshi has one voice, the model's own; leave it out",
-            turn_detection="Moshi has no detector; it takes its turns itself; leave it out",
+            turn_detection="Moshi has no detector: it decides itself when to speak; leave it out",
             transcription_model="Moshi transcribes nothing; leave it out",
-            max_output_tokens="Moshi takes no bound on its replies; leave it out",
+            max_output_tokens="Moshi has no limit on its replies; leave it out",
         )
         self._url = websocket_url(settings.base_url, "api/chat", _query(settings.extra))
         self._encoder = OggOpusEncoder(_RATE_HZ)  # made now, since it would delay the first frame
@@ -116,7 +116,7 @@ class Moshi(BaseDialect):
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         if isinstance(message, str):
-            return (self.malformed(f"expected a binary message, but {len(message)} characters of text came"),)
+            return (self.malformed(f"expected a binary message, but got {len(message)} characters of text"),)
         if not message:
             return (self.malformed("expected a message with its kind in the first byte, but it is empty"),)
         kind, payload = message[0], message[1:]
@@ -124,7 +124,7 @@ class Moshi(BaseDialect):
         if handler is None:
             return () if kind in (_CONTROL, _PING) else (self.unknown(f"kind {kind}"),)
         if not self.ready and kind in (_AUDIO, _TEXT):
-            return (self.warning(f"{_NAMES[kind]} came before the handshake; it is ignored"),)
+            return (self.warning(f"{_NAMES[kind]} arrived before the handshake and is ignored"),)
         try:
             return handler(payload, at_ns)
         except MalformedError as error:
@@ -140,7 +140,7 @@ class Moshi(BaseDialect):
             return ()
         text = (
             f"expected a handshake within {_PATIENCE_S} s, but the server accepted the connection and sent "
-            "none: it has one session at a time, and another one is probably under way"
+            "none: it runs one session at a time, and another one is probably in progress"
         )
         return (self.fatal(FailureKind.NO_SESSION, text),)
 
@@ -175,7 +175,7 @@ class Moshi(BaseDialect):
     def _on_handshake(self, payload: bytes, at_ns: int) -> list[Output]:
         if 0 < len(payload) < _VERSIONS_BYTES:
             raise MalformedError(
-                f"handshake: expected nothing or two versions of 4 bytes each, but {len(payload)} bytes came"
+                f"handshake: expected nothing or two versions of 4 bytes each, but got {len(payload)} bytes"
             )
         if self.ready:
             return []
@@ -197,7 +197,7 @@ class Moshi(BaseDialect):
 
     def _on_error(self, payload: bytes, at_ns: int) -> list[Output]:
         said = _text(payload, _ERROR)
-        text = f"the server reported an error: {self.clean(said) or 'it did not say which'}"
+        text = f"the server reported an error: {self.clean(said) or 'no details'}"
         if _expired(said):
             return [self.fatal(FailureKind.SESSION_EXPIRED, text)]
         if not self.ready:
@@ -208,9 +208,7 @@ class Moshi(BaseDialect):
 def _query(extra: Mapping[str, Any]) -> dict[str, str]:
     for name, value in extra.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UsageError(
-                f"endpoint.extra.{name}: expected a text or a number for the query of the address"
-            )
+            raise UsageError(f"endpoint.extra.{name}: expected text or a number for the query of the address")
     return {name: str(value) for name, value in extra.items()}
 
 

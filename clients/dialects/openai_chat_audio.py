@@ -18,8 +18,8 @@ includes the upload and compares only with itself. Shapes are those of the offic
 * A ``finish_reason`` other than ``stop`` is an incomplete reply.
 * The transport reports HTTP errors; in a stream, an ``error`` object ends the answer.
 
-There are no sessions, hence no caps: we are ready at once. There is no detector, barge-in, cancelled reply or
-transcript of the input, and rate limits are only reported as errors.
+There are no sessions and no session limits: we are ready at once. There is no detector, barge-in, cancelled
+reply or transcript of the input, and rate limits are only reported as errors.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OpenAIChatAudio(BaseDialect):
     """The protocol state of one turn; a `Dialect`.
 
     Args:
-        settings: The settings of the request. ``extra`` is merged over its body.
+        settings: ``extra`` is merged over the body of the request.
 
     Raises:
         UsageError: Chat completions do not have these settings, or the base URL is not a URL.
@@ -122,11 +122,7 @@ class OpenAIChatAudio(BaseDialect):
             return (self.malformed(str(error)),)
         if self.over or not self._asked:
             return ()
-        fields = Fields("the answer", event)
-        outputs = self._handle(fields, at_ns)
-        if fields.wrong:
-            outputs.append(self.malformed("; ".join(fields.wrong)))
-        return outputs
+        return self.handled(self._handle, Fields("the answer", event), at_ns)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         if not self._asked:
@@ -144,7 +140,7 @@ class OpenAIChatAudio(BaseDialect):
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         when = "before the answer began" if self._response_id is None else "before the answer was whole"
-        text = f"the connection ended {when}: {self.clean(reason) or 'nothing says why'}"
+        text = f"the connection ended {when}: {self.clean(reason) or 'no reason given'}"
         return EndpointProblem(FailureKind.CLOSED, text, fatal=True)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
@@ -229,7 +225,7 @@ class OpenAIChatAudio(BaseDialect):
         outputs: list[Output] = [SetTimer(_UNANNOUNCED_END, None)]
         if self._speaks:
             outputs.append(ReplyAudioDone(self._response_id))
-        reason = self._finish_reason or "no finish_reason came"
+        reason = self._finish_reason or "no finish_reason"
         complete = reason == "stop"
         status = ResponseStatus.COMPLETED if complete else ResponseStatus.INCOMPLETE
         said = "" if complete else self.clean(reason)
@@ -246,7 +242,7 @@ class OpenAIChatAudio(BaseDialect):
         self.over = True
         return EndpointProblem(
             kind or FailureKind.ENDPOINT_ERROR,
-            text or "the endpoint reported an error and did not say which",
+            text or "the endpoint reported an error without details",
             fatal=True,
             code=code,
             retry_after_s=retry_after_s(text),
@@ -257,7 +253,7 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
     """Return the request's body, without its messages and the user's ``extra``."""
     if settings.turn_mode is not TurnMode.MANUAL:
         raise UsageError(
-            "turns.mode: a request for each turn knows manual turns only, "
+            "turns.mode: expected 'manual', since each turn is one request, "
             f"but it is {settings.turn_mode.value!r}"
         )
     refuse_settings(settings, turn_detection="chat completions have no detector; leave it out")

@@ -3,15 +3,15 @@
 * **Azure OpenAI**, GA: ``wss://RESOURCE.openai.azure.com/openai/v1/realtime?model=DEPLOYMENT``; the key goes
   into the header ``api-key``, an Entra token (three parts, ``eyJ…``) into ``Authorization``. Source:
   https://learn.microsoft.com/azure/ai-foundry/openai/realtime-audio-reference
-* **xAI Grok**, GA events: ``voice`` and ``turn_detection`` lie at the top of the session, PCM at 8 to 48 kHz,
+* **xAI Grok**, GA events: ``voice`` and ``turn_detection`` are at the top of the session, PCM at 8 to 48 kHz,
   a ``ping`` event, and input transcripts that grow (``…transcription.updated``, and ``…completed`` with the
-  status ``in_progress``, hold the whole text so far). A response that has said nothing yet never ends if
-  another begins. Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which reports
-  that manual turns were not stable.
+  status ``in_progress``, hold the whole text so far). A response without audio never ends if another begins.
+  Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which reports that manual turns
+  were not stable.
 * **vLLM-Omni** with a duplex model, GA with additional events. If the URL names a model, the server opens a
   session at 16 kHz unasked and reports it as updated; with ``autostart=0`` it waits for our
-  ``session.update``, which names the model. Each piece of audio states its rate, whatever the session
-  said. Format names include ``audio/g711_ulaw``. Other models speak a protocol without responses at the
+  ``session.update``, which names the model. Each piece of audio has its own rate, whatever the rate of the
+  session. Format names include ``audio/g711_ulaw``. Other models speak a protocol without responses at the
   same URL; with ``duplex=1`` the server refuses them with an error instead.
   Source: ``vllm_omni.entrypoints.duplex`` and ``vllm_omni.protocol`` 0.30.
 * **Hugging Face speech-to-speech**, GA: its detector is always on, even if ``turn_detection`` is null. It
@@ -78,7 +78,7 @@ class XAI(OpenAIRealtime):
         }
 
     def _on_response_created(self, event: Fields, at_ns: int) -> list[Output]:
-        """End a response that was abandoned before it made a sound."""
+        """End a response that was abandoned before its first audio."""
         left = self._replies.active
         outputs = super()._on_response_created(event, at_ns)
         if left is None or left is self._replies.active or left.plays_until_ns:
@@ -139,7 +139,7 @@ class VllmOmni(OpenAIRealtime):
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
         rate_hz = event.integer("sample_rate_hz")
         if rate_hz is not None and rate_hz not in RATES_HZ:
-            raise MalformedError(f"expected audio at 8000 to 192000 Hz, but {rate_hz} Hz came")
+            raise MalformedError(f"expected audio at 8000 to 192000 Hz, but got {rate_hz} Hz")
         self._output = replace(self._output, rate_hz=rate_hz or self._output.rate_hz)
         return super()._on_audio(event, at_ns)
 
@@ -152,7 +152,7 @@ class VllmOmni(OpenAIRealtime):
         return [self.fatal(FailureKind.NO_SESSION, f"the session was refused: {said}", event.text("code"))]
 
     def _on_expired(self, event: Fields, at_ns: int) -> list[Output]:
-        return [self.fatal(FailureKind.SESSION_EXPIRED, "the endpoint ended the session by its cap")]
+        return [self.fatal(FailureKind.SESSION_EXPIRED, "the session reached the endpoint's limit")]
 
 
 class SpeechToSpeech(OpenAIRealtime):

@@ -2,7 +2,7 @@
 
 Shapes are those of the official SDK's typed models (``openai.types.live``, openai 3.52), of its
 ``resources/live`` (the URL has no query, the key is ``Authorization: Bearer``), and of the mock server
-``@copilotkit/aimock`` 1.43. What they say:
+``@copilotkit/aimock`` 1.43:
 
 * ``session.start`` is the first message; we wait for ``session.started``. Both directions use one format;
   ours is PCM at 24 kHz. Unknown fields of the session are refused.
@@ -15,10 +15,10 @@ Shapes are those of the official SDK's typed models (``openai.types.live``, open
   2 s, since the reply is complete by then. After that the server answers no close frame.
 * ``session.closed`` gives the reason: ``expired`` at the session's ``expires_at`` (wall time), ``content``
   by a safety filter, ``remote_hangup``, ``connection_lost``.
-* Most errors are not fatal: a moderated reply stops, and the session goes on.
+* Most errors are not fatal: a moderated reply stops, and the session continues.
 * ``session.usage.updated`` counts seconds, not tokens, so it is only logged.
-* With ``delegation`` of type ``client`` (the default, but the mock requires it) the model may hand work to
-  us, which nobody does here, so we warn. ``endpoint.extra`` can name a model for such work:
+* With ``delegation`` of type ``client`` (the default, but the mock requires it) the model may delegate work
+  to us, which is a warning. ``endpoint.extra`` can name a model for such work:
   ``{"delegation": {"type": "responses", "responses": {"model": …}}}``.
 
 There are no manual turns, barge-in events, cancelled or incomplete responses, or rate limits.
@@ -73,8 +73,8 @@ class OpenAILive(EventDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: The settings of the session. ``extra`` is merged over the `session` object of
-            ``session.start``. Transcripts come even without a ``transcription_model``.
+        settings: ``extra`` is merged over the `session` object of ``session.start``. Transcripts arrive
+            even without a ``transcription_model``.
 
     Raises:
         UsageError: GPT-Live does not have these settings, or the base URL is not a URL.
@@ -172,7 +172,7 @@ class OpenAILive(EventDialect):
     def _on_delegation(self, event: Fields, at_ns: int) -> list[Output]:
         if event.child("delegation").text("target") not in (None, "client"):
             return []
-        text = "the model delegated work to the client, and nobody does it (see endpoint.extra.delegation)"
+        text = "the model delegated work to the client, which cannot do it (see endpoint.extra.delegation)"
         return [self.warning(text)]
 
     def _on_closed(self, event: Fields, at_ns: int) -> list[Output]:
@@ -184,13 +184,13 @@ class OpenAILive(EventDialect):
             kind, why = _ENDS[reason]
             return [self.fatal(kind, f"{text} ({why})", reason)]
         self.over = True
-        # The connection ends next, and the session knows whether the reply was complete.
+        # The connection ends next, and the session decides whether the reply was complete.
         return [EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready, code=reason or None)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         error = event.child("error")
         code, kind_of_error = error.text("code"), error.text("type")
-        text = self.clean(describe(error)) or "the endpoint reported an error and did not say which"
+        text = self.clean(describe(error)) or "the endpoint reported an error without details"
         kind = fatal_kind(code, kind_of_error)
         if not self.ready:
             kind = kind or FailureKind.NO_SESSION
@@ -201,16 +201,16 @@ class OpenAILive(EventDialect):
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the `session` object to ask for, without the user's ``extra``."""
+    """Return the `session` object to request, without the user's ``extra``."""
     refuse_settings(
         settings,
         modality="GPT-Live answers in audio only, but text is asked for",
-        turn_detection="GPT-Live has no detector; the model takes its turns itself",
-        max_output_tokens="GPT-Live has no bound on its replies; leave it out",
+        turn_detection="GPT-Live has no detector: the model itself decides when to speak",
+        max_output_tokens="GPT-Live has no limit on its replies; leave it out",
     )
     voice = settings.voice
     return given(
-        audio={"format": dict(_FORMAT), **given(output=None if voice is None else {"voice": voice})},
+        audio={"format": dict(_FORMAT)} | given(output=voice and {"voice": voice}),
         delegation={"type": "client"},
         model=settings.model,
         instructions=settings.instructions,

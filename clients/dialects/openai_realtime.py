@@ -7,13 +7,13 @@ that differ in a few names: those set `spellings` and override methods of the se
 Decisions that the documentation leaves open:
 
 * **Interrupted.** Over WebSocket the endpoint cannot take back audio that it has sent; the client drops it.
-  The interruption is the first message that requires this: for a response under way, its cancellation by
+  The interruption is the first message that requires this: for a response in progress, its cancellation by
   `turn_detected` (`speech_started` alone does not stop it); for a complete one that still plays,
   `speech_started`, if the detector interrupts (`interrupt_response`); and a `conversation.item.truncated`
   that we did not ask for.
 * **A response without `response.created`** begins with the first event that names it.
-* **An audio delta that comes twice**, with the same `event_id`, is reported. Both are kept, as a client would
-  play both. One that is lost leaves no trace, since the ids are random.
+* **An audio delta that arrives twice**, with the same `event_id`, is reported. Both are kept, as a client
+  would play both. One that is lost leaves no trace, since the ids are random.
 * **An error about our commit or our `response.create`** (by its `event_id`) is fatal: no reply follows.
 """
 
@@ -78,9 +78,9 @@ class OpenAIRealtime(SessionDialect):
     """The protocol state of one session, GA dialect; a `Dialect`.
 
     Args:
-        settings: The settings of the session. ``extra`` is merged over the `session` object of
-            ``session.update``; it may set the output format to G.711, the input stays PCM.
-            ``turn_detection`` applies if the endpoint's detector ends the turns.
+        settings: ``extra`` is merged over the `session` object of ``session.update``; it may set the output
+            format to G.711, the input stays PCM. ``turn_detection`` applies if the endpoint's detector ends
+            the turns.
 
     Raises:
         UsageError: The base URL is not a URL, or an audio format is unknown.
@@ -168,13 +168,11 @@ class OpenAIRealtime(SessionDialect):
         return commit, self._create()
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Cancel a response, and truncate its items to what was heard.
-
-        If no response of that name has begun, the next one is meant. The endpoint would ignore a cancellation
-        now and speak later, so the response is cancelled as soon as it begins.
-        """
+        """Cancel a response, and truncate its items to what was heard."""
         reply = self._replies.get(response_id)
         if reply is None:
+            # The next response is meant. The endpoint would ignore a cancellation now and speak later, so the
+            # response is cancelled as soon as it begins.
             self._create_wanted = False
             self._cancel_next = self._create_asked
             return ()
@@ -277,7 +275,7 @@ class OpenAIRealtime(SessionDialect):
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         error = event.child("error")
         code, error_type = error.text("code"), error.text("type")
-        message = self.clean(describe(error)) or "the endpoint reported an error and did not say which"
+        message = self.clean(describe(error)) or "the endpoint reported an error without details"
         asked = self._requests.get(error.text("event_id") or "")
         kind = fatal_kind(code, error_type, message)
         if kind is not None:
@@ -293,7 +291,7 @@ class OpenAIRealtime(SessionDialect):
         return [self.warning(message, code)]
 
     def _create_refused(self, message: str) -> list[Output]:
-        """Ask again when the other response, which is under way, has ended."""
+        """Ask again when the other response, which is in progress, has ended."""
         self._create_asked = False
         self._create_refusals += 1
         if self._create_refusals > _CREATE_REFUSALS:
@@ -348,7 +346,7 @@ class OpenAIRealtime(SessionDialect):
         return [*outputs, ReplyAudio(reply.response_id, data, codec, item_id), *late, *self._repeated(event)]
 
     def _repeated(self, event: Fields) -> list[Output]:
-        """Return the problem if the same audio delta has come before; the same id alone does not say so."""
+        """Return the problem if the same audio delta has arrived before; an equal id is not enough."""
         try:
             event_id = event.need_name("event_id")
         except MalformedError:  # nothing else needs it
@@ -359,7 +357,7 @@ class OpenAIRealtime(SessionDialect):
             if len(self._last_deltas) > _DELTAS_COMPARED:
                 del self._last_deltas[next(iter(self._last_deltas))]
             return []
-        text = f"an audio delta came twice, as event {self.clean(event_id)!r}; both are kept"
+        text = f"an audio delta arrived twice, as event {self.clean(event_id)!r}; both are kept"
         return [EndpointProblem(FailureKind.AUDIO_REPEATED, text, fatal=False)]
 
     def _on_audio_done(self, event: Fields, at_ns: int) -> list[Output]:

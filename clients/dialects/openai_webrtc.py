@@ -5,17 +5,17 @@ Sources: https://platform.openai.com/docs/guides/realtime-webrtc and the officia
 
 * The offer is POSTed to ``/realtime/calls``: with a standard key as the part ``sdp`` of a form whose other
   part is ``session``; with an ephemeral key (``ek_…``), which belongs to a session already, as plain SDP.
-* The channel carries no audio. ``output_audio_buffer.started``, ``.stopped`` and ``.cleared`` say which
-  response the track carries. ``response.done`` comes long before ``.stopped``: the model is faster than
-  speech.
+* The channel carries no audio. ``output_audio_buffer.started``, ``.stopped`` and ``.cleared`` name the
+  response that the track carries. ``response.done`` arrives long before ``.stopped``: the model is faster
+  than speech.
 * The endpoint knows what was played, so it truncates by itself. ``response.cancel`` and
   ``output_audio_buffer.clear`` stop a reply.
 
 Decisions that the documentation leaves open:
 
-* **Interrupted.** A reply that plays is interrupted when its buffer is cleared and we did not ask for it; a
-  reply cancelled by `turn_detected` before it plays is interrupted at ``response.done``.
-* **A connection that ends while a reply plays** ends it too early, even after ``response.done``.
+* **Interrupted.** A reply that plays is interrupted when its buffer is cleared without our request; a reply
+  cancelled by `turn_detected` before it plays is interrupted at ``response.done``.
+* **A connection that ends while a reply plays** cuts the reply off, even after ``response.done``.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ class OpenAIWebRtc(OpenAIRealtime):
     """The protocol state of one session, GA dialect over WebRTC; a `Dialect`.
 
     Args:
-        settings: The settings of the session; see `OpenAIRealtime`. Audio formats in ``extra`` have no
-            effect.
+        settings: See `OpenAIRealtime`. Audio formats in ``extra`` have no effect.
 
     Raises:
         UsageError: The base URL is not a URL.
     """
 
-    needs_continuous_input = True  # a track is never silent, and the endpoint keeps its time by it
+    needs_continuous_input = True  # a track is never silent, and the endpoint takes its time from it
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)

@@ -22,9 +22,10 @@ and voice: no golden session shows them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from live_eval.clients.toolkit import Fields, WebRtcBot, send_json
+from live_eval.clients.toolkit import Fields, Handler, WebRtcBot, send_json
 from live_eval.dialect import (
     EndpointSettings,
     InputTranscript,
@@ -49,7 +50,7 @@ class PipecatWebRtc(WebRtcBot):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: The settings of the session; see `WebRtcBot`. ``extra`` may hold pipecat's ``request_data``.
+        settings: See `WebRtcBot`; ``extra`` may hold pipecat's ``request_data``.
     """
 
     path = "api/offer"
@@ -95,6 +96,15 @@ class PipecatWebRtc(WebRtcBot):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._items = 0
+        self.handlers = {
+            "bot-ready": lambda event, _: self.become_ready(),
+            "user-started-speaking": lambda event, _: [SpeechStarted()],
+            "user-stopped-speaking": lambda event, _: [SpeechStopped()],
+            "user-transcription": self._on_transcription,
+            "bot-tts-text": self._on_text,
+            "error": self._on_error,
+            "error-response": lambda event, _: [self.warning(event.child("data").need_text("error"))],
+        }
 
     def hello(self, at_ns: int) -> Sequence[Output]:
         about = {"version": _RTVI_VERSION, "about": {"library": "live-eval"}}
@@ -104,37 +114,26 @@ class PipecatWebRtc(WebRtcBot):
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         return self._ping(at_ns) if name == _PING else super().timer(name, at_ns)
 
-    def handle(self, name: str, event: Fields) -> list[Output] | None:
-        if event.text("label") != _RTVI:
-            return None
-        data = event.child("data")
-        match name:
-            case "bot-ready":
-                return self.become_ready()
-            case "user-started-speaking":
-                return [SpeechStarted()]
-            case "user-stopped-speaking":
-                return [SpeechStopped()]
-            case "user-transcription":
-                return self._user_said(data)
-            case "bot-tts-text":
-                text = data.need_text("text")
-                return [StreamText(text if text[-1:].isspace() else f"{text} ")] if text else []
-            case "error":
-                text = data.need_text("error")
-                if data.flag("fatal") is not True:
-                    return [self.warning(text)]
-                return [self.fatal(FailureKind.ENDPOINT_ERROR, text)]
-            case "error-response":
-                return [self.warning(data.need_text("error"))]
-        return None
+    def handler_of(self, name: str, event: Mapping[str, Any]) -> Handler | None:
+        return super().handler_of(name, event) if event.get("label") == _RTVI else None
 
-    def _user_said(self, data: Fields) -> list[Output]:
+    def _on_transcription(self, event: Fields, at_ns: int) -> list[Output]:
+        data = event.child("data")
         text = data.need_text("text")
         if data.flag("final") is not True:
             return []
         self._items += 1
         return [InputTranscript(text, True, f"user_{self._items}")]
+
+    def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
+        text = event.child("data").need_text("text")
+        return [StreamText(text if text[-1:].isspace() else f"{text} ")] if text else []
+
+    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
+        data = event.child("data")
+        text = data.need_text("error")
+        fatal = data.flag("fatal") is True
+        return [self.fatal(FailureKind.ENDPOINT_ERROR, text) if fatal else self.warning(text)]
 
     def _ping(self, at_ns: int) -> tuple[Output, ...]:
         return Send(_PING), SetTimer(_PING, at_ns + _PING_NS)

@@ -4,13 +4,12 @@
   3.8 on may not answer, so we wait for one second.
 * The detector is ``server_vad`` (800 ms of silence) or ``semantic_vad``.
 * Formats: models from 3.8 on take ``audio.{input,output}.format {type: "pcm", sample_rate}``; older ones
-  ``pcm16`` at the top, or by their documents ``pcm`` or ``pcm24``, which ``endpoint.extra`` may say.
+  ``pcm16`` at the top, or by their documents ``pcm`` or ``pcm24``, which ``endpoint.extra`` may set.
 * The limit on a reply is ``max_tokens``. There is no ``conversation.item.truncate``.
 
-Sources: ``dashscope.audio.qwen_omni`` and ``dashscope.v2.resources.audio.realtime`` 2.0.2 (whose authors say
-that 3.8 was not tried in the cloud), https://www.alibabacloud.com/help/en/model-studio/realtime and its
-client-events. Codes of rate limits and of the session's cap (120 minutes) are not documented; we recognise
-both by their texts.
+Sources: ``dashscope.audio.qwen_omni`` and ``dashscope.v2.resources.audio.realtime`` 2.0.2 (whose authors did
+not try 3.8 in the cloud), https://www.alibabacloud.com/help/en/model-studio/realtime and its client-events.
+Codes of rate limits and of the session limit (120 minutes) are not documented; both are recognised by text.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Kyutai Unmute: beta names, Ogg-Opus both ways, and responses without names.
 
-* The subprotocol is ``realtime``. The server says nothing until ``session.update``, in which
+* The subprotocol is ``realtime``. The server sends nothing until ``session.update``, in which
   ``allow_recording`` is required and ``instructions`` is an object; it may then speak first.
-* Audio is one Ogg stream of Opus in base64 each way, which continues across responses; its headers come with
-  the first piece.
+* Audio is one Ogg stream of Opus in base64 each way, which continues across responses; the first piece has
+  its headers.
 * Nothing carries an id: a response lasts from ``response.created`` to ``response.audio.done`` (there is no
   ``response.done``), or until ``unmute.interrupted_by_vad``. We number them.
 * ``response.text.delta`` holds a word without its space, as it is spoken; ``response.text.done`` holds the
-  whole text, and comes when it is written, before it is spoken.
-* Input transcripts come word by word and are never marked as complete; they are when the response begins.
+  whole text, before it is spoken.
+* Input transcripts arrive word by word, without an end mark; they count as complete when the response begins.
 * An ``error`` of the type ``warning`` ends nothing; after one of the type ``fatal`` the server closes (too
   many people).
 
@@ -98,7 +98,7 @@ class Unmute(BetaDialect):
         }
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:
-        """Return the response under way; events name none."""
+        """Return the current response; events name none."""
         return self._replies.current(outputs)
 
     def _on_word_heard(self, event: Fields, at_ns: int) -> list[Output]:
@@ -158,6 +158,6 @@ class Unmute(BetaDialect):
             case "fatal":
                 full = "too many people" in said.lower()
                 kind = FailureKind.BUSY if full else FailureKind.ENDPOINT_ERROR
-                return [self.fatal(kind, said or "the endpoint gave up and did not say why")]
+                return [self.fatal(kind, said or "the endpoint ended the session without a reason")]
             case _:
                 return super()._on_error(event, at_ns)

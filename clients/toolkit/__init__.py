@@ -1,4 +1,4 @@
-"""What a new endpoint's dialect is built from.
+"""The parts from which an endpoint's dialect is built.
 
 Derive from one of these and write the methods in which the endpoint differs:
 
@@ -10,9 +10,22 @@ A service that is nearly OpenAI's is a subclass of `live_eval.clients.dialects.o
 instead. Like every dialect, the toolkit is pure: it imports no socket, no event loop and no clock.
 """
 
-from live_eval.clients.toolkit._dialect import BaseDialect, EventDialect, Handler, send_audio, send_json
-from live_eval.clients.toolkit._fields import Fields, MalformedError, parse_object
-from live_eval.clients.toolkit._redact import hide_secrets, redact_object, redact_raw
+from live_eval.clients.toolkit._dialect import (
+    BaseDialect,
+    EventDialect,
+    Handler,
+    WebRtcBot,
+    send_audio,
+    send_json,
+)
+from live_eval.clients.toolkit._messages import (
+    Fields,
+    MalformedError,
+    hide_secrets,
+    parse_object,
+    redact_object,
+    redact_raw,
+)
 from live_eval.clients.toolkit._responses import ResponseTracker, TrackedResponse, Truncation
 from live_eval.clients.toolkit._settings import (
     bearer_header,
@@ -23,7 +36,6 @@ from live_eval.clients.toolkit._settings import (
     websocket_url,
 )
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
-from live_eval.clients.toolkit._webrtc_bot import WebRtcBot
 
 __all__ = [
     "RATES_HZ",

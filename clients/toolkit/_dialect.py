@@ -8,16 +8,27 @@ from typing import Any, ClassVar, TypeAlias
 import orjson
 import pybase64
 
-from live_eval.clients.toolkit._fields import Fields, MalformedError, parse_object
-from live_eval.clients.toolkit._redact import hide_secrets, redact_object, redact_raw
+from live_eval.clients.toolkit._messages import (
+    Fields,
+    MalformedError,
+    hide_secrets,
+    parse_object,
+    redact_object,
+    redact_raw,
+)
+from live_eval.clients.toolkit._settings import bearer_header, http_url
 from live_eval.dialect import (
     Close,
+    Dial,
     EndpointProblem,
     EndpointSettings,
     Message,
     Output,
+    SdpBody,
     Send,
     SessionReady,
+    SetTimer,
+    Signalling,
     UnknownEvent,
 )
 from live_eval.errors import FailureKind
@@ -27,6 +38,8 @@ Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 
 _NAME_CHARACTERS = 100
 _TEXT_CHARACTERS = 500
+_READY = "ready"
+_READY_NS = 2_000_000_000
 
 
 def send_json(value: Mapping[str, object]) -> Send:
@@ -50,9 +63,6 @@ def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
 class BaseDialect:
     """A `Dialect` that does nothing by default; a subclass adds at least `dial` and `received`.
 
-    Args:
-        settings: The settings of the session.
-
     Attributes:
         settings: The settings of the session.
         ready: Whether the session is ready; see `become_ready`.
@@ -61,14 +71,14 @@ class BaseDialect:
     """
 
     needs_continuous_input: bool = False
-    """Whether input must flow (as silence) even while nobody speaks."""
+    """Whether input must flow (as silence) while the user is silent."""
     continuous_media: bool = False
     """Whether the endpoint's audio flows without marking responses, so that energy decides."""
 
     audio_fields: ClassVar[Collection[str]] = ("audio",)
-    """Fields of messages that hold audio in base64; the log shows its size alone."""
+    """Fields of messages that hold audio in base64; the log shows only its size."""
     secret_fields: ClassVar[Collection[str]] = ()
-    """Fields of messages that hold secrets, apart from those whose names say so."""
+    """Fields of messages that hold secrets, apart from those whose names show it."""
     binary_text: ClassVar[bool] = False
     """Whether binary messages hold text."""
 
@@ -107,7 +117,7 @@ class BaseDialect:
         return (Close(),)
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end of the connection once, unless we caused it; `closing` says what it means."""
+        """Report the end of the connection once, unless we caused it."""
         if self.over:
             return ()
         self.over = True
@@ -128,7 +138,7 @@ class BaseDialect:
     # -- For subclasses ----------------------------------------------------------------------------------
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        """Return what the connection's end means: fatal before the session was ready.
+        """Return what the end of the connection means: fatal before the session was ready.
 
         After that, the session knows whether a reply was due.
         """
@@ -144,7 +154,7 @@ class BaseDialect:
         return hide_secrets(text, sorted(self.secrets, key=len, reverse=True))[:_TEXT_CHARACTERS]
 
     def closed_text(self, when: str, code: int | None, reason: str) -> str:
-        """Return in words that the endpoint closed the connection."""
+        """Return the message that the endpoint closed the connection."""
         return f"the endpoint closed the connection {when}: code {code}, reason {self.clean(reason)!r}"
 
     def unknown(self, name: str) -> UnknownEvent:
@@ -157,6 +167,16 @@ class BaseDialect:
             return []
         self.ready = True
         return [SessionReady(session_id, model)]
+
+    def handled(self, handler: Handler, event: Fields, at_ns: int) -> list[Output]:
+        """Return what a handler returns, followed by the defects that it found in the event."""
+        try:
+            outputs = handler(event, at_ns)
+        except MalformedError as error:
+            return [self.malformed(str(error))]
+        if event.wrong:
+            outputs.append(self.malformed("; ".join(event.wrong)))
+        return outputs
 
     def malformed(self, message: str) -> EndpointProblem:
         """Return the problem for a broken message; the session continues."""
@@ -179,15 +199,12 @@ class EventDialect(BaseDialect):
     """A dialect whose messages are JSON objects that name their type.
 
     A subclass fills `handlers`, by type, and calls `become_ready` once the session is.
-
-    Args:
-        settings: The settings of the session.
     """
 
     type_field: ClassVar[str] = "type"
     """The field that names an event's type."""
-    before_ready: ClassVar[Collection[str]]
-    """Events that may come before the session is ready."""
+    before_ready: ClassVar[Collection[str] | None] = None
+    """Events that may arrive before the session is ready; None for any."""
     ignored: ClassVar[Collection[str]] = frozenset()
     """Known events that need no handling, or their prefixes (``duplex.``); they are logged."""
 
@@ -199,22 +216,106 @@ class EventDialect(BaseDialect):
         """Handle an event of the endpoint."""
         try:
             event = parse_object(message)
-            name = event.get(self.type_field)
-            if not isinstance(name, str):
-                raise MalformedError(f"expected an event whose {self.type_field!r} is a string")
-            handler = self.handlers.get(name)
-            if handler is None:
-                return () if self.ignores(name) else (self.unknown(name),)
-            if not self.ready and name not in self.before_ready:
-                return (self.warning(f"{name} came before the session was ready; it is ignored"),)
-            fields = Fields(name, event)
-            outputs = handler(fields, at_ns)
         except MalformedError as error:
-            return (self.malformed(str(error)),)
-        if fields.wrong:
-            outputs.append(self.malformed("; ".join(fields.wrong)))
-        return outputs
+            return (self.no_event("(no JSON object)", str(error)),)
+        name = event.get(self.type_field)
+        if not isinstance(name, str):
+            return (self.no_event("(no type)", f"expected an event whose {self.type_field!r} is a string"),)
+        handler = self.handler_of(name, event)
+        if handler is None:
+            return () if self.ignores(name) else (self.unknown(name),)
+        if not self.ready and self.before_ready is not None and name not in self.before_ready:
+            return (self.warning(f"{name} arrived before the session was ready and is ignored"),)
+        return self.handled(handler, Fields(name, event), at_ns)
+
+    def handler_of(self, name: str, event: Mapping[str, Any]) -> Handler | None:
+        """Return what handles an event; None if it is unknown or ignored."""
+        return self.handlers.get(name)
+
+    def no_event(self, name: str, problem: str) -> Output:
+        """Return the output for a message that is no event."""
+        return self.malformed(problem)
 
     def ignores(self, name: str) -> bool:
         """Return whether an event is known to need no handling."""
         return name in self.ignored or f"{name.partition('.')[0]}." in self.ignored
+
+
+class WebRtcBot(EventDialect):
+    """A dialect for bots over WebRTC, whose replies are found by their energy; a subclass adds `hello`.
+
+    A bot that sends no event for two seconds counts as ready. Messages of the application itself count as
+    unknown events.
+
+    Args:
+        settings: The settings of the session. ``extra`` is added to the offer. A key is sent as a bearer
+            token, for bots behind a gateway. The bot decides on model, instructions and voice.
+
+    Raises:
+        UsageError: The base URL is not a URL.
+    """
+
+    needs_continuous_input = True  # a bot's detector needs silence to be sent
+    continuous_media = True  # the track does not mark replies
+
+    path: ClassVar[str]
+    """Path of the offer under the base URL."""
+    channel: ClassVar[str]
+    """Label of the data channel."""
+    patch_candidates: ClassVar[bool] = False
+    """Whether candidates follow in a PATCH."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._url = http_url(settings.base_url, self.path, {})
+
+    def fields(self) -> dict[str, Any]:
+        """Return the members of the offer apart from ``sdp`` and ``type``."""
+        return dict(self.settings.extra)
+
+    def hello(self, at_ns: int) -> Sequence[Output]:
+        """Greet the bot once the data channel is open."""
+        raise NotImplementedError
+
+    def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
+        """Note that the bot is ready, and report it once."""
+        outputs = super().become_ready(session_id, model)
+        return [SetTimer(_READY, None), *outputs] if outputs else []
+
+    def no_event(self, name: str, problem: str) -> Output:
+        """Return an unknown event."""
+        return UnknownEvent(name)
+
+    def dial(self) -> Dial:
+        """Return where and how to send the offer."""
+        return Dial(
+            self._url,
+            bearer_header(self.settings),
+            signalling=Signalling(
+                offer=SdpBody.JSON,
+                answer=SdpBody.JSON,
+                fields=self.fields(),
+                channel=self.channel,
+                patch_candidates=self.patch_candidates,
+                ice_servers=self.settings.ice_servers,
+            ),
+        )
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        """Greet the bot, and wait two seconds for it: not every bot replies."""
+        return (*self.hello(at_ns), SetTimer(_READY, at_ns + _READY_NS))
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Handle an event of the bot, which shows that it is ready."""
+        outputs = super().received(message, at_ns)
+        if all(isinstance(output, EndpointProblem | UnknownEvent) for output in outputs):
+            return outputs
+        return (*self.become_ready(), *outputs)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        """Stop waiting for a bot that does not report that it is ready."""
+        return self.become_ready() if name == _READY else ()
+
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        """Report nothing: the session knows whether a reply was due."""
+        return ()

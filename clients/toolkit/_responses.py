@@ -20,8 +20,6 @@ class Truncation:
 
 @dataclass(slots=True)
 class _ItemAudio:
-    """How much audio of an item arrived."""
-
     content_index: int
     samples: int = 0
 
@@ -35,7 +33,7 @@ class TrackedResponse:
         done: Whether it ended.
         interrupted: Whether the user interrupted it.
         has_whole_text: Whether its whole text was reported.
-        plays_until_ns: When the audio that arrived has been played.
+        plays_until_ns: When all audio that has arrived is played.
     """
 
     response_id: str
@@ -50,11 +48,7 @@ class TrackedResponse:
     def received(
         self, item_id: str | None, content_index: int, samples: int, rate_hz: int, at_ns: int
     ) -> list[Output]:
-        """Count audio that arrived.
-
-        Returns:
-            The first time that audio arrives after the end of its part or of the response: the problem.
-        """
+        """Count audio that arrived; return a problem for the first audio after its part or response ended."""
         self.plays_until_ns = max(self.plays_until_ns, at_ns) + samples * 1_000_000_000 // rate_hz
         if item_id is not None:
             item = self._items.get(item_id)
@@ -65,7 +59,7 @@ class TrackedResponse:
         if not late or self._late_audio_reported:
             return []
         self._late_audio_reported = True
-        text = f"audio of {self.response_id} came after its end was reported; it is kept"
+        text = f"audio of {self.response_id} arrived after its end was reported; it is kept"
         return [EndpointProblem(FailureKind.AUDIO_AFTER_DONE, text, fatal=False)]
 
     def end_part(self, item_id: str | None, content_index: int) -> None:
@@ -73,9 +67,9 @@ class TrackedResponse:
         self._ended_parts.add((item_id, content_index))
 
     def truncations(self, heard_ms: int, rate_hz: int) -> Iterator[Truncation]:
-        """Yield where to cut the items so that they hold what was heard and no more.
+        """Yield where to cut the items so that they hold only what was heard.
 
-        A cut never lies beyond what arrived of an item: endpoints refuse that. An item that was heard whole
+        A cut never lies beyond the audio that arrived: endpoints refuse that. An item that was heard in full
         is not cut if the response is done.
         """
         left_ms = max(0, heard_ms)
@@ -94,7 +88,7 @@ class ResponseTracker:
     """The responses of a session, in the order in which they began.
 
     Attributes:
-        active: The response under way, or None.
+        active: The response in progress, or None.
     """
 
     def __init__(self) -> None:

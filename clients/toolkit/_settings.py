@@ -45,7 +45,7 @@ def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
         query: Parameters to set in the query.
 
     Raises:
-        UsageError: The base URL is not a URL; the message shows neither its login nor its query.
+        UsageError: The base URL is not a URL; the message contains neither login nor query.
 
     >>> websocket_url("http://127.0.0.1:8000/v1/", "realtime", {"model": "m"})
     'ws://127.0.0.1:8000/v1/realtime?model=m'

@@ -5,16 +5,11 @@ from __future__ import annotations
 import struct
 
 RATES_HZ = range(8_000, 192_001)
-"""Rates of PCM that can be played."""
+"""Sample rates of PCM that are accepted."""
 
 
 def wav_header(size: int, rate_hz: int) -> bytes:
-    """Return the 44 bytes that precede PCM in a WAV file.
-
-    Args:
-        size: Bytes of PCM that follow: int16 little-endian mono.
-        rate_hz: Its rate.
-    """
+    """Return the 44 bytes that precede `size` bytes of PCM, int16 little-endian mono, in a WAV file."""
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
         *(b"RIFF", 36 + size, b"WAVE"),

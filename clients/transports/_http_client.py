@@ -25,12 +25,8 @@ async def http_session(
 ) -> aiohttp.ClientSession:
     """Return a session for requests to an address; the caller closes it.
 
-    Proxies of the environment are used, but not for this machine itself.
-
-    Args:
-        address: Where the requests go.
-        clock: Delivers late what an impairment delays.
-        impairment: What is done to the bytes of each connection; None for nothing.
+    Proxies of the environment are used, except for this machine itself. An impairment damages the bytes of
+    each connection.
     """
     tls = await asyncio.to_thread(system_tls) if address.secure else True
     if impairment is None:
@@ -46,12 +42,7 @@ async def http_session(
 
 
 async def read_body(response: aiohttp.ClientResponse, within_s: float | None = None) -> bytes:
-    """Return the first mebibyte of an answer's body.
-
-    Args:
-        response: The answer.
-        within_s: Seconds after which what has come is returned; None to wait for the body's end.
-    """
+    """Return the first mebibyte of a response's body, or the part that arrives `within_s` seconds."""
     body = bytearray()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
@@ -63,13 +54,7 @@ async def read_body(response: aiohttp.ClientResponse, within_s: float | None = N
 
 
 def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s: float) -> ConnectError:
-    """Return the failure that an aiohttp error stands for.
-
-    Args:
-        error: The error.
-        address: Where the request went.
-        timeout_s: How long it was given.
-    """
+    """Return the failure for an aiohttp error of a request that had `timeout_s`."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return address.unreachable(_as_os_error(error.certificate_error), timeout_s)
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
@@ -80,12 +65,10 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
     if isinstance(error, OSError):
         return address.unreachable(error, timeout_s)
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
-        why = "expected an HTTP answer, but the connection ended before it was whole"
+        why = "expected an HTTP response, but the connection ended before it was complete"
         return address.failure(FailureKind.CONNECT_FAILED, why)
     if isinstance(error, aiohttp.ClientResponseError):
-        return address.failure(
-            FailureKind.HANDSHAKE, f"expected an HTTP answer; the client says: {error.message}"
-        )
+        return address.failure(FailureKind.HANDSHAKE, f"expected an HTTP response: {error.message}")
     return address.failure(FailureKind.CONNECT_FAILED, f"{type(error).__name__}: {error}")
 
 
@@ -99,13 +82,13 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         self._streams: WeakSet[ImpairedStream] = WeakSet()
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """Close all connections, without waiting for what is under way."""
+        """Close all connections at once, those in progress included."""
         for stream in self._streams:
             stream.abort()
         await super().close(abort_ssl=abort_ssl)
 
     async def _create_connection(self, *args: Any) -> ResponseHandler:
-        # What aiohttp's own connectors override, as `UnixConnector` does.
+        # aiohttp's own connectors, such as `UnixConnector`, override this method too.
         protocol = await super()._create_connection(*args)
         transport = protocol.transport
         if transport is not None:  # else it has ended already

@@ -33,7 +33,7 @@ _UNKNOWN_MODEL = re.compile(
     r"|\b(?:unknown|invalid|unsupported) model\b",
     re.IGNORECASE,
 )
-_NOT_THERE = (404, 405, 410)
+_MISSING = (404, 405, 410)
 # Gateways answer unknown paths as if the key were wrong.
 _HINTS = {401: "check the key and", 403: "check the key and", 404: "check"}
 _STATUSES = {
@@ -41,18 +41,16 @@ _STATUSES = {
     403: FailureKind.AUTHENTICATION,
     429: FailureKind.RATE_LIMITED,
 }
-
-
 _SERVER_ERROR = 500
-_OF_THE_REQUEST = (500, 501)  # the others, from 502 on, say that a service or the way to it is down
+_OF_THE_REQUEST = (500, 501)  # from 502 on, a service or the path to it is down
 
 
 class Address:
-    """The URL of an endpoint. Failures there name host and path, never query or headers.
+    """The URL of an endpoint. Failures name its host and path, never query or headers.
 
     Args:
-        dial: Where to, and with which headers.
-        schemes: What its URL may begin with, the one to recommend first.
+        dial: The URL and the headers.
+        schemes: The schemes that the URL may have, the recommended one first.
 
     Raises:
         ConnectError: The URL has another scheme, or a header is not valid in HTTP.
@@ -83,22 +81,17 @@ class Address:
         return ConnectError(kind, f"{self.where}: {self.hide(why)}", retry_after_s=retry_after_s)
 
     def unreachable(self, error: OSError, timeout_s: float) -> ConnectError:
-        """Return why the connection could not be opened.
-
-        Args:
-            error: What the attempt ended with; `TimeoutError` where it took too long.
-            timeout_s: How long it was given.
-        """
+        """Return the failure of an attempt to connect; `TimeoutError` if it took longer than `timeout_s`."""
         if isinstance(error, TimeoutError):
             kind, why = FailureKind.CONNECT_TIMEOUT, f"no connection within {timeout_s:g} s"
         elif isinstance(error, ssl.SSLError):
             kind, why = FailureKind.TLS, f"TLS failed: {error.reason or error}; {self._tls_hint(error)}"
         elif self.secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-            # A server without TLS may do that, but so does one that restarts: that passes.
+            # A server without TLS may do that, but so does one that restarts, which is temporary.
             kind = FailureKind.CONNECT_FAILED
             why = f"the connection ended during the TLS handshake; {self._no_tls}"
         elif isinstance(error, ConnectionResetError) or error.errno == errno.ECONNRESET:
-            kind, why = FailureKind.CONNECT_FAILED, "expected an answer, but the connection was reset"
+            kind, why = FailureKind.CONNECT_FAILED, "expected a response, but the connection was reset"
         elif isinstance(error, socket.gaierror):
             kind, why = FailureKind.CONNECT_FAILED, f"the host name cannot be resolved: {error.strerror}"
         elif _says_refused(error):
@@ -137,16 +130,16 @@ class Address:
         text = self.hide(" ".join((said or body.decode(errors="replace")).split()))[:_BODY_CHARACTERS]
         moved = headers.get("Location") if 300 <= status < 400 else None
         parts = [
-            f"expected {expected}, but {' '.join(filter(None, (str(status), phrase)))} came",
+            f"expected {expected}, but got {' '.join(filter(None, (str(status), phrase)))}",
             f"it redirects to {moved.partition('?')[0]}; use that as the base URL" if moved else "",
-            f"{'it says' if said else 'the body begins'}: {text}" if text else "",
+            f"{'message' if said else 'body'}: {text}" if text else "",
         ]
         if kind is None and status in _NAMES_A_MODEL and _UNKNOWN_MODEL.search(text):
             kind = FailureKind.UNKNOWN_MODEL
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
-            parts.append(f"{_HINTS[status]} the base URL: the path {path!r} was asked for")
-        if kind is None and (300 <= status < 400 or status in _NOT_THERE):
+            parts.append(f"{_HINTS[status]} the base URL: the requested path was {path!r}")
+        if kind is None and (300 <= status < 400 or status in _MISSING):
             kind = FailureKind.HANDSHAKE
         if kind is None and status >= _SERVER_ERROR:
             kind = FailureKind.SERVER_ERROR if status in _OF_THE_REQUEST else FailureKind.UNAVAILABLE
@@ -174,18 +167,18 @@ def system_tls() -> ssl.SSLContext:
 
 
 async def load_system_tls(dial: Dial) -> None:
-    """Read the system's trust store ahead, off the event loop, if `dial` leads over TLS."""
+    """Read the system's trust store in advance, outside the event loop, if `dial` uses TLS."""
     if dial.url.partition(":")[0].lower() in ("https", "wss"):
         await asyncio.to_thread(system_tls)
 
 
 def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> float | None:
-    """Return the seconds that `Retry-After` asks to wait (RFC 9110, 10.2.3: seconds or a date).
+    """Return the seconds to wait by `Retry-After` (RFC 9110, 10.2.3: seconds or a date).
 
     Args:
-        value: The header; None where there is none.
+        value: The header; None if it is missing.
         wall_ns: Now, in nanoseconds since the Unix epoch.
-        date: The answer's `Date`, which counts instead of `wall_ns`: the clock here may be wrong.
+        date: The response's `Date`, which replaces `wall_ns`: the clock here may be wrong.
 
     >>> retry_after_s("2", 0)
     2.0
@@ -193,7 +186,7 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
     if value is None:
         return None
     if _SECONDS.fullmatch(value.strip()):
-        return float(value)  # infinite for hundreds of digits, which is longer than anyone waits
+        return float(value)  # infinite for hundreds of digits
     left_s = seconds_until(value, wall_ns, date)
     return None if left_s is None else max(0.0, left_s)
 

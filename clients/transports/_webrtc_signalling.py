@@ -36,7 +36,7 @@ class Answer:
     Args:
         sdp: Its session description.
         codec: The codec for our audio: the best of those that it accepts.
-        pc_id: Its name for the connection, where it gives one.
+        pc_id: Its name for the connection, if any.
     """
 
     sdp: str
@@ -72,14 +72,7 @@ def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
 
 
 class Signaller:
-    """Exchanges an offer for an answer.
-
-    Args:
-        http: Makes the requests.
-        address: Where they go.
-        dial: The same with its headers, and how the offer travels.
-        clock: For dates that the endpoint gives.
-    """
+    """Exchanges an offer for an answer; the clock is for dates in the endpoint's responses."""
 
     def __init__(self, http: aiohttp.ClientSession, address: Address, dial: Dial, clock: Clock) -> None:
         assert dial.signalling is not None
@@ -124,14 +117,9 @@ class Signaller:
         return self._read(body)
 
     async def candidates(self, sdp: str, pc_id: str | None) -> None:
-        """PATCH our candidates, as pipecat takes them.
+        """PATCH the candidates of our offer `sdp`, as pipecat takes them.
 
-        They stand in the offer too, so that an endpoint that does not know the request loses nothing: its
-        status does not matter.
-
-        Args:
-            sdp: Our offer with its candidates.
-            pc_id: The endpoint's name for the connection.
+        The offer contains them too, so the status of the response does not matter.
 
         Raises:
             aiohttp.ClientError: The request failed.
@@ -139,9 +127,7 @@ class Signaller:
         """
         found: dict[str, dict[str, Any]] = {}
         for index, section in enumerate(SessionDescription.parse(sdp).media):
-            for (
-                candidate
-            ) in section.ice_candidates:  # sections that share a transport list the same candidates
+            for candidate in section.ice_candidates:  # the same for sections that share a transport
                 line = f"candidate:{candidate_to_sdp(candidate)}"
                 found.setdefault(
                     line, {"candidate": line, "sdp_mid": section.rtp.muxId, "sdp_mline_index": index}
@@ -197,7 +183,7 @@ class Signaller:
             raise self._no_answer(why, sdp)
         try:
             media = SessionDescription.parse(sdp).media
-        except Exception as error:  # aiortc's parser raises all sorts of errors for broken lines
+        except Exception as error:  # aiortc's parser raises errors of any kind for broken lines
             why = f"expected a session description (SDP; {type(error).__name__}: {error})"
             raise self._no_answer(why, sdp) from None
         audio = next((section for section in media if section.kind == "audio"), None)
@@ -221,7 +207,7 @@ class Signaller:
         self, expected: str, came: str, kind: FailureKind = FailureKind.SDP_REFUSED
     ) -> ConnectError:
         begin = " ".join(self._address.hide(came).split())[:_SHOWN_CHARACTERS]
-        return self._address.failure(kind, f"{expected}, but this came: {begin or '(nothing)'}")
+        return self._address.failure(kind, f"{expected}, but got: {begin or '(nothing)'}")
 
 
 def _no_codec(audio: MediaDescription) -> str:

@@ -37,13 +37,13 @@ class _Encoder(Protocol):
 
 
 class UserTrack(MediaStreamTrack):
-    """Encodes frames ahead and sends them when they are due; an `AudioTrack`, and `EncodesFramesAhead`.
+    """Encodes frames in advance and sends them when due; an `AudioTrack` and `EncodesFramesAhead`.
 
-    aiortc's sender takes what `recv` returns, neither encodes it again nor hands it to a thread, and passes
-    it to its transport as RTP. There it is encrypted and kept until its moment.
+    aiortc's sender passes packets from `recv` to its transport as RTP, where they are encrypted and kept until
+    due.
 
     Args:
-        connection: The connection that the track is to be added to.
+        connection: The connection to which the track will be added.
     """
 
     kind = "audio"
@@ -60,12 +60,7 @@ class UserTrack(MediaStreamTrack):
         self._at = 0
 
     def begin(self, codec: Codec, sender: RTCRtpSender) -> None:
-        """Start to send with the codec that the endpoint chose.
-
-        Args:
-            codec: The codec.
-            sender: The track's sender.
-        """
+        """Start to send, through the track's sender, with the codec that the endpoint chose."""
         self._rate_hz = codec.rate_hz
         self._encoder = OpusEncoder(INPUT_RATE_HZ) if codec.name is CodecName.OPUS else _G711Encoder(codec)
         secured: Any = sender.transport
@@ -93,14 +88,14 @@ class UserTrack(MediaStreamTrack):
 
         Args:
             pcm: int16 little-endian mono, 20 ms at 48 kHz.
-            skipped: Frames of silence that were given up before this one. The timestamps go on by them, as
-                those of a sender do that sends nothing while it is silent (RFC 3550, 5.1).
+            skipped: Frames of silence that were dropped before this one. The timestamps advance by them, as
+                those of a sender that sends nothing while it is silent (RFC 3550, 5.1).
         """
         if self._encoder is None or self.readyState != "live":
             return lambda: None
         samples = len(pcm) // 2
         self._at += skipped * samples
-        if self._packets.empty():  # what aiortc's sender has not passed on of the frames before, it dropped
+        if self._packets.empty():  # aiortc's sender dropped the rest of the frames before
             self._owed = 0
         packets = self._encoder.encode(pcm)
         for data in packets:
@@ -111,14 +106,14 @@ class UserTrack(MediaStreamTrack):
         self._at += samples
 
         def leave() -> None:
-            self._owed = max(0, self._owed + len(packets) - len(self._datagrams))  # left to be encrypted
+            self._owed = max(0, self._owed + len(packets) - len(self._datagrams))  # not yet encrypted
             while self._datagrams:
                 self._let_go()
 
         return leave
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
-        """Encode a frame and send it as soon as it is encrypted, with the arguments of `prepare_frame`."""
+        """Encode a frame and send it as soon as it is encrypted; see `prepare_frame`."""
         self.prepare_frame(pcm, skipped)()
 
     def _let_go(self) -> None:
@@ -150,7 +145,7 @@ class UserTrack(MediaStreamTrack):
 class _G711Encoder:
     """Encodes frames at 48 kHz as G.711 at 8 kHz, each frame on its own packet.
 
-    The filter (a windowed sinc, 3.4 kHz) delays the sound by half its length, 2 ms.
+    The filter (a windowed sinc, 3.4 kHz) delays the audio by half its length, 2 ms.
     """
 
     def __init__(self, codec: Codec) -> None:

@@ -29,7 +29,7 @@ from live_eval.transport import Arrival
 from live_eval.types import StampKind
 
 _NOT_UTF8 = 1007  # RFC 6455, 7.4.1
-_MOST_WAITING_BYTES = 32 << 20  # what nobody has taken yet; beyond that, arrivals stay in the kernel
+_MOST_WAITING_BYTES = 32 << 20  # not yet received by the session; the rest stays in the kernel
 _MESSAGE_OBJECT_BYTES = 200
 _MOST_UNSENT_BYTES = 1 << 16  # no pong is added to more
 _TEXT, _BINARY = 0x81, 0x82  # the first byte of a frame that is a whole message: RFC 6455, 5.2
@@ -48,21 +48,21 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport: StreamTransport  # from `connection_made` on
         self._opening: asyncio.Future[None] = self._loop.create_future()
         self.drained = asyncio.Event()
-        """Set unless too much waits to be sent."""
+        """Set unless too much data waits to be sent."""
         self.drained.set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._masks = b""  # random bytes for the frames to come
+        self._masks = b""  # random bytes for the next frames
         self._pieces: list[bytes | bytearray | memoryview] = []
         self._is_text = False
         self._framing = WebSocketFraming(after_head=True)
         self._beginning = b""  # of a frame whose length is not known yet
-        self._rest = 0  # what is still to come of a frame
+        self._rest = 0  # bytes of a frame that have not arrived
         self._between_frames = False
         self._arrivals: deque[Arrival | None] = deque()  # None at the end of the connection
         self._waiting_bytes = 0  # of the arrivals
         self._held_up = False  # nothing is read, as too much waits
         self._awaited: asyncio.Future[None] | None = None
-        self._leaving = False  # the closing handshake was begun by our side, and not because of an error
+        self._leaving = False  # our side began the closing handshake, and not because of an error
         self.over = asyncio.Event()
         self.stamps = StampKind.KERNEL
         self.ended_ns: int | None = None
@@ -77,11 +77,11 @@ class WebSocketConnection(asyncio.Protocol):
         return ConnectionClosedError(closing.close_rcvd, closing.close_sent, closing.close_rcvd_then_sent)
 
     async def shake_hands(self, headers: Mapping[str, str]) -> None:
-        """Ask for a WebSocket and wait for the answer.
+        """Request a WebSocket and wait for the response.
 
         Raises:
-            InvalidHandshake: It is not one.
-            ssl.SSLError: TLS ended the connection meanwhile: an alert may come after its handshake.
+            InvalidHandshake: The response does not accept it.
+            ssl.SSLError: TLS ended the connection: an alert may arrive after the TLS handshake.
         """
         request = self._websocket.connect()
         request.headers.update(headers)
@@ -95,7 +95,7 @@ class WebSocketConnection(asyncio.Protocol):
             raise self._websocket.handshake_exc
 
     def keep_alive(self, interval_s: float) -> None:
-        """Send pings; pongs are not awaited."""
+        """Send pings, without waiting for pongs."""
 
         def ping() -> None:
             if self._websocket.state is State.OPEN:
@@ -160,10 +160,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived; it holds the end of one message at most.
-
-        The library, whose parser is a stack of generators, gets whatever is not simply a whole message.
-        """
+        """Parse data that contains the end of at most one message."""
+        # The library's parser is a stack of generators, so it gets only data that is not one whole message.
         if (
             self._between_frames
             and (start := _whole_message(data))
@@ -199,15 +197,15 @@ class WebSocketConnection(asyncio.Protocol):
         self.over.set()
 
     def pause_writing(self) -> None:
-        """Hold up `drained`."""
+        """Clear `drained`."""
         self.drained.clear()
 
     def resume_writing(self) -> None:
-        """Let `drained` go on."""
+        """Set `drained` again."""
         self.drained.set()
 
     def _follow(self, data: bytes) -> None:
-        """Keep track of where frames end in what the library parses."""
+        """Track where frames end in the data that the library parses."""
         data, at = self._beginning + data, self._rest
         while at < len(data) and (size := self._framing.size(data[at : at + self._framing.look])):
             at += size
@@ -228,11 +226,11 @@ class WebSocketConnection(asyncio.Protocol):
             self._timers["close"] = self._loop.call_later(self._close_timeout_s, self._transport.abort)
         if self._is_closed and self.ended_ns is None:
             self.ended_ns = self._transport.stamp.at_ns
-            self._put(None)  # however long the endpoint takes to end the TCP connection
+            self._put(None)  # without waiting for the end of the TCP connection
 
     @property
     def _is_closed(self) -> bool:
-        """Whether nothing that follows is read: the endpoint has said goodbye, or broken the protocol."""
+        """Whether later data is ignored: the endpoint began to close, or broke the protocol."""
         closing = self._websocket
         return closing.close_rcvd is not None or (closing.close_sent is not None and not self._leaving)
 
@@ -282,9 +280,9 @@ def _held_bytes(arrival: Arrival) -> int:
 
 
 def _whole_message(data: bytes) -> int:
-    """Return where the payload begins if `data` is one frame with a whole message; 0 if the library must see.
+    """Return where the payload begins if `data` is one frame with a whole message; else 0.
 
-    It must if the frame is masked, compressed, or so long that there is a limit to look at.
+    0 also for frames that the library must check: masked, compressed, or so long that a limit applies.
     """
     if len(data) < 2 or (data[0] != _TEXT and data[0] != _BINARY):
         return 0

@@ -1,7 +1,7 @@
-"""HTTP transport: each message is sent as a POST, and the answer is received as messages.
+"""HTTP transport: each message is sent as a POST, and the response is received as messages.
 
-An answer of the type ``text/event-stream`` becomes one message per event, as soon as the event's last byte
-arrives; any other answer is one message. The answer itself must say that it is over.
+A response of the type ``text/event-stream`` becomes one message per event, as soon as the event's last byte
+arrives; any other response is one message. The messages themselves must mark the end of an answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HttpTransport:
 
     Args:
         clock: Stamps arrivals.
-        impairment: What is done to the bytes of each connection once it is open; None for nothing.
+        impairment: Damage to the bytes of each connection once it is open; None for none.
     """
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
@@ -75,7 +75,7 @@ class HttpTransport:
         self._worker = asyncio.create_task(self._work(self._http, address, dial, timeout_s))
 
     async def send(self, message: Message) -> None:
-        """POST this message once earlier requests are answered.
+        """POST this message after earlier requests have been answered.
 
         Raises:
             TransportClosedError: An earlier request failed, or the transport is closed.
@@ -87,10 +87,7 @@ class HttpTransport:
         self._requests.put_nowait(message)
 
     async def receive(self) -> Arrival:
-        """Wait for the next message.
-
-        Returns:
-            The message, stamped when its last bytes arrived.
+        """Wait for the next message, which is stamped when its last bytes arrived.
 
         Raises:
             TransportClosedError: A request failed or the transport is closed, and all messages have been
@@ -154,7 +151,7 @@ class HttpTransport:
                     response.reason or "",
                     response.headers,
                     await read_body(response, timeout_s),
-                    expected="an answer with HTTP status 200",
+                    expected="a response with HTTP status 200",
                     otherwise=FailureKind.ENDPOINT_ERROR,
                     wall_ns=self._clock.wall_ns(),
                 )
@@ -169,14 +166,15 @@ class HttpTransport:
                 at_ns = self._clock.now_ns()
                 length += len(chunk)
                 if length > _MOST_BYTES:
-                    text = f"expected an answer of at most {_MOST_BYTES} bytes, but {length} came and more"
+                    text = f"expected a response of at most {_MOST_BYTES} bytes, but got at least {length}"
                     raise self._failed(FailureKind.MESSAGE_TOO_BIG, f"{address.where}: {text}")
                 if events is None:
                     body += chunk
                 else:
                     self._tell(events.push(chunk), at_ns)
         except (aiohttp.ClientError, OSError) as error:
-            text = f"{address.where}: the answer was cut off after {length} bytes: {address.hide(str(error))}"
+            why = address.hide(str(error))
+            text = f"{address.where}: the response was cut off after {length} bytes: {why}"
             raise TransportClosedError(None, text, self._clock.now_ns()) from None
         self._tell([bytes(body)] if events is None else events.finish(), at_ns)
 

@@ -1,15 +1,14 @@
 """WebRTC transport: audio on a track and messages on a data channel, over aiortc.
 
-The endpoint's packets are returned as they came, with the kernel's stamps (`live_eval.audio.rtp_tap`);
-nothing is decoded here, and no jitter buffer holds them back. The user's frames
-are encoded ahead and sent when they are due (`live_eval.clients.transports._webrtc_track`).
+The endpoint's packets are returned undecoded, with the kernel's stamps (`live_eval.audio.rtp_tap`); no jitter
+buffer delays them. The user's frames are encoded in advance and sent when they are due
+(`live_eval.clients.transports._webrtc_track`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 
 import aiohttp
 from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
@@ -17,7 +16,8 @@ from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from live_eval.audio.rtp import RtpPacket
 from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, check_aiortc
 from live_eval.clients.transports._http_client import failure_of, http_session
-from live_eval.clients.transports._http_errors import Address, load_system_tls
+from live_eval.clients.transports._http_errors import Address
+from live_eval.clients.transports._stamping import StampingTransport
 from live_eval.clients.transports._webrtc_signalling import Answer, Signaller, configuration
 from live_eval.clients.transports._webrtc_track import UserTrack
 from live_eval.clock import Clock
@@ -26,7 +26,6 @@ from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.impair import ImpairedLayer, Impairment
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.impaired import ImpairedDatagrams
-from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
 
@@ -37,7 +36,7 @@ check_aiortc()
 _CLOSE_TIMEOUT_S = 2.0
 
 
-class WebRtcTransport:
+class WebRtcTransport(StampingTransport):
     """A WebRTC connection to an endpoint; a `Transport`.
 
     `setup_ns` names the steps: ``offer`` (our description, candidates gathered), ``answer`` (the HTTP round
@@ -46,22 +45,19 @@ class WebRtcTransport:
 
     Args:
         clock: Stamps arrivals.
-        impairment: What is done to the requests that set it up, and to its datagrams once ICE, DTLS and the
-            data channel's handshake have ended; None for nothing.
+        impairment: Damage to the requests of the setup, and to datagrams once ICE, DTLS and the data
+            channel's handshake have ended; None for none.
     """
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._damage = ImpairedDatagrams(impairment, clock) if impairment is not None else None
         on_signalling = impairment.on(ImpairedLayer.SIGNALLING) if impairment is not None else None
         self._on_signalling = on_signalling or None
-        self._setup_ns: dict[str, int] = {}
         self._step = "offer"
-        self._step_ns = 0
         self._encrypted_ns = 0
         self._arrivals: asyncio.Queue[Arrival | RtpPacket | None] = asyncio.Queue()
         self._end: TransportClosedError | None = None
-        self._stamps = ArrivalStamps(clock)
         self._changed = asyncio.Event()
         self._connection: RTCPeerConnection | None = None
         self._track: UserTrack | None = None
@@ -74,28 +70,9 @@ class WebRtcTransport:
         return self._track
 
     @property
-    def setup_ns(self) -> Mapping[str, int]:
-        """The duration of each step of the setup, by name."""
-        return self._setup_ns
-
-    @property
     def stamps(self) -> StampKind:
         """Whether the kernel or this process stamped the arrivals."""
         return self._tap.stamps if self._tap is not None else StampKind.USER
-
-    @property
-    def stamp_error_ns(self) -> int:
-        """How far off the kernel's stamps may be, mapped to the monotonic clock."""
-        return self._stamps.error_ns
-
-    @property
-    def clock_steps(self) -> int:
-        """How often the wall clock was set."""
-        return self._stamps.steps
-
-    async def load(self, dial: Dial) -> None:
-        """Load the system's trust store where `dial` leads over TLS."""
-        await load_system_tls(dial)
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: offer and answer, ICE, DTLS, and the data channel if there is one.
@@ -184,12 +161,12 @@ class WebRtcTransport:
             self._channel.on("close", self._on_channel_closed)
         with stamped_datagrams(self._stamps, self._damage):
             await connection.setLocalDescription()
-        self._stepped("offer", "answer")
+        self._moved_on("answer")
         offer = connection.localDescription.sdp
         async with await http_session(address, self._clock, self._on_signalling) as http:
             signaller = Signaller(http, address, dial, self._clock)
             answer = await signaller.offer(offer)
-            self._stepped("answer", "ice")
+            self._moved_on("ice")
             await self._accept(answer, address)
             if dial.signalling.patch_candidates:
                 await signaller.candidates(offer, answer.pc_id)
@@ -231,11 +208,10 @@ class WebRtcTransport:
                 return address.failure(FailureKind.CHANNEL_CLOSED, why)
         return address.unreachable(TimeoutError(), timeout_s)
 
-    def _stepped(self, done: str, begun: str) -> None:
-        """Note that a step of the setup is done and another begins."""
-        now_ns = self._clock.now_ns()
-        self._setup_ns[done] = now_ns - self._step_ns
-        self._step, self._step_ns = begun, now_ns
+    def _moved_on(self, begun: str) -> None:
+        """Note that the current step of the setup is done and another begins."""
+        self._stepped(self._step)
+        self._step = begun
 
     # -- Callbacks of aiortc -----------------------------------------------------------------------------
 
@@ -244,12 +220,12 @@ class WebRtcTransport:
         connection, channel = self._connection, self._channel
         assert connection is not None
         if self._step == "ice" and connection.iceConnectionState == "completed":
-            self._stepped("ice", "dtls")
+            self._moved_on("dtls")
         if self._step == "dtls" and connection.connectionState == "connected":
-            self._stepped("dtls", "channel" if channel is not None else "up")
+            self._moved_on("channel" if channel is not None else "up")
             self._encrypted_ns = self._step_ns
         if self._step == "channel" and channel is not None and channel.readyState == "open":
-            self._stepped("channel", "up")
+            self._moved_on("up")
         if connection.connectionState == "failed":
             if connection.iceConnectionState == "failed":
                 why = "expected a network path to the endpoint, but ICE found none"
@@ -272,7 +248,7 @@ class WebRtcTransport:
         if self._end is not None:
             return
         if "first_rtp" not in self._setup_ns:
-            # It may have been in the socket along with the end of the handshake.
+            # It may have arrived together with the end of the handshake.
             self._setup_ns["first_rtp"] = max(0, packet.at_ns - self._encrypted_ns)
         self._arrivals.put_nowait(packet)
 

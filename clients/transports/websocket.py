@@ -1,7 +1,7 @@
 """WebSocket transport: `websockets`' protocol over a socket whose reads the kernel stamps.
 
 A busy process reads late, and several messages at a time. So a message carries the kernel's stamp of its last
-byte, and no read goes past the end of a message (`live_eval.sockets`).
+byte, and no read extends past the end of a message (`live_eval.sockets`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import aiohappyeyeballs
 from websockets.asyncio.client import HTTPProxyConnection, connect_socks_proxy
@@ -29,7 +29,8 @@ from websockets.proxy import Proxy, get_proxy, parse_proxy
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
-from live_eval.clients.transports._http_errors import Address, load_system_tls, system_tls
+from live_eval.clients.transports._http_errors import Address, system_tls
+from live_eval.clients.transports._stamping import StampingTransport
 from live_eval.clients.transports._websocket_connection import WebSocketConnection
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
@@ -38,7 +39,6 @@ from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.impaired import ImpairedStream
-from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport, StreamTransport, encrypted
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
@@ -48,7 +48,7 @@ __all__ = ["WebSocketTransport"]
 _REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
 _MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the library's 1 MiB is too little
 _TOO_BIG = 1009
-_NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: what came breaks the protocol, or is not UTF-8.
+_NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: the data breaks the protocol, or is not UTF-8.
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
 
@@ -57,14 +57,14 @@ _LOGGER = logging.getLogger("live_eval.clients.transports.websocket.wire")
 _LOGGER.setLevel(logging.INFO)
 
 
-class WebSocketTransport:
+class WebSocketTransport(StampingTransport):
     """A WebSocket connection to an endpoint; a `Transport`.
 
-    Messages may be 16 MiB long. Reading is never paused. Redirects are not followed, since the headers hold
-    the key. A proxy of the environment is used, but not for addresses of this machine.
+    Messages may be 16 MiB long. Redirects are not followed, since the headers hold the key. A proxy of the
+    environment is used, except for addresses of this machine.
 
-    `setup_ns` names the steps: ``dns`` (name resolution), ``tcp``, ``tls`` (where there is TLS) and ``http``
-    (the WebSocket's handshake); through a proxy ``proxy`` stands for the first two.
+    `setup_ns` names the steps: ``dns`` (name resolution), ``tcp``, ``tls`` (with TLS) and ``http`` (the
+    WebSocket's handshake); through a proxy, ``proxy`` replaces the first two.
 
     Args:
         clock: Stamps arrivals where the kernel does not.
@@ -72,7 +72,7 @@ class WebSocketTransport:
             does not end the connection: some services take 8 to 30 s to answer while they speak.
         close_timeout_s: How long `close` waits for the endpoint's half of the closing handshake.
         tls: TLS settings; the system's trust store by default.
-        impairment: What is done to the bytes inside TCP and TLS, the handshake included; None for nothing.
+        impairment: Damage to the bytes inside TCP and TLS, the handshake included; None for none.
     """
 
     def __init__(
@@ -84,14 +84,11 @@ class WebSocketTransport:
         tls: ssl.SSLContext | None = None,
         impairment: Impairment | None = None,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._ping_interval_s = ping_interval_s
         self._close_timeout_s = close_timeout_s
         self._tls = tls
         self._impairment = impairment
-        self._stamps = ArrivalStamps(clock)
-        self._setup_ns: dict[str, int] = {}
-        self._step_ns = 0
         self._connection: WebSocketConnection | None = None
         self._address: Address | None = None
 
@@ -100,29 +97,14 @@ class WebSocketTransport:
         """None: audio travels in messages."""
 
     @property
-    def setup_ns(self) -> Mapping[str, int]:
-        """The duration of each step of the setup, by name."""
-        return self._setup_ns
-
-    @property
     def stamps(self) -> StampKind:
         """Whether the kernel or this process stamped the arrivals."""
         return self._connection.stamps if self._connection is not None else StampKind.USER
 
-    @property
-    def stamp_error_ns(self) -> int:
-        """How far off the kernel's stamps may be, mapped to the monotonic clock."""
-        return self._stamps.error_ns
-
-    @property
-    def clock_steps(self) -> int:
-        """How often the wall clock was set."""
-        return self._stamps.steps
-
     async def load(self, dial: Dial) -> None:
-        """Load the system's trust store where `dial` leads over TLS."""
+        """Load the system's trust store if `dial` needs it."""
         if self._tls is None:
-            await load_system_tls(dial)
+            await super().load(dial)
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: name resolution, TCP, TLS and the WebSocket handshake.
@@ -154,19 +136,16 @@ class WebSocketTransport:
         await connection.drained.wait()
 
     def prepare(self, message: Message) -> Callable[[], bool]:
-        """Encode a message; return what sends it, and returns whether the connection was still open."""
+        """Encode a message; return a function that sends it if the connection is still open."""
         connection = self._opened()
         return functools.partial(connection.write, connection.frame(message))
 
     def drained(self) -> Awaitable[object]:
-        """Wait while the network takes no more."""
+        """Wait until the network accepts more data."""
         return self._opened().drained.wait()
 
     async def receive(self) -> Arrival:
-        """Wait for the next message.
-
-        Returns:
-            The message, with the stamp of its last byte.
+        """Wait for the next message, which carries the stamp of its last byte.
 
         Raises:
             TransportClosedError: The connection has ended and all messages have been returned.
@@ -264,12 +243,6 @@ class WebSocketTransport:
         self._stepped("tcp")
         return StampedTransport(sock, self._stamps, protocol)
 
-    def _stepped(self, step: str) -> None:
-        """Note that a step of the setup is done."""
-        now_ns = self._clock.now_ns()
-        self._setup_ns[step] = now_ns - self._step_ns
-        self._step_ns = now_ns
-
     # -- Failures ----------------------------------------------------------------------------------------
 
     def _opened(self) -> WebSocketConnection:
@@ -280,13 +253,12 @@ class WebSocketTransport:
     def _ended(self, connection: WebSocketConnection) -> TransportClosedError:
         error = connection.end
         at_ns = connection.ended_ns if connection.ended_ns is not None else self._clock.now_ns()
+        where = f"{self._address.where}: " if self._address is not None else ""
         if error.sent is not None and error.sent.code == _TOO_BIG and not error.rcvd_then_sent:
-            where = f"{self._address.where}: " if self._address is not None else ""
             text = f"{where}expected messages of at most {_MESSAGE_BYTES} bytes, but a {error.sent.reason}"
             return TransportClosedError(_TOO_BIG, text, at_ns, kind=FailureKind.MESSAGE_TOO_BIG)
         if error.sent is not None and error.sent.code in _NOT_ALLOWED and not error.rcvd_then_sent:
-            where = f"{self._address.where}: " if self._address is not None else ""
-            text = f"{where}expected frames as RFC 6455 allows them, but: {error.sent.reason}"
+            text = f"{where}expected frames that RFC 6455 allows, but: {error.sent.reason}"
             kind = FailureKind.MALFORMED_MESSAGE
             return TransportClosedError(error.sent.code, self._redact(text), at_ns, kind=kind)
         if error.rcvd is not None:
@@ -299,7 +271,6 @@ class WebSocketTransport:
         return TransportClosedError(None, self._redact(f"the connection was lost{cause}"), at_ns)
 
     def _refused(self, error: Exception, address: Address, timeout_s: float) -> ConnectError:
-        """Return why the connection could not be opened."""
         if isinstance(error, InvalidStatus):
             response = error.response
             return address.refused(

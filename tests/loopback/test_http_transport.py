@@ -221,9 +221,7 @@ async def test_a_refusal_with_an_endless_body_is_reported() -> None:
 
     async with endpoint(answer) as port, connected(dial(port), timeout_s=0.2) as client:
         await client.send("{}")
-        with pytest.raises(
-            TransportClosedError, match=r"401 Unauthorized came; the body begins: No\."
-        ) as end:
+        with pytest.raises(TransportClosedError, match=r"but got 401 Unauthorized; body: No\.") as end:
             await client.receive()
     assert end.value.kind is FailureKind.AUTHENTICATION
 
@@ -300,7 +298,9 @@ async def test_a_truncated_body(answer: bytes) -> None:
         end = await failure(dial(port))
     assert end.kind is FailureKind.CLOSED
     assert end.code is None
-    assert f"http://127.0.0.1:{port}/v1/chat/completions: the answer was cut off after 6 bytes" in end.reason
+    assert (
+        f"http://127.0.0.1:{port}/v1/chat/completions: the response was cut off after 6 bytes" in end.reason
+    )
 
 
 async def test_data_before_the_truncation_is_kept() -> None:
@@ -317,7 +317,7 @@ async def test_invalid_responses(answer: bytes) -> None:
     async with raw_server(answer) as port:
         end = await failure(dial(port))
     assert end.kind in (FailureKind.CONNECT_FAILED, FailureKind.HANDSHAKE)
-    assert "expected an HTTP answer" in end.message
+    assert "expected an HTTP response" in end.message
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -333,7 +333,7 @@ async def test_a_response_over_the_size_limit(stream: bool) -> None:
     async with endpoint(answer) as port:
         end = await failure(dial(port))
     assert end.kind is FailureKind.MESSAGE_TOO_BIG
-    assert f"expected an answer of at most {MOST_BYTES} bytes" in end.message
+    assert f"expected a response of at most {MOST_BYTES} bytes" in end.message
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http:///x", "ws://127.0.0.1:1/x"])

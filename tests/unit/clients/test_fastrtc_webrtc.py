@@ -71,7 +71,7 @@ def test_the_answer_to_the_handshake_says_that_it_is_ready() -> None:
         (
             "error",
             {},
-            EndpointProblem(FailureKind.ENDPOINT_ERROR, "the stream failed without a word", fatal=True),
+            EndpointProblem(FailureKind.ENDPOINT_ERROR, "the stream failed without a message", fatal=True),
         ),
         (
             "warning",
@@ -81,7 +81,7 @@ def test_the_answer_to_the_handshake_says_that_it_is_ready() -> None:
         (
             "end_stream",
             {"data": "Goodbye."},
-            EndpointProblem(FailureKind.NOT_FATAL_ERROR, "the stream ended itself: Goodbye.", fatal=False),
+            EndpointProblem(FailureKind.NOT_FATAL_ERROR, "the stream ended: Goodbye.", fatal=False),
         ),
         (
             "send_input",

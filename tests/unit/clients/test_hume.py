@@ -227,18 +227,18 @@ def test_an_interruption_without_a_reply_is_speech() -> None:
 def test_audio_at_another_rate_is_a_named_failure() -> None:
     wrong = problem(Endpoint().audio(data=wav(rate_hz=24_000)))
     assert (wrong.kind, wrong.fatal) == (FailureKind.WRONG_RATE, True)
-    assert wrong.message == "expected audio at 48000 Hz, but a WAV file at 24000 Hz came"
+    assert wrong.message == "expected audio at 48000 Hz, but got a WAV file at 24000 Hz"
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
         ("audio_output", {"id": "s1", "data": "not base64!"}, "audio_output: expected base64 in 'data'"),
-        ("audio_output", {"id": "s1"}, "audio_output: expected 'data' to be a string, but nothing came"),
+        ("audio_output", {"id": "s1"}, "audio_output: expected 'data' to be a string, but got nothing"),
         (
             "audio_output",
             {"id": "s1", "data": "AAAA"},
-            "audio_output: expected a WAV file, but 3 other bytes",
+            "audio_output: expected a WAV file, but got 3 other bytes",
         ),
         ("user_message", {"message": "hello"}, "user_message: expected 'message' to be an object"),
         ("chat_metadata", {"chat_id": 7}, "chat_metadata: expected 'chat_id' to be a string"),
@@ -265,7 +265,7 @@ def test_unknown_and_ignored_messages() -> None:
     assert endpoint.say("session_settings") == []
     assert endpoint.say("tool_call", name="web_search", response_required=False) == []
     called = problem(endpoint.say("tool_call", name="get_weather", response_required=True))
-    assert "the model calls the tool 'get_weather', and nobody answers it" in called.message
+    assert "the model calls the tool 'get_weather', which has no handler here" in called.message
 
 
 @pytest.mark.parametrize(

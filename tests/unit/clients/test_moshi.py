@@ -131,7 +131,7 @@ def test_waiting_for_another_session_is_reported() -> None:
     server.opened(0)
     failed = problem(list(server.timer("no handshake", 10 * SECOND)))
     assert (failed.kind, failed.fatal) == (FailureKind.NO_SESSION, True)
-    assert "one session at a time, and another one is probably under way" in failed.message
+    assert "one session at a time, and another one is probably in progress" in failed.message
     assert server.closed(1000, "", 11 * SECOND) == ()
 
 
@@ -148,12 +148,12 @@ def test_audio_text_and_ignored_messages() -> None:
     ("message", "words"),
     [
         (b"", "expected a message with its kind in the first byte, but it is empty"),
-        ("text", "expected a binary message, but 4 characters of text came"),
+        ("text", "expected a binary message, but got 4 characters of text"),
         (b"\x02\xff", "text: expected UTF-8, but invalid start byte at byte 0"),
-        (b"\x04[1]", "expected a JSON object, but a list came"),
-        (b'\x04{"session_id": 1}', "metadata: expected 'session_id' to be a string, but a number came"),
+        (b"\x04[1]", "expected a JSON object, but got a list"),
+        (b'\x04{"session_id": 1}', "metadata: expected 'session_id' to be a string, but got a number"),
         (b"\x05\xff", "error: expected UTF-8"),
-        (b"\x00abc", "handshake: expected nothing or two versions of 4 bytes each, but 3 bytes came"),
+        (b"\x00abc", "handshake: expected nothing or two versions of 4 bytes each, but got 3 bytes"),
     ],
 )
 def test_unreadable_messages_are_reported(message: bytes | str, words: str) -> None:
@@ -168,7 +168,7 @@ def test_an_error_before_the_session_is_fatal() -> None:
     assert early.message == "the server reported an error: bad ***"
     late = problem(say(ready(), b"\x05"))
     assert (late.kind, late.fatal) == (FailureKind.NOT_FATAL_ERROR, False)
-    assert late.message == "the server reported an error: it did not say which"
+    assert late.message == "the server reported an error: no details"
 
 
 @pytest.mark.parametrize(

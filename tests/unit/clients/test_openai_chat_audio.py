@@ -218,7 +218,7 @@ def test_an_end_without_a_reason_is_incomplete() -> None:
     endpoint = Endpoint()
     endpoint.chunk(audio(b"\x01\x02"))
     done = ended(endpoint.say("[DONE]"))
-    assert (done.status, done.reason) == (ResponseStatus.INCOMPLETE, "no finish_reason came")
+    assert (done.status, done.reason) == (ResponseStatus.INCOMPLETE, "no finish_reason")
 
 
 def test_a_refusal_is_a_text() -> None:
@@ -287,7 +287,7 @@ def test_vllm_omni_sends_audio_as_content_of_its_own_events(told_hz: int | None,
         ({"error": {"message": "No.", "code": 401}}, FailureKind.AUTHENTICATION, "No."),
         ({"error": {"code": "model_not_found"}}, FailureKind.UNKNOWN_MODEL, "model_not_found"),
         ({"error": "broken"}, FailureKind.ENDPOINT_ERROR, "broken"),
-        ({"error": {}}, FailureKind.ENDPOINT_ERROR, "did not say which"),
+        ({"error": {}}, FailureKind.ENDPOINT_ERROR, "without details"),
         ({"object": "error", "message": "Too long.", "code": 400}, FailureKind.ENDPOINT_ERROR, "Too long."),
     ],
 )
@@ -317,7 +317,7 @@ def test_an_error_ends_the_answer(event: dict[str, Any], kind: FailureKind, word
         ({"id": ID, "choices": [{"delta": audio(b"RIFF" + bytes(40))}]}, "audio of 0 Hz cannot be played"),
         (omni("no!", 24_000), "expected audio in base64 in 'content': "),
         (omni("AAAA", 7), "audio of 7 Hz cannot be played"),
-        (omni("AAAA", "24k"), "expected 'sample_rate_hz' to be a number, but a string came"),
+        (omni("AAAA", "24k"), "expected 'sample_rate_hz' to be a number, but got a string"),
     ],
 )
 def test_unreadable_messages_are_reported(event: object, words: str) -> None:
@@ -352,7 +352,7 @@ def test_an_answer_that_breaks_off() -> None:
     assert (end.kind, end.fatal) == (FailureKind.CLOSED, True)
     assert end.message == "the connection ended before the answer was whole: cut off ***"
     early = problem(list(Endpoint().dialect.closed(None, "", 0)))
-    assert early.message == "the connection ended before the answer began: nothing says why"
+    assert early.message == "the connection ended before the answer began: no reason given"
 
 
 def test_the_end_is_not_reported_after_finishing() -> None:

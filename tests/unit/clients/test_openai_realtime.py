@@ -187,8 +187,8 @@ def test_manual_turns_and_text() -> None:
         ),
         ({"audio": {"input": {"format": {"rate": 16_000}}}}, "but pcm16 at 16000 Hz"),
         ({"audio": {"output": {"format": {"type": "audio/opus"}}}}, "'audio/opus' is unknown"),
-        ({"audio": {"output": {"format": {"rate": 7}}}}, "8000 to 192000 Hz, but 7"),
-        ({"audio": "loud"}, "expected 'audio' to be an object, but a string came"),
+        ({"audio": {"output": {"format": {"rate": 7}}}}, "8000 to 192000 Hz, but got 7"),
+        ({"audio": "loud"}, "expected 'audio' to be an object, but got a string"),
     ],
 )
 def test_impossible_formats_are_refused(extra: dict[str, Any], words: str) -> None:
@@ -240,7 +240,7 @@ def test_events_before_the_session_is_ready_are_reported_and_ignored() -> None:
     endpoint = Endpoint(ready=False)
     told = problem(endpoint.create())
     assert (told.kind, told.fatal) == (FailureKind.NOT_FATAL_ERROR, False)
-    assert "response.created came before the session was ready" in told.message
+    assert "response.created arrived before the session was ready" in told.message
 
 
 # -- The user's side --------------------------------------------------------------------------------------
@@ -278,8 +278,8 @@ def test_an_event_survives_irrelevant_defects() -> None:
     assert started == SpeechStarted()
     assert isinstance(told, EndpointProblem)
     assert told.kind is FailureKind.MALFORMED_MESSAGE
-    assert "'audio_start_ms' to be a number, but a boolean came" in told.message
-    assert "'item_id' to be a string, but a list came" in told.message
+    assert "'audio_start_ms' to be a number, but got a boolean" in told.message
+    assert "'item_id' to be a string, but got a list" in told.message
 
 
 # -- The reply --------------------------------------------------------------------------------------------
@@ -551,7 +551,7 @@ def test_an_interruption_before_a_response_that_nobody_announces() -> None:
 
 def test_missing_audio_is_reported_once() -> None:
     told = problem(Endpoint().say("response.output_audio.delta", response_id="r1"))
-    assert told.message == "response.output_audio.delta: expected 'delta' to be a string, but nothing came"
+    assert told.message == "response.output_audio.delta: expected 'delta' to be a string, but got nothing"
 
 
 def test_a_close_says_when_to_retry() -> None:

@@ -1,4 +1,4 @@
-"""Gemini's turns, whose replies have no names and whose transcripts no ends, and its spellings."""
+"""Gemini's replies, which have no names, its transcripts, which have no ends, and its spellings."""
 
 from __future__ import annotations
 
@@ -83,13 +83,8 @@ _TEXTS = tuple(
 )
 
 
-class Turns:
-    """The turns of a session.
-
-    Args:
-        speaks: Whether the replies are audio.
-        clean: Removes secrets from a text of the endpoint.
-    """
+class GeminiReplies:
+    """The replies of a session, and whether one is due; `clean` removes secrets from the endpoint's texts."""
 
     def __init__(self, *, speaks: bool, clean: Callable[[str], str]) -> None:
         self._speaks = speaks
@@ -104,7 +99,7 @@ class Turns:
         self._heard_whole = False
         self._interrupted_idle = False
         self._generates = False
-        self._spoken_over = False  # whether the user spoke or ended a turn during the last reply
+        self._spoken_over = False  # the user spoke or ended a turn during the last reply
         self._ended_ns = 0  # when the last reply ended
         self._usage: Usage | None = None
         self.owed = True
@@ -114,7 +109,7 @@ class Turns:
 
     @property
     def active(self) -> TrackedResponse | None:
-        """The reply under way."""
+        """The reply in progress."""
         return self._replies.active
 
     def reply(self, response_id: str) -> TrackedResponse | None:
@@ -126,9 +121,6 @@ class Turns:
     def user_spoke(self) -> None:
         """Note that the user began or ended a turn: a reply is due."""
         self._spoken_over |= self.active is not None
-        self._was_heard()
-
-    def _was_heard(self) -> None:
         self.owed = self._user_was_heard = True
 
     def resumable(self, resumable: bool) -> None:
@@ -136,11 +128,11 @@ class Turns:
         self._generates = not resumable
 
     def saved(self) -> None:
-        """Note that a handle restores what was heard so far."""
+        """Note that a handle restores the transcript so far."""
         self._heard_saved = self._heard
 
     def lost(self) -> list[Output]:
-        """Forget what was heard since the last handle: the endpoint lost it, and will hear it again."""
+        """Forget the transcript since the last handle: the endpoint lost that speech and gets it again."""
         outputs: list[Output] = []
         if self._heard:
             outputs.append(InputTranscript(self._heard_saved, True, self._item_id))
@@ -159,10 +151,10 @@ class Turns:
         reply = self.active
         if reply is None or not reply.interrupted:
             return []
-        return self._end(reply, ResponseStatus.CANCELLED, "interrupted; nothing came after that")
+        return self._end(reply, ResponseStatus.CANCELLED, "interrupted; nothing followed")
 
     def on_content(self, content: Fields, at_ns: int) -> list[Output]:
-        """Handle ``serverContent``: its fields in the order of what happened."""
+        """Handle the fields of ``serverContent`` in the order in which they happened."""
         outputs: list[Output] = []
         if "inputTranscription" in content:
             outputs.extend(self._on_heard(content.child("inputTranscription")))
@@ -184,7 +176,8 @@ class Turns:
             return []
         late = self.over > 0 and self.active is None
         if not late or self.owed:
-            self._was_heard()  # perhaps long ago: transcripts have no fixed place among the replies
+            # Perhaps long ago: transcripts have no fixed place among the replies.
+            self.owed = self._user_was_heard = True
         text = text if self._heard else text.lstrip()
         self._heard += text
         self._heard_whole = finished or late
@@ -221,7 +214,7 @@ class Turns:
         rate_hz = _pcm_rate_hz(mime_type)
         came = self._clean(mime_type)
         if rate_hz is None:
-            text = f"expected the reply as audio/pcm, but {came!r} came"
+            text = f"expected the reply as audio/pcm, but got {came!r}"
             return [EndpointProblem(FailureKind.MALFORMED_AUDIO, text, fatal=True)]
         if rate_hz != self._codec.rate_hz:
             text = f"expected the reply at {self._codec.rate_hz} Hz, but it is announced as {came!r}"
@@ -233,7 +226,7 @@ class Turns:
         return [*outputs, ReplyAudio(reply.response_id, data, self._codec), *late]
 
     def _late(self, at_ns: int) -> TrackedResponse | None:
-        """Return the reply that late audio belongs to: it ended a moment ago, and no other is due."""
+        """Return the reply that late audio belongs to: one that has just ended, if no other is due."""
         last = self._replies.last()
         another = self.owed or self._generates or self._spoken_over
         return last if last and last.done and not another and at_ns - self._ended_ns <= _LATE_NS else None
@@ -249,7 +242,7 @@ class Turns:
         return [*outputs, ReplyText(reply.response_id, text)]
 
     def _reply(self, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply under way; begin one if there is none, or if it was interrupted."""
+        """Return the reply in progress; begin one if there is none, or if it was interrupted."""
         if self.active is not None and self.active.interrupted:
             outputs.extend(self._end(self.active, ResponseStatus.CANCELLED, "interrupted"))
         if self.active is None:
@@ -258,10 +251,8 @@ class Turns:
         return self._replies.current(outputs)
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:
-        """Stop the reply that is under way or still plays.
-
-        If there is none, the user spoke before the model did, and the turn ends without a word.
-        """
+        """Stop the reply that is in progress or still plays."""
+        # Without one, the user spoke before the model did, and the turn ends without a reply.
         self.owed = True
         self._interrupted_idle = self.active is None
         reply = self._replies.audible(at_ns)
@@ -325,7 +316,7 @@ def parse_message(message: Message) -> dict[str, Any]:
         try:
             message = message.decode()
         except UnicodeDecodeError:
-            raise MalformedError(f"expected JSON, but {len(message)} bytes came that are not UTF-8") from None
+            raise MalformedError(f"expected JSON, but got {len(message)} bytes that are not UTF-8") from None
     value = parse_object(message)
     return parse_object(_FIELD.sub(_camel, message)) if any("_" in name for name in value) else value
 
@@ -346,7 +337,7 @@ def duration_ns(text: str | None) -> int | None:
 
 
 def failure_in(text: str) -> FailureKind | None:
-    """Return the failure that the text of an error or a close describes; None if unknown."""
+    """Return the failure that an error or a close describes; None if unknown."""
     return next((kind for pattern, kind in _TEXTS if pattern.search(text)), None)
 
 

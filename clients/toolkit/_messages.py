@@ -1,18 +1,21 @@
-"""Typed access to the fields of events that may be broken; every defect is reported."""
+"""Messages that may be broken: typed access to their fields, and how the log shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 import pybase64
 
 from live_eval.dialect import Message
+from live_eval.redaction import SECRET_FIELDS, SECRETS, mask_halves
 from live_eval.text.messages import MOST_VALUES, has_too_many_values
+from live_eval.types import Secret
 
 _T = TypeVar("_T")
-_GREATEST = 2**63  # JSON writers know no greater integers, and some values are sent back
+_INTEGER_BOUND = 2**63  # JSON writers support no larger integers, and some values are sent back
 _NAMES: dict[type, str] = {
     str: "a string",
     bool: "a boolean",
@@ -22,6 +25,12 @@ _NAMES: dict[type, str] = {
     dict: "an object",
     type(None): "null",
 }
+
+_RAW_CHARACTERS = 500
+_SHOWN_CHARACTERS = 4_000
+_DEPTH = 24
+_RAW_SECRET = re.compile(rf'("(?:{"|".join(sorted(SECRET_FIELDS))})"\s*:\s*")[^"]*')
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 
 
 class MalformedError(ValueError):
@@ -38,15 +47,15 @@ def parse_object(message: Message) -> dict[str, Any]:
         MalformedError: The message is binary, not JSON, or not an object.
     """
     if isinstance(message, bytes):
-        raise MalformedError(f"expected a text message, but {len(message)} bytes of binary came")
+        raise MalformedError(f"expected a text message, but got {len(message)} bytes of binary")
     if has_too_many_values(message):
         return {"type": f"(more than {MOST_VALUES} values, not read)", "characters": len(message)}
     try:
         value = orjson.loads(message)
     except orjson.JSONDecodeError as error:
-        raise MalformedError(f"expected JSON, but {len(message)} other characters came: {error}") from None
+        raise MalformedError(f"expected JSON, but got {len(message)} other characters: {error}") from None
     if not isinstance(value, dict):
-        raise MalformedError(f"expected a JSON object, but {_NAMES[type(value)]} came")
+        raise MalformedError(f"expected a JSON object, but got {_NAMES[type(value)]}")
     return value
 
 
@@ -91,9 +100,9 @@ class Fields:
     def integer(self, name: str) -> int | None:
         """Return a number, truncated to an integer: some servers send fractions of milliseconds."""
         value = self.number(name)
-        if value is None or abs(value) < _GREATEST:
+        if value is None or abs(value) < _INTEGER_BOUND:
             return None if value is None else int(value)
-        self.wrong.append(f"{self._where}: expected {name!r} to be a number of 64 bits, but {value:g} came")
+        self.wrong.append(f"{self._where}: expected {name!r} to be a number of 64 bits, but got {value:g}")
         return None
 
     def child(self, name: str) -> Fields:
@@ -156,4 +165,73 @@ class Fields:
 
     def _defect(self, name: str, expected: str, value: object) -> str:
         came = "nothing" if value is None and name not in self._values else _NAMES[type(value)]
-        return f"{self._where}: expected {name!r} to be {expected}, but {came} came"
+        return f"{self._where}: expected {name!r} to be {expected}, but got {came}"
+
+
+def hide_secrets(text: str, secrets: Collection[str]) -> str:
+    """Return `text` without secrets, logins in URLs, and keys that the endpoint half masked.
+
+    Args:
+        text: The text; only its first 4,000 characters are returned.
+        secrets: The secrets, the longest first.
+    """
+    for secret in secrets:  # before the text is cut: half a secret would not be found
+        text = text.replace(secret, "***")
+    return mask_halves(SECRETS.text(text))[:_SHOWN_CHARACTERS]
+
+
+def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:
+    """Return the beginning of a message that cannot be parsed."""
+    begin = SECRETS.text(key.redact(text) if key is not None else text)[:_RAW_CHARACTERS]
+    begin = _RAW_SECRET.sub(r"\1***", begin)
+    begin = _BASE64_RUN.sub(lambda run: f"({len(run.group())} characters of base64)", begin)
+    return {"raw": begin.encode(errors="replace").decode(), "characters": len(text)}
+
+
+def redact_object(
+    event: dict[str, Any],
+    key: Secret | None,
+    audio_fields: Collection[str],
+    secret_fields: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return a copy of a message for the log.
+
+    Args:
+        event: The message.
+        key: The session's key.
+        audio_fields: Names of fields that hold audio in base64.
+        secret_fields: Names of fields that hold secrets, apart from the usual ones.
+
+    Returns:
+        The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of the key become
+        ``***``.
+    """
+    rules = _Rules(key or Secret(""), audio_fields, {*SECRET_FIELDS, *secret_fields})
+    return rules.members(event, _DEPTH - 1)
+
+
+class _Rules(NamedTuple):
+    """What the log may not show."""
+
+    key: Secret
+    audio_fields: Collection[str]
+    secret_fields: Collection[str]
+
+    def members(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
+        return {self.key.redact(name): self.member(name, item, depth) for name, item in fields.items()}
+
+    def member(self, name: str, value: object, depth: int) -> object:
+        if name in self.audio_fields and isinstance(value, str):
+            return {"bytes": len(value) * 3 // 4 - value[-2:].count("=")}
+        return "***" if name in self.secret_fields and value else self.copied(value, depth)
+
+    def copied(self, value: object, depth: int) -> object:
+        if isinstance(value, str):
+            return self.key.redact(value)
+        if not isinstance(value, dict | list):
+            return value
+        if depth == 0:
+            return "(nested too deeply to be logged)"
+        if isinstance(value, list):
+            return [self.copied(item, depth - 1) for item in value]
+        return self.members(value, depth - 1)
