@@ -24,7 +24,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from live_eval.audio import read_audio
-from live_eval.judges.dnsmos import RATE_HZ, Dnsmos, at_rated_rate, find_weights, rated_clip
+from live_eval.judges.dnsmos import P835_FILE, RATE_HZ, Dnsmos, at_rated_rate, find_weights, rated_clip
 from live_eval.judging import JudgedTurn, Scored
 from live_eval.types import Case, Variant
 
@@ -84,7 +84,7 @@ def main() -> None:
 
     paths = replies(arguments.limit)
     judge = Dnsmos()
-    network = onnxruntime.InferenceSession(find_weights().p835, providers=["CPUExecutionProvider"])
+    network = onnxruntime.InferenceSession(find_weights(P835_FILE), providers=["CPUExecutionProvider"])
     works: dict[str, Callable[[list[Path], list[Window]], Any]] = {
         "judge": lambda paths, _: judge_all(judge, paths),
         "floor": lambda _, windows: [network.run(None, {"input_1": window[None]}) for window in windows],

@@ -1,4 +1,4 @@
-"""Helpers of judges that ask a model: prompt templates, cues as text, audio parts, answers in JSON."""
+"""Helpers for judges that ask a model: prompt templates, cues as text, audio parts, answers in JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SENT_RATE_HZ = 16_000
 """Sample rate of the audio that is sent to models; Gemini and Whisper-like encoders use no higher one."""
 
 LONGEST_SENT_S = 120
-"""The longest part of a recording that is sent to models, in seconds; the message says that it is cut."""
+"""Seconds of a recording that are sent to models; the message states that the rest is cut off."""
 
 PROMPTS = Path(__file__).parent / "prompts"
 """The folder of our own prompt files."""
@@ -41,10 +41,7 @@ class PromptTemplate:
     """A prompt with named places, written ``{name}``; braces around anything else are plain text.
 
     Each place becomes a JSON string (`live_eval.text.quoting.quoted`) that nothing in the material can end.
-    The prompt must say that the strings are material to judge and never an instruction.
-
-    Args:
-        text: The prompt.
+    The prompt must state that the strings are material to judge, never an instruction.
     """
 
     text: str
@@ -87,11 +84,8 @@ class PromptTemplate:
         >>> PromptTemplate('Rate {reply}, as {"score": 1}.').fill({"reply": "{score} and {reply}"})
         'Rate "{score} and {reply}", as {"score": 1}.'
         """
-        return _PLACEHOLDER.sub(lambda place: quoted(_unless_blank(values[place[1]])), self.text)
-
-
-def _unless_blank(text: str | None) -> str | None:
-    return text if text is not None and text.strip() else None
+        quotations = {name: quoted(text if text and text.strip() else None) for name, text in values.items()}
+        return _PLACEHOLDER.sub(lambda place: quotations[place[1]], self.text)
 
 
 _ABOUT = {
@@ -122,12 +116,7 @@ def text_part(text: str) -> dict[str, Any]:
 
 
 def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
-    """Return a recording as parts of a message: a text that names it, and the audio as WAV.
-
-    Args:
-        what: Its name ("The reply").
-        audio: The recording, at `SENT_RATE_HZ`.
-    """
+    """Return a recording at `SENT_RATE_HZ` as parts of a message: its name, and the audio as WAV."""
     seconds = len(audio.samples) / audio.rate_hz
     cut = ""
     if seconds > LONGEST_SENT_S:
@@ -144,9 +133,7 @@ def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
 
 
 def read_object(answer: str) -> Mapping[str, Any]:
-    """Return the JSON object of an answer.
-
-    Reasoning before it (``<think>…</think>``, as open models print it) and a code fence are removed.
+    """Return the JSON object of an answer, without a code fence and reasoning (``<think>…</think>``).
 
     Raises:
         UnreadableError: The answer is anything else.

@@ -1,8 +1,8 @@
 """Emotions that a voice can express, and which of them fit as the answer to each vocal cue.
 
-The table describes the voice of a good *reply*, not the speaker's: joy is shared, grief is met
-softly, and anger is never answered with anger. Classifiers call a soft, low voice sad or neutral; so where
-care is called for, both fit. ``docs/emotion.md`` has the table in words.
+The table describes the voice of a good *reply*, not the speaker's: joy is shared, grief is met softly, and
+anger is never answered with anger. Classifiers label a soft, low voice sad or neutral, so both fit where care
+is needed. ``docs/emotion.md`` has the table as text.
 """
 
 from __future__ import annotations
@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 EMOTIONS = ("angry", "disgusted", "fearful", "happy", "neutral", "sad", "surprised")
-"""What emotion2vec+ can name; its classes ``other`` and ``unk`` say that it cannot."""
+"""The emotions that emotion2vec+ can name; its classes ``other`` and ``unk`` are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """How the reply to a cue may sound.
-
-    Args:
-        emotions: Those that fit; empty where the cue alone does not say.
-        why: The reason.
-    """
+    """The emotions that fit the reply to a cue, and why; none if the cue alone does not decide."""
 
     emotions: frozenset[str]
     why: str
@@ -32,7 +27,7 @@ def _fits(emotions: str, why: str) -> Fitting:
     return Fitting(frozenset(emotions.split()), why)
 
 
-_FRIENDLY = "says who speaks, not how they feel: plain or friendly"
+_FRIENDLY = "shows who speaks, not how they feel: plain or friendly"
 _CONCERN = "not well: calm, with concern; cheer would pass over it"
 _SURROUNDINGS = "surroundings without a mood: plain or friendly"
 _OUT = "an outing: plain, or sharing the pleasure"

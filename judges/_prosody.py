@@ -1,8 +1,7 @@
-"""Measure the prosody of one recording; docs/prosody.md has the definitions."""
+"""Measure the prosody of one recording, as defined in docs/prosody.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +43,8 @@ class ProsodyMeasures:
 
     Args:
         level_dbfs: Active speech level, dB relative to a square wave of full scale.
-        speech_s: Time in speech, pauses not counted; None where the sound never falls silent, so that speech
-            cannot be separated from the background.
+        speech_s: Time in speech, without pauses; None if the audio never falls silent, so that speech cannot
+            be separated from the background.
         level_range_db: From the 10th to the 95th percentile of the levels of voiced frames.
         pause_percent: Share of pauses in the time from the first speech to the last, 0 to 100.
         pause_s: Mean length of a pause; None without one.
@@ -73,8 +72,8 @@ class _Speech:
     """Where there is speech.
 
     Args:
-        spans: First and past-the-last hop of each stretch, int64, shape (stretches, 2); stretches are apart
-            by pauses. None where speech cannot be separated from the background.
+        spans: First and past-the-last hop of each stretch between pauses, int64, shape (stretches, 2). None
+            if speech cannot be separated from the background.
         levels_db: Level of the frame around each hop, float64, shape (hops,).
         threshold_db: Hops below this level are not speech.
     """
@@ -85,14 +84,11 @@ class _Speech:
 
 
 def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
-    """Measure a recording.
+    """Measure a recording; return None if it has no sound above 50 Hz.
 
     Args:
         audio: float32 mono, at 16_000 Hz, at least one sample.
-        detector: A `swift_f0.SwiftF0`; may serve several threads.
-
-    Returns:
-        Its measures, or None where it holds no sound above 50 Hz.
+        detector: A `swift_f0.SwiftF0`, which may serve several threads.
     """
     powers, envelope = _contours(audio.samples)
     level = level_of_envelope(float(powers.sum()) / len(audio.samples), envelope).dbfs
@@ -100,7 +96,7 @@ def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
         return None
     speech = _speech(powers, level)
     low, high = _PITCH_HZ
-    # The network takes faint sound for unvoiced, so it gets all recordings at one level.
+    # The network classifies faint speech as unvoiced, so it gets all recordings at one level.
     gain = np.float32(10 ** ((_SHOWN_DBFS - level) / 20))
     found = detector.detect(gain * audio.samples, RATE_HZ, fmin=low, fmax=high)
     semitones = 12 * np.log2(found.pitch_hz / 100.0)
@@ -131,25 +127,20 @@ def _spread(values: NDArray[np.float64], low: float) -> float:
 
 def _contours(samples: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the energy of each hop, and the envelope of P.56 every millisecond; a minute at a time."""
-    powers, envelopes = [], []
-    for energy, envelope in _blocks(samples):
-        powers.append(energy)
-        envelopes.append(envelope)
-    return np.concatenate(powers), np.concatenate(envelopes)
-
-
-def _blocks(samples: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     from scipy import signal
 
     highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
     # Start from the steady state, so that a constant offset does not click.
     rest = signal.sosfilt_zi(highpass) * float(samples[0])
     smoother = SpeechEnvelope(RATE_HZ)
+    powers, envelopes = [], []
     for start in range(0, len(samples), _BLOCK_SAMPLES):
         block = samples[start : start + _BLOCK_SAMPLES].astype(np.float64)
         block, rest = signal.sosfilt(highpass, block, zi=rest)
         whole = np.pad(block, (0, -len(block) % _HOP)).reshape(-1, _HOP)
-        yield np.einsum("ij,ij->i", whole, whole), smoother.push(whole.ravel())
+        powers.append(np.einsum("ij,ij->i", whole, whole))
+        envelopes.append(smoother.push(whole.ravel()))
+    return np.concatenate(powers), np.concatenate(envelopes)
 
 
 def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
@@ -157,15 +148,12 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
     window = np.ones(_FRAME_HOPS) / (_FRAME_HOPS * _HOP)
     levels = 10 * np.log10(np.maximum(np.convolve(energies, window, "same"), 1e-12))
     threshold = level + _SPEECH_DB
-    # Edges by single hops, which a frame would smear; that they dip between the pulses of a low voice does
-    # not matter, since gaps are closed.
+    # Single hops, since a frame would smear the edges. Dips between the pulses of a low voice do not matter:
+    # gaps are closed.
     loud = energies >= _HOP * 10 ** (threshold / 10)
-    if np.percentile(levels, _QUIETEST_PERCENT) > threshold - _CLEAR_DB:
+    spans = _runs(loud)
+    if len(spans) == 0 or np.percentile(levels, _QUIETEST_PERCENT) > threshold - _CLEAR_DB:
         return _Speech(None, levels, threshold)
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], loud, [False])).astype(np.int8)))
-    if len(edges) == 0:
-        return _Speech(None, levels, threshold)
-    spans = edges.reshape(-1, 2)
     # Close gaps first: a short stretch may be a syllable of a word.
     gaps = spans[1:, 0] - spans[:-1, 1]
     apart = gaps >= _SHORTEST_PAUSE_S * RATE_HZ / _HOP
@@ -196,11 +184,15 @@ def _levels_at_pitches(speech: _Speech, frames: int) -> NDArray[np.float64]:
 def _voiced(confidence: NDArray[np.float64], loud: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which pitch frames count: voiced, loud enough, and not isolated."""
     voiced = (confidence >= _VOICED) & loud
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], voiced, [False])).astype(np.int8)))
-    for begin, end in edges.reshape(-1, 2):
+    for begin, end in _runs(voiced):
         if end - begin < _LEAST_RUN:
             voiced[begin:end] = False
     return voiced
+
+
+def _runs(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return first and past-the-last position of each run of True, shape (runs, 2)."""
+    return np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).reshape(-1, 2)
 
 
 def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], speech: _Speech) -> float | None:

@@ -1,4 +1,4 @@
-"""Helpers of judges of sound."""
+"""Helpers for judges of audio."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from live_eval.judging import Failed, JudgedTurn, Unscored
 from live_eval.timing import AUDIBLE_DBFS, audible_onset
 
 SHORTEST_S = 0.5
-"""Shorter replies are not rated. Networks with longer windows invent the rest: DNSMOS would rate a buzz of at
-least 18 repetitions, and Whisper writes sentences that nobody said."""
+"""Shorter replies are not rated. Networks with longer windows fill them: DNSMOS would rate a buzz of at least
+18 repetitions, and Whisper hallucinates sentences."""
 
 _MOST_THREADS = 16
 
 
 def thread_count() -> int:
-    """Return how many threads a judge may use: one for each core, 16 at most, ``OMP_NUM_THREADS`` if set."""
+    """Return how many threads a judge may use: one per core, at most 16, at most ``OMP_NUM_THREADS``."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = os.environ.get("OMP_NUM_THREADS", "")
     return min(_MOST_THREADS, cores, int(chosen) if chosen.isdecimal() and int(chosen) else cores)
 
 
 def recording_detail(turn: JudgedTurn) -> dict[str, float]:
-    """Return what judges of quality record in the detail of a reply's score.
-
-    Args:
-        turn: A turn for which `unrateable` returns None.
+    """Return the details that judges of quality record with the score of a rateable reply.
 
     Returns:
         ``rate_hz``: the reply's own sample rate (8 000 is a telephone's), and
@@ -66,6 +63,6 @@ def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | N
 
 
 def fingerprint(audio: Audio) -> bytes:
-    """Return what identifies a recording's sound."""
+    """Return a hash of a recording's samples and rate."""
     content = np.ascontiguousarray(audio.samples)
     return hashlib.blake2b(content.data, digest_size=16, salt=audio.rate_hz.to_bytes(8, "big")).digest()

@@ -26,11 +26,10 @@ _VERDICTS = {"first": 1.0, "second": -1.0, "tie": 0.0}
 class ArenaJudge:
     """Preference between two replies: 1 if the first is better, -1 if the second is, 0 for a tie.
 
-    The model gets the audio of both replies, the user's words, how they were said and, if known, the
-    transcripts of the replies. Models have an order bias: ask in both orders; `live-eval audit` measures the
-    effect. After EchoMind's arena (Zhou et al., ICLR 2026), whose prompt is not public.
-
-    Audio is sent as WAV, 16 000 Hz, mono, int16, at most the first 120 s.
+    The model gets the audio of both replies (WAV, 16 000 Hz, mono, int16, at most the first 120 s), the
+    user's words, how they were said and, if known, the transcripts of the replies. Models have an order bias:
+    ask in both orders; `live-eval audit` measures the effect. After EchoMind's arena (Zhou et al., ICLR
+    2026), whose prompt is not public.
 
     Args:
         prompt: A prompt file to use instead of ours, with any of the places ``{spoken_text}``,

@@ -25,7 +25,7 @@ from live_eval.weights import find_weights, package_folder, weights_at
 
 __all__ = ["BertScore", "baseline_file"]
 
-# What the package's authors found best for the model that the benchmark uses.
+# The layer that the package's authors found best for the benchmark's model.
 _LAYERS = {BERT_WEIGHTS.name: 9}
 _AT_ONCE = 64
 
@@ -105,11 +105,7 @@ class BertScore:
 
 
 def baseline_file(model: str) -> Path:
-    """Return the package's file of baselines of a model for English.
-
-    Raises:
-        JudgeError: There is none.
-    """
+    """Return the package's file of baselines of a model for English, or raise `JudgeError`."""
     folder = package_folder("bert_score")
     if folder is None:
         raise JudgeError("expected the package bert_score: pip install 'live-eval[torch]'")
@@ -120,7 +116,7 @@ def baseline_file(model: str) -> Path:
 
 
 def _positions(config: Any) -> int | None:
-    """Return how many tokens a model has positions for, or None where it has no bound."""
+    """Return how many tokens a model has positions for, or None for no limit."""
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None:
         return None
@@ -130,7 +126,6 @@ def _positions(config: Any) -> int | None:
 
 
 def _config(folder: str) -> Any:
-    """Return a model's configuration."""
     from transformers import AutoConfig
 
     try:
@@ -142,13 +137,12 @@ def _config(folder: str) -> Any:
     if layers < 1:
         raise JudgeError(f"{folder}: expected a language model with layers, found {layers}")
     if "t5" in folder and "t5" not in config.model_type:
-        # bert_score recognises this family by its path, and would initialise it at random.
+        # bert_score recognises T5 models by their path, and would initialise this one at random.
         raise JudgeError(f'{folder}: expected a path without "t5": bert_score takes such a model for a T5')
     return config
 
 
 def _layer(chosen: str, layers: int, usual: int | None) -> int:
-    """Return the layer whose states are compared."""
     if not chosen:
         return usual or layers
     if not (chosen.isdecimal() and 1 <= int(chosen) <= layers):

@@ -1,14 +1,14 @@
-"""DistillMOS: how good the reply sounds, by a small network that learned from a large one.
+"""DistillMOS: quality of the reply's audio, by a small network distilled from a large one.
 
 Source: Stahl and Gamper, "Distillation and Pruning for Scalable Self-Supervised Representation-Based Speech
 Quality Assessment" (ICASSP 2025). Network and weights are those of the package ``distillmos`` (MIT): 16 kHz,
 windows of 7.68 s at most 1 s apart, each brought to full scale, the mean over the windows, on the scale of a
 MOS from 1 to 5.
 
-The network is called through the package. It is sensitive to what a resampler does near 8 kHz: on 22 replies
-at 24 kHz, the package's resampler (torchaudio's) and live-eval's differ by 0.11 MOS on average and 0.84 at
-most, so replies are resampled as the package does. The package puts all windows of a recording into one
-batch, 31 MB each; here they go through its network a few at a time, so that long replies fit into memory.
+The network is sensitive to the resampler's response near 8 kHz: on 22 replies at 24 kHz, the package's
+resampler (torchaudio's) and live-eval's differ by 0.11 MOS on average and 0.84 at most, so replies are
+resampled as in the package. The package puts all windows of a recording into one batch, 31 MB each; here
+they pass through its network a few at a time, so that long replies fit into memory.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LONGEST_HOP_SAMPLES = 16_000
 _SHA256 = "b18b3ac60227267cfb91e5d00ce22cc7b73716fd92f269484da1446e27031a40"
 # A window's largest activation is 31 MB.
 _WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 64}
-# torchaudio makes a filter for each phase: at most 640 for the rates in use, 16,000 for an odd one, and they
-# would take gigabytes.
+# torchaudio makes a filter for each phase: at most 640 for usual rates, 16,000 for an odd one, which would
+# take gigabytes.
 _MOST_PHASES = 640
 
 
@@ -104,11 +104,7 @@ class DistillMos:
 
 
 def window_starts(samples: int) -> list[int]:
-    """Return where the windows of a recording begin, as the package places them.
-
-    They lie evenly from its beginning to its end, at most a second apart; there is one where the recording
-    is not longer than a window.
-    """
+    """Return where the windows of a recording begin, as in the package: evenly, at most a second apart."""
     over = max(0, samples - WINDOW_SAMPLES)
     windows = -(-over // _LONGEST_HOP_SAMPLES) + 1
     return [int(share * over) for share in np.linspace(0, 1, windows)]

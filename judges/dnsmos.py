@@ -1,15 +1,15 @@
-"""DNSMOS: how good the reply sounds, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
+"""DNSMOS: quality of the reply's audio, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
 
 Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICASSP 2021). The weights are
-those of the package ``speechmos`` (MIT), and the numbers are that package's: 16 kHz, windows of 9.01 s every
-second, a clip that is shorter than a window repeated (doubled) until it is not, the mean over the windows.
+those of the package ``speechmos`` (MIT), and so are the numbers: 16 kHz, windows of 9.01 s every second, a
+clip that is shorter than a window is doubled until it is not, the mean over the windows.
 
-Neighbouring windows share 8 of their 9 seconds, and nearly all the work of the P.835 network goes into
-convolutions over time and frequency that give the same values for a moment in whichever window it lies. So
-that network is cut in two. Its front runs once over the whole clip, in pieces; only at the edges of each
-window, where the network saw zeros instead of neighbours, it runs again on a strip of 16 frames. The rest
-runs once for each window. The numbers are the uncut network's, up to float32 rounding, 2.8 times as fast as
-speechmos (`benchmarks/dnsmos.py`: 8 files, 69 s).
+Neighbouring windows share 8 of their 9 seconds, and nearly all work of the P.835 network is in convolutions
+whose values for a moment are the same in every window. So that network is cut in two. Its front runs once
+over the whole clip, in pieces; only at the edges of each window, where the network sees zeros instead of
+neighbours, it runs again on a strip of 16 frames. The rest runs once for each window. The numbers equal those
+of the uncut network up to float32 rounding, 2.8 times as fast as speechmos (`benchmarks/dnsmos.py`: 8 files,
+69 s).
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     import onnx
 
 __all__ = [
+    "P808_FILE",
+    "P835_FILE",
     "RATE_HZ",
     "WINDOW_SAMPLES",
     "Dnsmos",
-    "DnsmosWeights",
     "RatedClip",
     "at_rated_rate",
     "find_weights",
@@ -51,11 +52,11 @@ RATE_HZ = 16_000
 WINDOW_SAMPLES = 144_160
 _WINDOW_S = 9.01
 
-_P835_FILE = "sig_bak_ovr.onnx"
-_P808_FILE = "model_v8.onnx"
+P835_FILE = "sig_bak_ovr.onnx"
+P808_FILE = "model_v8.onnx"
 _SHA256 = {
-    _P835_FILE: "269fbebdb513aa23cddfbb593542ecc540284a91849ac50516870e1ac78f6edd",
-    _P808_FILE: "9246480c58567bc6affd4200938e77eef49468c8bc7ed3776d109c07456f6e91",
+    P835_FILE: "269fbebdb513aa23cddfbb593542ecc540284a91849ac50516870e1ac78f6edd",
+    P808_FILE: "9246480c58567bc6affd4200938e77eef49468c8bc7ed3776d109c07456f6e91",
 }
 
 # The P.835 network: frames of 20 ms every 10 ms, 900 to a window. The tensors at which it is cut hold the
@@ -90,22 +91,14 @@ _AMIN = 1e-10
 _TOP_DB = 80.0
 
 
-@dataclass(frozen=True, slots=True)
-class DnsmosWeights:
-    """Where the networks lie."""
-
-    p835: Path
-    p808: Path
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RatedClip:
-    """A clip and where its windows lie.
+    """A clip and its windows.
 
     Args:
-        samples: float32 mono, shape (samples,), at 16_000 Hz; the clip, repeated where it was short.
-        starts_s: At which second each window of `WINDOW_SAMPLES` begins.
-        copies: How often the clip was repeated; 1 where it filled a window.
+        samples: float32 mono, shape (samples,), at 16_000 Hz; the clip, repeated if it was short.
+        starts_s: The second at which each window of `WINDOW_SAMPLES` begins.
+        copies: How often the clip was repeated; 1 if it filled a window.
     """
 
     samples: NDArray[np.float32]
@@ -121,25 +114,22 @@ class RatedClip:
 class Dnsmos:
     """Rate replies by DNSMOS: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
 
-    Replies for which the metric has no meaning are unscored: silent ones (the networks rate digital silence
-    1.8) and those shorter than 0.5 s (they would rate a buzz of at least 18 repetitions). A reply at another
-    rate is resampled to 16 kHz; from 8 kHz its upper band is empty, which lowers the ratings. Clipped replies
-    are rated. The score's detail has the reply's rate and the share of its samples at full scale.
+    Silent replies (the networks rate digital silence 1.8) and those shorter than 0.5 s are unscored. A reply
+    at another rate is resampled to 16 kHz; from 8 kHz its upper band is empty, which lowers the ratings.
+    Clipped replies are rated. The score's detail has the reply's rate and the share of samples at full scale.
 
     Args:
-        workers: Threads that rate; None for one per core, at most 16. Each runs a network on a single thread:
-            on two cores that was as fast as one worker with two threads, and no core is idle while another
-            computes features.
+        workers: Threads that rate; None for one per core, at most 16. Each runs a network on a single thread,
+            so that no core is idle while another computes features.
 
     Raises:
         JudgeError: A package or its weights are missing, or the weights have a wrong hash.
     """
 
     def __init__(self, *, workers: int | None = None) -> None:
-        weights = find_weights()
         self._workers = workers or thread_count()
-        self._front, self._back = _cut_p835(weights.p835)
-        self._p808 = _session(weights.p808.read_bytes())
+        self._front, self._back = _cut_p835(find_weights(P835_FILE))
+        self._p808 = _session(find_weights(P808_FILE).read_bytes())
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Rate each reply; the windows of all replies share one queue."""
@@ -191,20 +181,14 @@ class Dnsmos:
         return np.asarray(self._front.run([_QUARTERS_TENSOR], {_FRAMES_TENSOR: frames})[0], np.float32)
 
 
-def find_weights() -> DnsmosWeights:
-    """Return where the weights lie in the installed package `speechmos`, which is not imported.
+def find_weights(name: str) -> Path:
+    """Return the path of `P835_FILE` or `P808_FILE` in the package `speechmos`, which is not imported.
 
     Raises:
-        JudgeError: The package or a file of it is missing, or a file has another hash.
+        JudgeError: The package or the file is missing, or the file has another hash.
     """
-    return DnsmosWeights(
-        *(
-            packaged_file(
-                "speechmos", f"dnsmos_models/{name}", sha256, install="pip install speechmos==0.0.1.1"
-            )
-            for name, sha256 in _SHA256.items()
-        )
-    )
+    install = "pip install speechmos==0.0.1.1"
+    return packaged_file("speechmos", f"dnsmos_models/{name}", _SHA256[name], install=install)
 
 
 def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
@@ -218,9 +202,9 @@ def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
         samples = np.concatenate((samples, samples))
         copies *= 2
     last = int(len(samples) // RATE_HZ - _WINDOW_S)
-    # speechmos computes a window's end as int((start + 9.01) * 16000) and leaves out windows that come out
-    # one sample short. In binary floating point that is so for the starts 7 to 23 and 119 to 122: replies
-    # of more than 17 s lose those windows in every published number, and so here.
+    # speechmos computes a window's end as int((start + 9.01) * 16000) and skips windows that are one sample
+    # short. In binary floating point those are the starts 7 to 23 and 119 to 122: replies of more than 17 s
+    # lose those windows in every published number, and here too.
     starts = tuple(
         start
         for start in range(last + 1)
@@ -230,20 +214,18 @@ def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
 
 
 def at_rated_rate(audio: Audio) -> NDArray[np.float32]:
-    """Return `audio` at 16_000 Hz, float32 mono, shape (samples,), as speechmos reads a file.
-
-    It asks librosa, which asks soxr for "high quality". The "very high quality" of the rest of live-eval
-    keeps a little more below 8 kHz, for which P.808 ratings differ by up to 0.01.
-    """
+    """Return `audio` at 16_000 Hz, float32 mono, shape (samples,), as speechmos reads a file."""
+    # librosa requests soxr's "high quality". The "very high quality" of the rest of live-eval keeps a little
+    # more below 8 kHz, by which P.808 ratings differ by up to 0.01.
     if audio.rate_hz == RATE_HZ:
         return audio.samples
     return np.asarray(soxr.resample(audio.samples, audio.rate_hz, RATE_HZ, quality="HQ"), dtype=np.float32)
 
 
 def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the P.808 network's features: a mel spectrogram in dB, moved and scaled to about [-1, 1].
+    """Return the P.808 network's features: a mel spectrogram in dB, shifted and scaled to about [-1, 1].
 
-    Equal, up to float32 rounding, to what speechmos asks of librosa::
+    Equal, up to float32 rounding, to speechmos's call of librosa::
 
         (power_to_db(melspectrogram(y=samples, sr=16000, n_fft=321, hop_length=160, n_mels=120),
                      ref=np.max) + 40) / 40
@@ -313,7 +295,7 @@ def _frames(clip: RatedClip, first: int, last: int) -> NDArray[np.float32]:
 
 
 def _cut_p835(path: Path) -> tuple[Any, Any]:
-    """Return the P.835 network's front (frames to pooled frames) and back (those of a window to ratings)."""
+    """Return the P.835 network's front (frames to pooled frames) and back (pooled frames to ratings)."""
     import onnx
 
     try:
@@ -332,7 +314,7 @@ def _part(model: onnx.ModelProto, source: str, target: str, shape: Sequence[str 
 
     part = Extractor(model).extract_model([source], [target])
     part.graph.input[0].type.CopyFrom(make_tensor_type_proto(1, shape))
-    # The shapes that were stated are those of a whole window.
+    # The stated shapes are those of a whole window.
     part.graph.output[0].type.tensor_type.ClearField("shape")
     del part.graph.value_info[:]
     return bytes(part.SerializeToString())

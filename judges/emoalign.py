@@ -1,15 +1,15 @@
 """EmoAlign: whether the reply's voice expresses the emotion that fits, by the classifier emotion2vec+ large.
 
 Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
-classifier, with the numbers of the package ``funasr``. EchoMind publishes neither where its reference emotion
-comes from nor how it maps labels; a rate of matches, 0 to 100, fits its values. Here the reference is an
+classifier, with the numbers of the package ``funasr``. EchoMind publishes neither the source of its reference
+emotion nor its mapping of labels; a rate of matches, 0 to 100, fits its values. Here the reference is an
 option: the voice of the benchmark's own reply, or a table by vocal cue (``docs/emotion.md``).
 
 With p(c) the reply's probabilities and q(c) the reference reply's, over the classes c:
 
 - ``top1``: 100 where argmax p is the reference's emotion (argmax q, or any that the table accepts), else 0;
 - ``mass``: 100 times the sum of p over the reference's emotions;
-- ``cosine``: p·q / (|p| |q|) over the seven emotions; left out against the table, which has no q.
+- ``cosine``: p·q / (|p| |q|) over the seven emotions; omitted with the table, which has no q.
 
 Higher is better. The classes ``other`` and ``unk`` are no emotions: a turn whose reference has one of them
 is unscored, and a reply that has one matches nothing.
@@ -29,7 +29,7 @@ from live_eval.judges._emotions import EMOTIONS, FITTING
 from live_eval.judges._sound import fingerprint, unrateable, unusable
 from live_eval.judges.networks._emotion2vec import RATE_HZ, Emotion2vec
 from live_eval.judges.networks._torch import torch_device
-from live_eval.judges.specs.emotion import EMOTION2VEC_WEIGHTS
+from live_eval.judges.specs.sound import EMOTION2VEC_WEIGHTS
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.types import Cue
 from live_eval.weights import chosen_weights
@@ -37,7 +37,7 @@ from live_eval.weights import chosen_weights
 __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 
 LOW_CONFIDENCE = 0.5
-"""Below this the classes that the best one beat are together likelier than it."""
+"""Below this, the other classes together are likelier than the best one."""
 
 # The replies of several models to a script share its reference reply.
 _MOST_REFERENCES = 8192
@@ -47,7 +47,7 @@ Probabilities: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """The reference of a reply: emotions, with their probabilities if they come from a voice."""
+    """The reference of a reply: emotions, with their probabilities if a voice is the reference."""
 
     emotions: frozenset[str]
     probabilities: Probabilities | None
@@ -57,10 +57,10 @@ class _Reference:
 class EmoAlign:
     """Compare the emotion of the reply's voice with the one that fits: ``top1``, ``mass``, ``cosine``.
 
-    Whole utterances at 16 kHz. Unscored are replies and reference replies without an audible sample or of
-    less than 0.5 s, turns without what the reference is taken from, and references without an emotion. The
-    detail has both sides' probabilities, and ``low_confidence`` where a side's best is below one half.
-    Recordings of more than 60 s are classified in windows of equal length, whose probabilities are averaged.
+    Unscored are replies and reference replies that are silent or shorter than 0.5 s, turns without a
+    reference, and references without an emotion. The detail has both sides' probabilities, and
+    ``low_confidence`` if a side's best is below one half. Recordings of more than 60 s are classified in
+    windows of equal length, whose probabilities are averaged.
 
     Args:
         reference: ``audio`` for the voice of the case's reference reply, ``cue`` for the table by cue.
@@ -125,7 +125,7 @@ class EmoAlign:
         )
 
     def _reference_voice(self, turn: JudgedTurn) -> Probabilities:
-        """Return the probabilities of the reference reply, which is classified once for all its turns."""
+        """Return the probabilities of the reference reply, which is classified once for all turns."""
         assert turn.reference is not None  # otherwise it is unusable
         key = fingerprint(turn.reference)
         if key not in self._references:
@@ -165,7 +165,7 @@ def _side(probabilities: Probabilities) -> dict[str, Any]:
 
 
 def _cosine(reply: Probabilities, reference: Probabilities) -> float | None:
-    """Return the cosine over the seven emotions, or None if one side gives them no probability."""
+    """Return the cosine over the seven emotions, or None if one side has none of them."""
     ours, theirs = (np.array([side[name] for name in EMOTIONS]) for side in (reply, reference))
     lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
     return min(1.0, float(ours @ theirs) / lengths) if lengths > 0 else None

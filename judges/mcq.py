@@ -14,12 +14,11 @@ __all__ = ["Mcq"]
 class Mcq:
     """Whether the option that a reply chooses is the right one, 0 or 100, higher is better.
 
-    The text is the reply's transcript, or without one, the output of an offline recogniser.
-    `live_eval.judges.text._choice.choose` reads the choice. A reply without a single option is wrong, as
-    is a silent one: both stay in the denominator. ``parsed`` is the share of the others,
-    ``refused`` the share that decline.
+    The text is the reply's transcript, or without one, the output of an offline recogniser. A reply that does
+    not choose exactly one option is wrong, as is a silent one: both stay in the denominator. ``parsed`` is
+    the share of the others, ``refused`` the share that decline.
 
-    EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; the paper does not say how.
+    EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; the paper does not describe how.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:

@@ -1,8 +1,7 @@
 """METEOR of the reply's text against the reference reply: words, stems and synonyms, 0 to 100.
 
-Source: Banerjee and Lavie, "METEOR" (ACL Workshop 2005), as nltk computes it. Synonyms are WordNet's, which
-nltk does not carry: `live_eval.judges.text._wordnet` finds them on this machine, and nothing is downloaded
-here.
+Source: Banerjee and Lavie, "METEOR" (ACL Workshop 2005), as nltk computes it. Synonyms are from WordNet,
+which nltk does not include: `live_eval.judges.text._wordnet` finds it on this machine, without downloads.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ _PARTS_OF_SPEECH = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
 class Meteor:
     """METEOR, times 100, higher is better.
 
-    As EchoMind describes it: both texts lower-cased and cut at white space, so that punctuation stays with
-    its word; nltk's weights (alpha 0.9, beta 3, gamma 0.5), Porter stems, WordNet's synonyms.
+    As in EchoMind: both texts lower-cased and split at white space, so that punctuation stays with its word;
+    nltk's weights (alpha 0.9, beta 3, gamma 0.5), Porter stems, WordNet's synonyms.
 
     Args:
         wordnet: A folder with WordNet's files; empty to look for it.
@@ -78,11 +77,7 @@ class Meteor:
 
 
 def _open_wordnet(folder: Path) -> Any:
-    """Return a reader of WordNet's files, which takes some seconds and 200 MB.
-
-    Raises:
-        JudgeError: A file is missing or damaged.
-    """
+    """Return a reader of WordNet's files, which takes some seconds and 200 MB."""
     # nltk reads only below folders that are registered with it.
     if str(folder.parent) not in nltk.data.path:
         nltk.data.path.append(str(folder.parent))
@@ -100,11 +95,7 @@ def _has_carriage_returns(folder: Path) -> bool:
 
 
 def _plain_copy(path: Path, folder: Path) -> Path:
-    """Write the files of an archive (nltk leaves those open), or those of a folder as they were published.
-
-    Raises:
-        JudgeError: They cannot be read or written.
-    """
+    """Write the files of an archive (nltk leaves those open), or those of a folder as they were published."""
     try:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:

@@ -1,11 +1,11 @@
-"""NISQA v2.0: how good the reply sounds, and what of it is noisy, broken, coloured or of the wrong loudness.
+"""NISQA v2.0: quality of the reply's audio, and its noisiness, discontinuity, coloration and loudness.
 
 Source: Mittag, Naderi, Chehadi and Möller, "NISQA: A Deep CNN-Self-Attention Model for Multidimensional
 Speech Quality Prediction with Crowdsourced Datasets" (Interspeech 2021). The network is torchmetrics' port of
 the authors' (both MIT); the weights are the authors' ``nisqa.tar`` (CC BY-NC-SA 4.0: not for commercial use).
 
-Network and segments are torchmetrics', which takes at most 1,300 segments (52 s) at once: a longer reply is
-rated in pieces of equal length, whose mean it gets. The loading is ours, because torchmetrics downloads
+Network and segments are torchmetrics', which takes at most 1,300 segments (52 s) at once: the rating of a
+longer reply is the mean over pieces of equal length. The loading is ours, because torchmetrics downloads
 weights and does not check their hash. So is the spectrogram, because torchmetrics' own is librosa's, always
 on the CPU. Ours has librosa's filters, and differs from it by less than 0.001 dB.
 """
@@ -37,9 +37,7 @@ _AMIN, _TOP_DB = 1e-4, 80.0  # of torchmetrics' spectrogram
 
 
 class Nisqa:
-    """Rate replies by NISQA v2.0, five outputs, MOS, higher is better.
-
-    Unscored are replies without an audible sample and those shorter than 0.5 s.
+    """Rate replies by NISQA v2.0, five outputs, MOS, higher is better; silent and short ones are unscored.
 
     Args:
         weights: Name of published weights, or the path of ``nisqa.tar``.
@@ -135,8 +133,7 @@ class Nisqa:
         import torch
 
         counts = count.expand(1)
-        # As the network's own forward, which makes its masks on the default device and packs by counts on
-        # the CPU.
+        # The network's own forward makes its masks on the default device and packs by counts on the CPU.
         with exact_inference():
             described = self._network.cnn(segments.to(self._device), counts)
             with self._device:
@@ -146,11 +143,7 @@ class Nisqa:
 
 
 def _package() -> Any:
-    """Return torchmetrics' module of NISQA.
-
-    Raises:
-        JudgeError: It cannot be imported, or is of another version.
-    """
+    """Return torchmetrics' module of NISQA, or raise `JudgeError`."""
     try:
         with without_remarks():
             from torchmetrics.functional.audio import nisqa

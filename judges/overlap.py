@@ -1,4 +1,4 @@
-"""How far the words of the reply overlap with those of the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
+"""Overlap of the reply's words with those of the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Bleu", "RougeL", "word_tokens"]
 
-# Punkt learns abbreviations from a corpus; its trained data is a download. These are the ones that occur in
+# Punkt learns abbreviations from a corpus, and its trained data would be a download. These occur in
 # conversation; a period after one of them does not end a sentence.
 _ABBREVIATIONS = frozenset(
     ("mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "vs", "etc", "e.g", "i.e", "a.m", "p.m", "u.s", "u.k")
 )
+_PUNKT = PunktParameters()
+_PUNKT.abbrev_types = set(_ABBREVIATIONS)
+_SENTENCES = PunktSentenceTokenizer(_PUNKT)
+_WORDS = NLTKWordTokenizer()
 
 
 class Bleu:
     """BLEU-4 of one sentence pair, times 100, higher is better (Papineni et al. 2002).
 
-    As EchoMind describes it: lower-cased, nltk's word tokens, n-grams of 1 to 4 with equal weights, brevity
-    penalty, smoothing method 1 of Chen and Cherry (2014): an n-gram order without a match counts 0.1.
+    As in EchoMind: lower-cased, nltk's word tokens, n-grams of 1 to 4 with equal weights, brevity penalty,
+    smoothing method 1 of Chen and Cherry (2014): an n-gram order without a match counts 0.1.
     """
 
     def __init__(self) -> None:
@@ -53,8 +57,7 @@ class RougeL:
     Tokens are those of Google's ``rouge_score``: lower-cased runs of ASCII letters and digits.
 
     Args:
-        stemmer: Whether words are compared by their Porter stems. EchoMind does not say;
-            off is the package's default.
+        stemmer: Whether words are compared by their Porter stems; not specified by EchoMind.
     """
 
     def __init__(self, *, stemmer: bool = False) -> None:
@@ -77,22 +80,12 @@ class RougeL:
 
 
 def word_tokens(text: str) -> list[str]:
-    """Cut text into words as ``nltk.word_tokenize`` does, without its downloads.
+    """Split text into words as ``nltk.word_tokenize`` does, without its downloads.
 
-    Sentences by Punkt with a short list of abbreviations instead of trained data, then the Treebank rules
-    within each sentence (they take a period off the last word only).
+    Punkt finds sentences with a short list of abbreviations instead of trained data; the Treebank rules apply
+    within each sentence (they separate the period of the last word only).
 
     >>> word_tokens("oh no. that's it!")
     ['oh', 'no', '.', 'that', "'s", 'it', '!']
     """
     return [token for sentence in _SENTENCES.tokenize(text) for token in _WORDS.tokenize(sentence)]
-
-
-def _punkt() -> PunktSentenceTokenizer:
-    parameters = PunktParameters()
-    parameters.abbrev_types = set(_ABBREVIATIONS)
-    return PunktSentenceTokenizer(parameters)
-
-
-_SENTENCES = _punkt()
-_WORDS = NLTKWordTokenizer()

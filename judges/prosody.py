@@ -1,8 +1,8 @@
 """How the reply is spoken: pitch, level, pace and pauses, also relative to the speaker's own.
 
-Descriptions of the sound, not of what it expresses: none says how somebody feels, and none is better high
-or low. Pitch is SwiftF0's (Nieradzik, 2025; MIT, weights in the package), level that of ITU-T P.56; every
-number is defined in docs/prosody.md.
+These describe the voice, not the feeling that it expresses, and none is better high or low. Pitch is from
+SwiftF0 (Nieradzik, 2025; MIT, weights in the package), level from ITU-T P.56; docs/prosody.md defines all
+values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, mis
 __all__ = ["Prosody", "syllable_rate"]
 
 _KEPT_SPEAKERS = 4096
-# Nobody speaks slower or faster: then the text is not a transcript of the recording.
+# Beyond human speech: then the text is not a transcript of the recording.
 _SLOWEST, _FASTEST = 1.0, 10.0
 
 
@@ -97,7 +97,7 @@ class Prosody:
         return Scored({name: value for name, value in values.items() if value is not None}, detail)
 
     def _speaker(self, turn: JudgedTurn) -> ProsodyMeasures | str | None:
-        """Return the measures of the user's audio, or why there are none; None if there is no such audio."""
+        """Return the measures of the user's audio, or why there are none; None without audio."""
         if missing(turn, frozenset({Need.SPEAKER_AUDIO})) is not None:
             return None
         assert turn.speaker is not None
@@ -117,15 +117,10 @@ class Prosody:
 
 
 def syllable_rate(text: str | None, measures: ProsodyMeasures) -> float | None:
-    """Return syllables per second of speech, pauses not counted.
+    """Return syllables of the text per second of speech, without pauses.
 
-    Args:
-        text: What was said.
-        measures: Those of the recording.
-
-    Returns:
-        None if the text has no syllables that can be counted, if speech cannot be distinguished from the
-        background, or if the rate is implausible, so that the text cannot be a transcript of the recording.
+    None if the syllables cannot be counted, if speech cannot be separated from the background, or if the rate
+    is implausible, so that the text cannot be a transcript of the recording.
     """
     count = syllables(text or "")
     if count is None or not measures.speech_s:

@@ -1,4 +1,4 @@
-"""C1 to C4: how well a reply's words fit what was said and how it was said, rated by a language model."""
+"""C1 to C4: how well the text of a reply fits what was said and how, rated by a language model."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Rubric:
 
     C1 context fit, C2 response naturalness, C3 colloquialism degree, C4 speech information relevance, with
     the benchmark's keys (EchoMind, Zhou et al., ICLR 2026) and its anchors in our own words. The model reads
-    the user's words, their topic, how they were said (the cue of the variant that was played, or that there
-    is none) and the transcript of the reply. It gets no audio.
+    the user's words, their topic, how they were said (the cue of the recording, or that there is none) and
+    the transcript of the reply. It gets no audio.
 
     A reply that is a refusal, has no words or is in another language is unscored, not rated 1.
 

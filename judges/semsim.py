@@ -2,11 +2,10 @@
 
 Source: Reimers and Gurevych, "Sentence-BERT" (EMNLP 2019), through sentence-transformers (Apache-2.0). The
 benchmark takes the dot product of embeddings of unit length, as here, times 100; summaries name
-Qwen3-Embedding-0.6B as its model. The default is all-MiniLM-L6-v2, whose weights a package carries.
+Qwen3-Embedding-0.6B as its model. The default is all-MiniLM-L6-v2, whose weights are in a package.
 
-`SemSim` compares a reply with the reference reply. The SemSim that the benchmark publishes is of its
-transcription task, `TranscriptionSemSim`: the words that are said back are compared with the script, and come
-out near 100.
+`SemSim` compares a reply with the reference reply. The benchmark publishes SemSim for its transcription task,
+`TranscriptionSemSim`, which compares the words that are said back with the script; its values are near 100.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _AT_ONCE = 64
 
 
 class _EmbeddingJudge:
-    """A judge that uses a model of sentence-transformers. It computes in float32 whatever the weights' type.
+    """A judge that uses a model of sentence-transformers, in float32 for weights of any type.
 
     Args:
         model: ``all-minilm-l6-v2`` (in a package), the name of published weights, or the folder of a model
@@ -70,10 +69,7 @@ class _EmbeddingJudge:
         self._model.float()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return an embedding of unit length for each text in plain typography, float32, (texts, dimensions).
-
-        Cue sensitivity uses it.
-        """
+        """Return an embedding of unit length for each text, float32, shape (texts, dimensions)."""
         with without_remarks():
             embedded = self._model.encode(
                 [plain_typography(text) for text in texts],

@@ -1,8 +1,8 @@
 """Public helpers for writing a judge, in this package or in your own.
 
-A judge derives from no class: write a class with the methods of `live_eval.judging.LocalJudge`, `LlmJudge` or
+A judge needs no base class: write a class with the methods of `live_eval.judging.LocalJudge`, `LlmJudge` or
 `PairwiseJudge`, describe it in a `JudgeSpec`, and test it with `live_eval.testing.check_judge`. These helpers
-keep its rules the same as those of the other judges:
+apply the rules of the other judges:
 
 * which replies are scored: `unrateable` (audio), `unreadable` (words), `incomparable` (both replies' words);
 * text: `reply_and_reference`, `other_language`, `refused`;

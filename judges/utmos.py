@@ -1,13 +1,13 @@
-"""UTMOS22 strong learner: how natural speech sounds, as listeners of the VoiceMOS Challenge 2022 would say.
+"""UTMOS22 strong learner: naturalness of speech, as rated by listeners of the VoiceMOS Challenge 2022.
 
 Source: Saeki, Xin, Nakata, Koriyama, Takamichi and Saruwatari, "UTMOS: UTokyo-SaruLab System for VoiceMOS
 Challenge 2022" (Interspeech 2022). The network and its settings are those of the package ``utmos-pytorch``
 (MIT): wav2vec 2.0 base over 16 kHz, embeddings of the domain 0 and the listener 288, a bidirectional LSTM and
-a projection; twice the mean over frames plus 3 is the MOS, higher is better. Nothing clips it to 1 to 5.
+a projection; twice the mean over frames plus 3 is the MOS, higher is better. It is not clipped to 1 to 5.
 
 The package rates recordings one by one. Here they are rated in batches, and no rating depends on the rest of
 its batch: attention, LSTM and mean ignore the padding, and the first layer's group norm, which is over time,
-is folded into a separate convolution for each recording. That is 2.2 times as fast as the package on two
+is folded into a separate convolution for each recording. This is 2.2 times as fast as the package on two
 cores at equal output (`benchmarks/embedding_judges.py`: 5 replies, 53 s, 6e-7 MOS apart at most).
 """
 
@@ -46,9 +46,9 @@ __all__ = ["RATE_HZ", "ConvStack", "Layer", "Utmos", "load_network"]
 Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 RATE_HZ = 16_000
-# As the package asks: the domain of the challenge's main track, and a listener near the middle.
+# The package's choice: the domain of the challenge's main track, and an average listener.
 _DOMAIN, _LISTENER = 0, 288
-# Padding included. Larger batches are slower on two cores, since padding is computed too.
+# Padding included. Larger batches are slower on two cores, because padding is computed too.
 _MOST_SECONDS = {"cpu": 16, "cuda": 640}
 # Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
@@ -123,8 +123,8 @@ class Utmos:
     """Rate replies by the UTMOS22 strong learner, MOS, higher is better.
 
     Silent replies and those shorter than 0.5 s are unscored: listeners rated sentences. A reply at another
-    rate is resampled to 16 kHz. A batch holds at most 16 s of replies on a CPU (640 s on a GPU), or one
-    longer reply, which bounds memory.
+    rate is resampled to 16 kHz. To bound memory, a batch holds at most 16 s of replies on a CPU (640 s on a
+    GPU), or one longer reply.
 
     Args:
         weights: Name of published weights, or the path of a state dict.
@@ -209,12 +209,10 @@ class Utmos:
         return scores[:, :, 0]
 
     def _first_layer(self, sounds: Sequence[NDArray[np.float32]]) -> Layer:
-        """Return the first convolution with its group norm for these recordings.
-
-        The norm takes each channel's mean and variance over the recording's time. A channel is a linear
-        filter of windows of the waveform, so both follow from the windows' mean and covariance, without
-        the channels being computed; and normalised, it is another linear filter plus a constant.
-        """
+        """Return the first convolution with its group norm for these recordings."""
+        # The norm takes each channel's mean and variance over the recording's time. A channel is a linear
+        # filter of windows of the waveform, so both follow from the windows' mean and covariance, without
+        # computing the channels; normalised, a channel is another linear filter plus a constant.
         import torch
         from torch.nn import functional
 

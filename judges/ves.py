@@ -26,16 +26,15 @@ _PLACES = frozenset({"delivery"})
 class Ves:
     """Vocal empathy, a whole number from 1 to 5, higher is better (EchoMind, Zhou et al., ICLR 2026).
 
-    The model gets the reply's audio and a description of the speaker's state (the cue of the variant that was
-    played). It rates the delivery against that state and is asked to ignore the words, which it gets no
-    transcript of. Definition and anchors are the benchmark's, in our own words.
-
-    Audio is sent as WAV, 16 000 Hz, mono, int16, at most the first 120 s.
+    The model gets the reply's audio (WAV, 16 000 Hz, mono, int16, at most the first 120 s) and a description
+    of the speaker's state (the cue of the recording). It rates the delivery for that state, and is asked to
+    ignore the words, of which it gets no transcript. Definition and anchors are the benchmark's, in our own
+    words.
 
     Args:
         prompt: A prompt file to use instead of ours, with the place ``{delivery}``. Empty for ours.
-        speaker_audio: ``"yes"`` to send the speaker's recording too, before the reply, if there is one; the
-            benchmark describes the state in words only.
+        speaker_audio: ``"yes"`` to send the speaker's recording too, before the reply; the benchmark only
+            describes the state.
 
     Raises:
         JudgeError: The prompt file cannot be used.

@@ -1,15 +1,15 @@
-"""Word error rates: of what was heard (`wer_heard`), of what was said (`wer_spoken`), of what was said back.
+"""Word error rates of what was heard (`wer_heard`), of what was said (`wer_spoken`), of what was said back.
 
-``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as EchoMind
-reports it, lower is better, beyond 100 where more is inserted than was there. The counts are stored with each
-score, so that errors can be pooled over utterances too. Computed by jiwer, in two ways:
+``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as in
+EchoMind, lower is better; insertions can raise it above 100. The counts are stored with each score, so that
+errors can be pooled over utterances too. Computed by jiwer, in two ways:
 
-* ``raw``: the texts in plain typography, cut at white space: case and punctuation count as differences;
+* ``raw``: the texts in plain typography, split at white space: case and punctuation count as differences;
 * ``normalized``: after Whisper's English normaliser (Radford et al. 2022, appendix C), which lower-cases,
-  drops punctuation, fillers and bracketed remarks, and spells contractions and numbers in one way.
+  drops punctuation, fillers and bracketed remarks, and unifies contractions and numbers.
 
-A reference that has no words, before or after normalisation, has no error rate: the turn is unscored. So is
-one in another language than English, which the normaliser (and the bundled recogniser) does not know.
+A turn whose reference has no words, before or after normalisation, is unscored. So is one in another language
+than English, which the normaliser (and the bundled recogniser) does not support.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WordErrorHeard:
     """Word errors of the vendor's transcript of the input against the script's text.
 
     The transcript is often made by another model than the one that answers: it shows what the vendor's
-    transcriber heard, not what the answering model understood. An empty transcript is 100 % of errors.
+    transcriber heard, not what the answering model understood. An empty transcript scores 100 %.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -51,9 +51,9 @@ class WordErrorHeard:
 class WordErrorSaidBack:
     """Word errors of what an endpoint says back against the script's text: EchoMind's transcription task.
 
-    What it says is its transcript, or where it sends none, what an offline recogniser hears of the reply;
-    then the recogniser's errors are included, and ``said`` names it. Whatever is said counts: words around
-    the transcription ("The speaker says: …") are insertions, a refusal and another language are errors.
+    The text is the reply's transcript, or without one, the output of an offline recogniser, whose errors are
+    then included; ``said`` names it. Everything counts: words around the transcription ("The speaker
+    says: …") are insertions, a refusal and another language are errors.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -69,12 +69,12 @@ class WordErrorSaidBack:
 
 
 class WordErrorSpoken:
-    """Word errors of the reply's sound, as an offline recogniser hears it, against the reply's transcript.
+    """Word errors of the reply's audio, as an offline recogniser hears it, against the reply's transcript.
 
-    The recogniser's own errors are included. The score's detail names it; after a change
-    of ``LIVE_EVAL_WHISPER``, score again. Replies that are silent or shorter than 0.5 s are unscored: from
-    those, Whisper writes sentences that nobody said. So are those whose transcript is empty or in another
-    language. A refusal is scored: it is spoken like anything else.
+    The recogniser's own errors are included. The score's detail names it; after a change of
+    ``LIVE_EVAL_WHISPER``, score again. Silent replies and those shorter than 0.5 s are unscored, because
+    Whisper hallucinates sentences for them. So are those whose transcript is empty or in another language. A
+    refusal is scored.
 
     Raises:
         JudgeError: There is no recogniser or no model for it.

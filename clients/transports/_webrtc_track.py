@@ -39,8 +39,8 @@ class _Encoder(Protocol):
 class UserTrack(MediaStreamTrack):
     """Encodes frames in advance and sends them when due; an `AudioTrack` and `EncodesFramesAhead`.
 
-    aiortc's sender passes packets from `recv` to its transport as RTP, where they are encrypted and kept until
-    due.
+    aiortc's sender passes packets from `recv` to its transport as RTP, where they are encrypted and kept
+    until due.
 
     Args:
         connection: The connection to which the track will be added.

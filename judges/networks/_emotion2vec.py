@@ -1,14 +1,14 @@
 """emotion2vec, classified by the package ``funasr``.
 
 Source: Ma, Zheng, Ye, Li, Gao, Zhang and Chen, "emotion2vec: Self-Supervised Pre-Training for Speech Emotion
-Representation" (ACL Findings 2024). funasr runs the network, one recording after the other. Its attention
-takes memory with the square of the length (14 GB a layer for five minutes; 60 s take 4.4 GB, the network
+Representation" (ACL Findings 2024). funasr runs the network, one recording after the other. The memory of its
+attention grows with the square of the length (14 GB a layer for five minutes; 60 s take 4.4 GB, the network
 included), so a recording of more than `LONGEST_S` is cut into windows of equal length, whose probabilities
 are averaged.
 
 Only the loading is ours: funasr's loader leaves tensors that are missing from a checkpoint at random values;
-here they are an error. Nothing is downloaded: only the files of a folder are read. funasr's package kaldiio,
-which reads files of Kaldi and is licensed for evaluation only, is neither needed nor loaded.
+here they are an error. Nothing is downloaded. funasr's package kaldiio, which reads files of Kaldi and is
+licensed for evaluation only, is neither needed nor loaded.
 """
 
 from __future__ import annotations
@@ -94,11 +94,7 @@ def _text(path: Path) -> str:
 
 
 def _config(path: Path) -> Any:
-    """Return the model's settings.
-
-    Raises:
-        JudgeError: They belong to an unsupported network.
-    """
+    """Return the model's settings, or raise `JudgeError` for those of an unsupported network."""
     try:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
@@ -144,7 +140,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
 def _names(
     wanted: Mapping[str, object], tensors: Mapping[str, object], scope_map: Sequence[str]
 ) -> dict[str, str]:
-    """Return where funasr's loader finds each tensor: by pairs of prefixes, the last that fits."""
+    """Return the checkpoint's names of tensors, as mapped by funasr's loader: the last prefixes win."""
     names = {}
     prefixes = ["" if prefix.lower() == "none" else prefix for prefix in (*scope_map, "module.", "none")]
     for name in wanted:

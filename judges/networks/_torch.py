@@ -1,4 +1,4 @@
-"""Helpers of judges that compute with torch: device, batches, exact float32, torchaudio, checkpoints."""
+"""Helpers for judges that compute with torch: device, batches, exact float32, torchaudio, checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from live_eval.errors import JudgeError
 if TYPE_CHECKING:
     import torch
 
-# The keys under which training tools save the tensors of the network; funasr looks there too.
+# The keys under which training tools save the tensors of the network; funasr reads them too.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
@@ -68,7 +68,7 @@ def padded(
 
     Args:
         recordings: float32 mono, each of shape (samples,).
-        device: The device.
+        device: Where the batch goes.
 
     Returns:
         The samples, float32, shape (recordings, longest), and the lengths, int64, shape (recordings,).
@@ -140,7 +140,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a checkpoint by name, on the CPU. Nothing in the file is executed.
 
     Raises:
-        JudgeError: It cannot be read, or contains anything but tensors.
+        JudgeError: It cannot be read, or contains more than tensors.
     """
     import torch
 
@@ -177,9 +177,6 @@ def fill(
 ) -> None:
     """Load tensors into a network; every parameter and buffer must be among them.
 
-    The packages whose networks we run load the tensors that fit and leave the rest at random values, so that
-    a wrong file gives meaningless numbers.
-
     Args:
         network: The network.
         tensors: The checkpoint; further tensors are ignored.
@@ -190,6 +187,8 @@ def fill(
     Raises:
         JudgeError: A tensor is missing or has another shape.
     """
+    # The packages of these networks load the tensors that match and leave the rest at random values, so that
+    # a wrong file gives meaningless numbers.
     wanted = network.state_dict()
     given = {name: tensors.get((names or {}).get(name, name)) for name in wanted}
     for name, tensor in given.items():

@@ -1,10 +1,19 @@
 """Specifications of our judges. Light: an implementation is loaded when it is used."""
 
-from live_eval.judges.specs.emotion import EMOALIGN, PROSODY
 from live_eval.judges.specs.models import ARENA, RUBRIC, VES
-from live_eval.judges.specs.sound import DISTILLMOS, DNSMOS, NISQA, UTMOS
-from live_eval.judges.specs.tasks import MCQ, TRANSCRIPTION, TRANSCRIPTION_SEMSIM
-from live_eval.judges.specs.text import BERTSCORE, BLEU, METEOR, ROUGE_L, SEMSIM, WER_HEARD, WER_SPOKEN
+from live_eval.judges.specs.sound import DISTILLMOS, DNSMOS, EMOALIGN, NISQA, PROSODY, UTMOS
+from live_eval.judges.specs.text import (
+    BERTSCORE,
+    BLEU,
+    MCQ,
+    METEOR,
+    ROUGE_L,
+    SEMSIM,
+    TRANSCRIPTION,
+    TRANSCRIPTION_SEMSIM,
+    WER_HEARD,
+    WER_SPOKEN,
+)
 
 __all__ = [
     "ARENA",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from live_eval.judging import (
@@ -23,9 +24,11 @@ _GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
 
 
 _rating = partial(OutputSpec, unit="of 5", low=1.0, high=5.0)
-_words = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_WORDS)
+_audio_model = partial(
+    JudgeSpec, packages=("openai",), key_variable="GEMINI_API_KEY", base_url=_GEMINI, model=AUDIO_MODEL
+)
 
-_PROMPT = OptionSpec(name="prompt", help="a prompt file in the place of ours", is_file=True)
+_PROMPT = OptionSpec(name="prompt", help="a prompt file that replaces ours", is_file=True)
 _ECHOMIND = "Zhou et al.: EchoMind (ICLR 2026)"
 
 # The questions, anchors and notes of prompts/rubric.md and prompts/ves.md; a test compares them.
@@ -45,7 +48,7 @@ _NATURALNESS = RatingScale(
         "stiff and robotic, like an announcement being read out",
         "mostly robotic, with phrases that nobody uses in conversation",
         "fluent but formulaic: it could have been said to any speaker",
-        "natural, with a hint of formula",
+        "natural, if slightly formulaic",
         "a genuine exchange, as between two people",
     ),
 )
@@ -84,36 +87,27 @@ _EMPATHY = RatingScale(
     "If the state is neutral, a natural, attentive voice suits it, and a strongly emotional one does not.",
 )
 
+
+def _rated(name: str, title: str, scale: RatingScale, place: int, **column: bool) -> OutputSpec:
+    """Return the output with a rating of the reply's words."""
+    columns = (
+        LeaderboardColumn(table=LeaderboardTable.RESPONSE_WORDS, title=name.upper(), place=place, **column),
+    )
+    return _rating(name=name, title=title, columns=columns, by_people=scale)
+
+
 RUBRIC = JudgeSpec(
     name="rubric",
-    version="3",
+    version="4",
     title="how the reply's text fits: context, naturalness, colloquialism, the vocal cue",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.rubric:Rubric",
     outputs=(
-        _rating(
-            name="c1",
-            title="C1 context fit",
-            columns=(_words(title="C1", place=50),),
-            by_people=_CONTEXT_FIT,
-        ),
-        _rating(
-            name="c2",
-            title="C2 response naturalness",
-            columns=(_words(title="C2", place=60),),
-            by_people=_NATURALNESS,
-        ),
-        _rating(
-            name="c3",
-            title="C3 colloquialism degree",
-            columns=(_words(title="C3", place=70),),
-            by_people=_COLLOQUIALISM,
-        ),
-        _rating(
-            name="c4",
-            title="C4 speech information relevance",
-            columns=(_words(title="C4", place=80, picks_prompt=True, heat_map=True),),
-            by_people=_RELEVANCE,
+        _rated("c1", "C1 context fit", _CONTEXT_FIT, place=50),
+        _rated("c2", "C2 response naturalness", _NATURALNESS, place=60),
+        _rated("c3", "C3 colloquialism degree", _COLLOQUIALISM, place=70),
+        replace(
+            _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, picks_prompt=True, heat_map=True),
             fits_cue_from=4.0,  # By the anchors of the scale, the reply considers the cue from 4 on.
         ),
     ),
@@ -125,7 +119,7 @@ RUBRIC = JudgeSpec(
     source=_ECHOMIND,
 )
 
-VES = JudgeSpec(
+VES = _audio_model(
     name="ves",
     version="3",
     title="vocal empathy (VES): how well the reply's delivery responds to the speaker's state",
@@ -159,14 +153,10 @@ VES = JudgeSpec(
             spares={"no": frozenset({Need.SPEAKER_AUDIO})},
         ),
     ),
-    packages=("openai",),
-    key_variable="GEMINI_API_KEY",
-    base_url=_GEMINI,
-    model=AUDIO_MODEL,
     source=_ECHOMIND,
 )
 
-ARENA = JudgeSpec(
+ARENA = _audio_model(
     name="arena",
     version="3",
     title="which of two spoken replies to the same case is better",
@@ -177,9 +167,5 @@ ARENA = JudgeSpec(
     default_place=10,
     uses=frozenset({Need.SCRIPT_TEXT, Need.REPLY_TEXT}),
     options=(_PROMPT,),
-    packages=("openai",),
-    key_variable="GEMINI_API_KEY",
-    base_url=_GEMINI,
-    model=AUDIO_MODEL,
     source=_ECHOMIND,
 )

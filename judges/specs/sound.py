@@ -1,11 +1,13 @@
-"""Judges of how good the reply sounds."""
+"""Judges of how the reply sounds: its quality, its vocal expression, its prosody."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from live_eval.judging import (
     JudgeKind,
+    JudgeRole,
     JudgeSpec,
     LeaderboardColumn,
     LeaderboardTable,
@@ -15,9 +17,19 @@ from live_eval.judging import (
 )
 from live_eval.weights import WeightsFile, WeightsSpec, hub_files
 
-__all__ = ["DISTILLMOS", "DNSMOS", "NISQA", "NISQA_WEIGHTS", "UTMOS", "UTMOS_WEIGHTS"]
+__all__ = [
+    "DISTILLMOS",
+    "DNSMOS",
+    "EMOALIGN",
+    "EMOTION2VEC_WEIGHTS",
+    "NISQA",
+    "NISQA_WEIGHTS",
+    "PROSODY",
+    "UTMOS",
+    "UTMOS_WEIGHTS",
+]
 
-
+_local = partial(JudgeSpec, kind=JudgeKind.LOCAL, needs=frozenset({Need.REPLY_AUDIO}))
 _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_SOUND)
 _mos = partial(OutputSpec, unit="MOS", scale=(1.0, 5.0))
 _dnsmos = partial(_mos, low=0.0, high=5.0)
@@ -31,11 +43,10 @@ _P808_COLUMN = _column(
     note="The paper's table does not say which of DNSMOS's numbers it shows; P.808 fits its values.",
 )
 
-DNSMOS = JudgeSpec(
+DNSMOS = _local(
     name="dnsmos",
     version="1",
     title="DNSMOS: quality of the reply's sound, P.835 and P.808",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.dnsmos:Dnsmos",
     outputs=(
         _dnsmos(name="ovrl", title="overall quality (P.835)"),
@@ -44,23 +55,20 @@ DNSMOS = JudgeSpec(
         _dnsmos(name="p808", title="overall quality (P.808)", columns=(_P808_COLUMN,)),
     ),
     default_place=10,
-    needs=frozenset({Need.REPLY_AUDIO}),
     packages=("onnx", "onnxruntime", "speechmos"),
     licence="MIT",
     source="Reddy, Gopal, Cutler: DNSMOS (ICASSP 2021) and DNSMOS P.835 (ICASSP 2022)",
     effort=0.6,
 )
 
-DISTILLMOS = JudgeSpec(
+DISTILLMOS = _local(
     name="distillmos",
     version="1",
     title="DistillMOS: quality of the reply's sound",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.distillmos:DistillMos",
     # The network ends in 1 + 4 sigmoid(x).
     outputs=(_mos(name="", title="overall quality (DistillMOS)", low=1.0, high=5.0),),
     default_place=20,
-    needs=frozenset({Need.REPLY_AUDIO}),
     on_device=True,
     packages=("distillmos", "torch", "torchaudio"),
     extra="torch",
@@ -84,11 +92,10 @@ NISQA_WEIGHTS = WeightsSpec(
     megabytes=1,
 )
 
-NISQA = JudgeSpec(
+NISQA = _local(
     name="nisqa",
     version="1",
     title="NISQA v2.0: quality of the reply's sound and what it is made of",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.nisqa:Nisqa",
     outputs=(
         _nisqa(name="mos", title="overall quality (NISQA)", columns=(_column(title="NISQA", place=10),)),
@@ -97,7 +104,6 @@ NISQA = JudgeSpec(
         _nisqa(name="coloration", title="freedom from coloration (NISQA)"),
         _nisqa(name="loudness", title="fitness of loudness (NISQA)"),
     ),
-    needs=frozenset({Need.REPLY_AUDIO}),
     options=(
         OptionSpec(
             name="weights",
@@ -127,11 +133,10 @@ UTMOS_WEIGHTS = WeightsSpec(
     megabytes=413,
 )
 
-UTMOS = JudgeSpec(
+UTMOS = _local(
     name="utmos",
     version="2",
     title="UTMOS22 strong: naturalness of the reply's sound",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.utmos:Utmos",
     # A regressor that nothing clips: a hostile recording can come out a little below 1, a good one a little
     # above 5.
@@ -144,7 +149,6 @@ UTMOS = JudgeSpec(
             columns=(_column(title="UTMOS", place=30, note="The paper publishes no UTMOS."),),
         ),
     ),
-    needs=frozenset({Need.REPLY_AUDIO}),
     options=(
         OptionSpec(
             name="weights",
@@ -159,4 +163,104 @@ UTMOS = JudgeSpec(
     licence=UTMOS_WEIGHTS.licence,
     source="Saeki et al.: UTMOS (Interspeech 2022)",
     effort=0.5,
+)
+
+EMOTION2VEC_WEIGHTS = WeightsSpec(
+    name="emotion2vec_plus_large",
+    title="emotion2vec+ large",
+    files=hub_files(
+        "emotion2vec/emotion2vec_plus_large",
+        "6c303ba987b86b93193de93e34bb2b077a6bedc4",
+        {
+            "model.pt": "be501a01f26fcdc7663a062dff86af839afbaef7c4de32f5e42d7e1ad2784da4",
+            "config.yaml": "f4fa0eb82cc78bfebb43c56d68791afb01788085a18897d20999af7bc45d51d3",
+            "tokens.txt": "866121e470057b847d7a50e9923509141fb2924392f53385a186482a1ec0fb7f",
+            "configuration.json": "8b6a745213025c7d4565f9f074cfef1b5cd5ef76e38e2a8f7f8a3db271e735b2",
+        },
+    ),
+    licence="the FunASR model licence",
+    source="https://huggingface.co/emotion2vec/emotion2vec_plus_large",
+    megabytes=1950,
+)
+
+_percent = partial(OutputSpec, unit="%", low=0.0, high=100.0)
+
+EMOALIGN = _local(
+    name="emoalign",
+    version="2",
+    title="EmoAlign: whether the reply's voice expresses the fitting emotion",
+    implementation="live_eval.judges.emoalign:EmoAlign",
+    outputs=(
+        _percent(
+            name="top1",
+            title="emotion of the reply is the reference's",
+            columns=(_column(title="EmoAlign", place=40, heat_map=True),),
+        ),
+        _percent(name="mass", title="probability of the reference's emotion"),
+        OutputSpec(
+            name="cosine",
+            title="cosine of both sides' emotion probabilities",
+            low=0.0,
+            high=1.0,
+            optional=True,
+        ),
+    ),
+    role=JudgeRole.EMOTION,
+    uses=frozenset({Need.REFERENCE_AUDIO, Need.CUE}),
+    options=(
+        OptionSpec(
+            name="reference",
+            help="what the reply is compared with: the reference reply's voice, or a table by cue",
+            default="audio",
+            choices=("audio", "cue"),
+            spares={"cue": frozenset({Need.REFERENCE_AUDIO})},
+        ),
+        OptionSpec(
+            name="weights",
+            help="weights, or the folder of a model that funasr loads",
+            default="emotion2vec_plus_large",
+            weights=(EMOTION2VEC_WEIGHTS,),
+        ),
+    ),
+    on_device=True,
+    packages=("funasr", "torch", "torchaudio"),
+    extra="emotion",
+    licence=EMOTION2VEC_WEIGHTS.licence,
+    source="Zhou et al.: EchoMind (ICLR 2026); Ma et al.: emotion2vec (ACL Findings 2024)",
+    effort=1.0,
+)
+
+
+def _measure(name: str, title: str, unit: str, *, optional: bool = True, **bounds: Any) -> OutputSpec:
+    return OutputSpec(name=name, title=title, unit=unit, higher_is_better=None, optional=optional, **bounds)
+
+
+PROSODY = _local(
+    name="prosody",
+    version="1",
+    title="prosody of the reply, and its difference from the speaker's",
+    implementation="live_eval.judges.prosody:Prosody",
+    outputs=(
+        _measure("pitch_hz", "median pitch", "Hz", low=40.0, high=1000.0, scale=(50.0, 800.0)),
+        _measure("pitch_range", "range of the pitch, 5th to 95th percentile", "semitones", low=0.0),
+        _measure("declination", "slope of the pitch over phrases", "semitones/s"),
+        _measure("pitch_end", "pitch at the end against the median", "semitones"),
+        _measure("level", "active speech level (ITU-T P.56)", "dBFS", high=6.0, optional=False),
+        _measure(
+            "level_range", "range of the level of voiced speech, 10th to 95th percentile", "dB", low=0.0
+        ),
+        _measure("rate", "syllables of the text per second of speech", "syllables/s", low=1.0, high=10.0),
+        _measure("pauses", "share of pauses", "%", low=0.0, high=100.0),
+        _measure("pause_s", "mean length of a pause", "s", low=0.0),
+        _measure("pitch_range_step", "range of the pitch, reply less speaker", "semitones"),
+        _measure("level_step", "active speech level, reply less speaker", "dB"),
+        _measure("rate_step", "syllables per second of speech, reply less speaker", "syllables/s"),
+        _measure("pauses_step", "share of pauses, reply less speaker", "points", low=-100.0, high=100.0),
+    ),
+    role=JudgeRole.PROSODY,
+    uses=frozenset({Need.SPEAKER_AUDIO, Need.REPLY_TEXT, Need.SCRIPT_TEXT}),
+    packages=("onnxruntime", "scipy", "swift_f0"),
+    licence="MIT",
+    source="Nieradzik: SwiftF0 (2025); ITU-T P.56 (2011)",
+    effort=0.07,
 )

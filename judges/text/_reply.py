@@ -12,10 +12,10 @@ from live_eval.text.wording import plain_typography
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-# Another language is believed only where it is likely, the expected one is not, and speech models speak it:
-# py3langid knows 140, and takes "so, I, so" for Venetian. Measured: of 9,000 pieces of 1 to 5 words of
-# English replies none is taken for another language; sentences in 29 other languages are detected with
-# 0.31 to 1, English below 0.01.
+# Another language counts only if it is likely, the expected one is not, and speech models speak it: py3langid
+# has 140, and identifies "so, I, so" as Venetian. Measured: none of 9,000 pieces of 1 to 5 words of English
+# replies counts as another language; sentences in 29 other languages are detected with 0.31 to 1, English
+# below 0.01.
 _LIKELY = 0.3
 _UNLIKELY = 0.01
 _SPOKEN = frozenset(
@@ -27,14 +27,14 @@ _SPOKEN = frozenset(
         *("th", "tl", "tr", "uk", "ur", "uz", "vi", "wuu", "yue", "zh", "zu"),
     )
 )
-# Languages that are written nearly alike, and are mistaken for each other.
+# Languages that are written almost alike, and confused with each other.
 _ALIKE = (
     frozenset({"en", "sco", "pcm"}),
     frozenset({"no", "nb", "nn", "da"}),
     frozenset({"bs", "hr", "sr"}),
     frozenset({"id", "ms"}),
 )
-_TEXTS_KEPT = 4096  # several judges ask about the same reply
+_TEXTS_KEPT = 4096  # several judges check the same reply
 
 # Refusals by assistants. "I can't" also begins sympathy ("I can't help but smile", "I can't give you a hug",
 # "I can't hear you over the wind"). So the refused thing must follow at once, in assistants' usual words; the
@@ -106,12 +106,7 @@ def incomparable(turn: JudgedTurn) -> Unscored | None:
 
 
 def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:
-    """Return why the words of a turn's reply cannot be rated, or None if they can.
-
-    Args:
-        turn: The turn.
-        refusals: Whether refusals are rated too.
-    """
+    """Return why the words of a turn's reply cannot be rated, or None; `refusals` allows refusals."""
     text = turn.reply_text or ""
     if not re.search(r"\w", text):
         return Unscored("the reply is empty")
@@ -131,8 +126,8 @@ def reply_and_reference(turn: JudgedTurn) -> tuple[str, str]:
 def refused(text: str) -> bool:
     """Return whether a reply declines to answer, in English.
 
-    Only what an assistant says of itself counts, in a short reply; one that declines a part and goes on
-    at length is a reply.
+    Only an assistant's statement about itself counts, in a short reply; one that declines a part and
+    continues at length is a reply.
 
     >>> refused("I'm sorry, but I can't assist with that.")
     True
@@ -145,7 +140,7 @@ def refused(text: str) -> bool:
 
 @lru_cache(maxsize=_TEXTS_KEPT)
 def other_language(text: str, expected: str) -> str | None:
-    """Return the language of a text if it is surely not the expected one, or None.
+    """Return the language of a text if it is clearly not the expected one, or None.
 
     Args:
         text: The text; for one or two words, only the script decides.

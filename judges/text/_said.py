@@ -1,4 +1,4 @@
-"""The words of a reply: the endpoint's own transcript, or what an offline recogniser hears."""
+"""The words of a reply: the endpoint's own transcript, or the output of an offline recogniser."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SaidWords:
-    """The words of a reply.
-
-    Args:
-        text: The words.
-        source: ``transcript``, or the name of the recogniser that transcribed them.
-    """
+    """The words of a reply; their source is ``transcript``, or the name of a recogniser."""
 
     text: str
     source: str

@@ -1,4 +1,4 @@
-"""How many syllables English text has, by its spelling."""
+"""Count the syllables of English text by its spelling."""
 
 from __future__ import annotations
 
@@ -30,12 +30,9 @@ def syllables(text: str) -> int | None:
     Compared with a synthesiser's phonemes over 441 sentences (two rules stem from errors among them), the
     count of a sentence is off by 3.6 % (standard deviation), and the mean by -0.3 %.
 
-    Args:
-        text: Words, as they are spoken.
-
     Returns:
-        At least 1; None where the text has no words, has digits (which are spoken in more than one way), or
-        is mostly in letters other than a to z.
+        At least 1; None if the text has no words, has digits (which are spoken in more than one way), or is
+        mostly in letters other than a to z.
 
     >>> syllables("Sit down for a moment and drink some water."), syllables("It's 7:30.")
     (11, None)

@@ -47,11 +47,7 @@ def find_wordnet(chosen: str) -> Path:
 
 
 def wordnet_lacks(wordnet: str = "") -> str | None:
-    """Describe how to get WordNet, or return None if it is on this machine.
-
-    Args:
-        wordnet: The user's folder; empty to look for one.
-    """
+    """Describe how to get WordNet, or return None if it is on this machine or in the user's folder."""
     try:
         if wordnet:
             return None if _at(Path(wordnet)) else f"WordNet at {wordnet} ({_SHORTLY})"

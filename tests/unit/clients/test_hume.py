@@ -132,7 +132,7 @@ def test_a_frame_is_sent_unchanged() -> None:
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection"),
         ({"max_output_tokens": 100}, "endpoint.max_output_tokens"),
         ({"extra": {"audio": {"sample_rate": 16_000}}}, "endpoint.extra.audio: expected"),
-        ({"extra": {"config_id": ["c-1"]}}, "endpoint.extra.config_id: expected a text"),
+        ({"extra": {"config_id": ["c-1"]}}, "endpoint.extra.config_id: expected text"),
     ],
 )
 def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) -> None:

@@ -69,9 +69,9 @@ def test_the_url_holds_the_servers_settings() -> None:
         ({"voice": "marin"}, "endpoint.voice: Moshi has one voice"),
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection: Moshi has no detector"),
         ({"transcription_model": "whisper"}, "endpoint.transcription_model: Moshi transcribes nothing"),
-        ({"max_output_tokens": 100}, "endpoint.max_output_tokens: Moshi takes no bound"),
-        ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected a text or a number"),
-        ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected a text or a number"),
+        ({"max_output_tokens": 100}, "endpoint.max_output_tokens: Moshi has no limit"),
+        ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected text or a number"),
+        ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected text or a number"),
         ({"base_url": "moshi"}, "base_url: expected an address"),
     ],
 )

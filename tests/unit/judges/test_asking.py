@@ -81,16 +81,15 @@ def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "file", "sha256"),
+    ("spec", "version", "file", "sha256"),
     [
-        (RUBRIC, "rubric.md", "d883dbe4abd1a89cc26f477917477c4094e7f6e3fb29b128e271086c2b926cb8"),
-        (VES, "ves.md", "c86a4a9de1b2aa477627b260fc7f182ed2c3ee118468c751699b3b47ef7af4dd"),
-        (ARENA, "arena.md", "c1c223febe6caa5f60b2f16202e32b9a1548cf3e9dcc5b5b438415deafd2ef2d"),
+        (RUBRIC, "4", "rubric.md", "f0617e768fd83526118369f5abadb061df31bb50fbe7ee425fc7cf0a87df65e3"),
+        (VES, "3", "ves.md", "c86a4a9de1b2aa477627b260fc7f182ed2c3ee118468c751699b3b47ef7af4dd"),
+        (ARENA, "3", "arena.md", "c1c223febe6caa5f60b2f16202e32b9a1548cf3e9dcc5b5b438415deafd2ef2d"),
     ],
 )
-def test_another_prompt_is_another_version(spec: Any, file: str, sha256: str) -> None:
-    """Who changes a prompt changes the judge's version too, and then these lines."""
-    assert spec.version == "3"
+def test_a_changed_prompt_raises_the_version(spec: Any, version: str, file: str, sha256: str) -> None:
+    assert spec.version == version
     assert hashlib.sha256((PROMPTS / file).read_bytes()).hexdigest() == sha256
 
 

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
-from live_eval.judges.dnsmos import RATE_HZ, WINDOW_SAMPLES, Dnsmos, find_weights, mel_features, rated_clip
+from live_eval.judges.dnsmos import (
+    P835_FILE,
+    RATE_HZ,
+    WINDOW_SAMPLES,
+    Dnsmos,
+    find_weights,
+    mel_features,
+    rated_clip,
+)
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.testing.judges import ordinary_turn
 
@@ -104,7 +112,7 @@ def test_features_of_silence_are_finite() -> None:
 
 def uncut(windows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Rate windows with the whole P.835 network, one by one: speech, background, overall as it says them."""
-    session = onnxruntime.InferenceSession(find_weights().p835, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(find_weights(P835_FILE), providers=["CPUExecutionProvider"])
     return np.concatenate([session.run(None, {"input_1": window[None]})[0] for window in windows])
 
 
@@ -198,7 +206,7 @@ def test_the_windows_of_five_minutes() -> None:
 def test_weights_that_are_not_ours_are_refused(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = find_weights().p835.parent
+    folder = find_weights(P835_FILE).parent
     package = tmp_path / "speechmos"
     shutil.copytree(folder, package / folder.name)
     (package / "__init__.py").touch()
@@ -215,4 +223,4 @@ def test_weights_that_are_not_ours_are_refused(
 def test_says_what_to_install_where_there_are_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(JudgeError, match="pip install speechmos"):
-        find_weights()
+        find_weights(P835_FILE)

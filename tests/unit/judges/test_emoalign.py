@@ -23,7 +23,7 @@ from live_eval.errors import JudgeError
 from live_eval.judges._emotions import EMOTIONS, FITTING
 from live_eval.judges.emoalign import LOW_CONFIDENCE, EmoAlign
 from live_eval.judges.networks._emotion2vec import RATE_HZ, Emotion2vec, label_of
-from live_eval.judges.specs.emotion import EMOALIGN, EMOTION2VEC_WEIGHTS
+from live_eval.judges.specs.sound import EMOALIGN, EMOTION2VEC_WEIGHTS
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
