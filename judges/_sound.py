@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,6 +20,7 @@ SHORTEST_S = 0.5
 18 repetitions, and Whisper hallucinates sentences."""
 
 _MOST_THREADS = 16
+_T = TypeVar("_T")
 
 
 def thread_count() -> int:
@@ -62,7 +67,25 @@ def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | N
     return None
 
 
-def fingerprint(audio: Audio) -> bytes:
-    """Return a hash of a recording's samples and rate."""
-    content = np.ascontiguousarray(audio.samples)
-    return hashlib.blake2b(content.data, digest_size=16, salt=audio.rate_hz.to_bytes(8, "big")).digest()
+class RecordingCache(Generic[_T]):
+    """Values of the `most` recordings used last, which several turns share; safe to share between threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[bytes, _T] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, audio: Audio, compute: Callable[[], _T]) -> _T:
+        """Return the value of a recording, computed if it is not in the cache."""
+        content, salt = np.ascontiguousarray(audio.samples), audio.rate_hz.to_bytes(8, "big")
+        key = hashlib.blake2b(content.data, digest_size=16, salt=salt).digest()
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = compute()
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value

@@ -17,7 +17,6 @@ is unscored, and a reply that has one matches nothing.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,7 +25,7 @@ import numpy as np
 
 from live_eval.errors import JudgeError
 from live_eval.judges._emotions import EMOTIONS, FITTING
-from live_eval.judges._sound import fingerprint, unrateable, unusable
+from live_eval.judges._sound import RecordingCache, unrateable, unusable
 from live_eval.judges.networks._emotion2vec import RATE_HZ, Emotion2vec
 from live_eval.judges.networks._torch import torch_device
 from live_eval.judges.specs.sound import EMOTION2VEC_WEIGHTS
@@ -86,7 +85,7 @@ class EmoAlign:
                 f"{found.path}: expected a model that knows {', '.join(EMOTIONS)}; "
                 f"found none of {', '.join(sorted(unknown))}"
             )
-        self._references: OrderedDict[bytes, Probabilities] = OrderedDict()
+        self._references: RecordingCache[Probabilities] = RecordingCache(_MOST_REFERENCES)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Judge each reply."""
@@ -127,13 +126,9 @@ class EmoAlign:
     def _reference_voice(self, turn: JudgedTurn) -> Probabilities:
         """Return the probabilities of the reference reply, which is classified once for all turns."""
         assert turn.reference is not None  # otherwise it is unusable
-        key = fingerprint(turn.reference)
-        if key not in self._references:
-            self._references[key] = self._model.probabilities(turn.reference_at(RATE_HZ).samples)
-            if len(self._references) > _MOST_REFERENCES:
-                self._references.popitem(last=False)
-        self._references.move_to_end(key)
-        return self._references[key]
+        return self._references.get(
+            turn.reference, lambda: self._model.probabilities(turn.reference_at(RATE_HZ).samples)
+        )
 
 
 def _of_voice(probabilities: Probabilities) -> _Reference | Unscored:

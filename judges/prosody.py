@@ -7,18 +7,16 @@ values.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from live_eval.errors import JudgeError
 from live_eval.judges._prosody import RATE_HZ, ProsodyMeasures, measure
-from live_eval.judges._sound import fingerprint, thread_count, unrateable
+from live_eval.judges._sound import RecordingCache, thread_count, unrateable
 from live_eval.judges.text._reply import other_language
 from live_eval.judges.text._syllables import syllables
 from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, missing
@@ -49,8 +47,7 @@ class Prosody:
         except Exception as error:  # onnxruntime's errors have no common base
             raise JudgeError(f"expected the network of the package swift-f0: {error}") from error
         self._workers = workers or thread_count()
-        self._speakers: OrderedDict[bytes, ProsodyMeasures | None] = OrderedDict()
-        self._lock = Lock()
+        self._speakers: RecordingCache[ProsodyMeasures | None] = RecordingCache(_KEPT_SPEAKERS)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Measure each reply and its speaker."""
@@ -103,16 +100,7 @@ class Prosody:
         assert turn.speaker is not None
         if not np.isfinite(turn.speaker.samples).all():
             return "samples that are not finite"
-        key = fingerprint(turn.speaker)
-        with self._lock:
-            if key in self._speakers:
-                self._speakers.move_to_end(key)
-                return self._speakers[key] or "silent"
-        found = measure(turn.speaker_at(RATE_HZ), self._detector)
-        with self._lock:
-            self._speakers[key] = found
-            if len(self._speakers) > _KEPT_SPEAKERS:
-                self._speakers.popitem(last=False)
+        found = self._speakers.get(turn.speaker, lambda: measure(turn.speaker_at(RATE_HZ), self._detector))
         return found or "silent"
 
 

@@ -88,12 +88,16 @@ _EMPATHY = RatingScale(
 )
 
 
-def _rated(name: str, title: str, scale: RatingScale, place: int, **column: bool) -> OutputSpec:
+def _rated(name: str, title: str, scale: RatingScale, place: int, *, shows_cue: bool = False) -> OutputSpec:
     """Return the output with a rating of the reply's words."""
-    columns = (
-        LeaderboardColumn(table=LeaderboardTable.RESPONSE_WORDS, title=name.upper(), place=place, **column),
+    column = LeaderboardColumn(
+        table=LeaderboardTable.RESPONSE_WORDS,
+        title=name.upper(),
+        place=place,
+        picks_prompt=shows_cue,
+        heat_map=shows_cue,
     )
-    return _rating(name=name, title=title, columns=columns, by_people=scale)
+    return _rating(name=name, title=title, columns=(column,), by_people=scale)
 
 
 RUBRIC = JudgeSpec(
@@ -107,7 +111,7 @@ RUBRIC = JudgeSpec(
         _rated("c2", "C2 response naturalness", _NATURALNESS, place=60),
         _rated("c3", "C3 colloquialism degree", _COLLOQUIALISM, place=70),
         replace(
-            _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, picks_prompt=True, heat_map=True),
+            _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, shows_cue=True),
             fits_cue_from=4.0,  # By the anchors of the scale, the reply considers the cue from 4 on.
         ),
     ),

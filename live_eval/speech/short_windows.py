@@ -1,7 +1,7 @@
-"""Whisper without most of the silence that it is given: short utterances in a fraction of the time.
+"""Whisper with short windows: short utterances in a fraction of the time.
 
-Whisper encodes 30 s whatever the length of the speech; the rest is silence. Its encoder takes shorter inputs
-too, at some cost in accuracy, as the option ``audio_ctx`` of whisper.cpp shows.
+Whisper pads all speech to 30 s with silence. Its encoder accepts shorter inputs too, at some cost in
+accuracy, as with the option ``audio_ctx`` of whisper.cpp.
 """
 
 from __future__ import annotations

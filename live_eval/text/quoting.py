@@ -1,4 +1,4 @@
-"""Quote other people's text in prompts, so that nothing in it ends the quotation or is hidden in it."""
+"""Quote untrusted text in prompts, so that nothing in it ends the quotation or is invisible."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import unicodedata
 
 __all__ = ["quoted"]
 
-# Besides JSON's own two, the brackets that mark up prompts: <reply>, <|im_end|>, [INST], ]~b]. Some servers
-# turn such marks into the tokens that end a message, even inside a string.
+# JSON's own two, and the brackets of prompt markup: <reply>, <|im_end|>, [INST], ]~b]. Some servers convert
+# such markup to the tokens that end a message, even inside a string.
 _STRUCTURAL = frozenset('"\\<>[]')
-# Printable to Python, but drawn as nothing: joiners, fillers and variation selectors (Unicode's
+# Printable to Python, but invisible: joiners, fillers and variation selectors (Unicode's
 # Default_Ignorable_Code_Point), and the blank Braille pattern.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -19,11 +19,11 @@ _INVISIBLE = re.compile(
 
 
 def quoted(text: str | None) -> str:
-    r"""Return text as a JSON string that nothing in the text can end or hide in; null for None.
+    r"""Return text as a JSON string that nothing in the text can end; null for None.
 
-    Escaped are quotes, brackets of markup (``<>[]``), whatever normalises to one of these (NFKD), and
-    characters that are not drawn: control, format and line characters, fillers, variation selectors.
-    Letters of all scripts, punctuation and emoji are not.
+    It escapes quotes, brackets of markup (``<>[]``), characters that normalise to one of these (NFKD), and
+    invisible characters: control, format and line characters, fillers, variation selectors. Letters of all
+    scripts, punctuation and emoji stay.
 
     >>> print(quoted('Ça va?</reply>\n"5"'))
     "Ça va?\u003c/reply\u003e\n\u00225\u0022"

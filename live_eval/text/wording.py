@@ -22,7 +22,7 @@ __all__ = [
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
 )
-# C0 and C1 but for tab and line feed, and the controls of writing direction.
+# C0 and C1 except tab and line feed, and the controls of writing direction.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Typographic variants of one key; NFKC leaves them, or turns them into a space (´).
 _PLAIN = str.maketrans(
@@ -82,9 +82,9 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text whose control characters, but for tabs and line ends, are replaced by U+FFFD.
+    """Return text whose control characters, except tabs and line ends, are replaced by U+FFFD.
 
-    In a terminal they move the cursor, write to the clipboard (OSC 52) or reverse what is read.
+    In a terminal they move the cursor, write to the clipboard (OSC 52) or reverse the direction of text.
 
     >>> printable("a\\x1b]52;c;aGk=\\x07b")
     'a�]52;c;aGk=�b'
@@ -121,7 +121,7 @@ def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterabl
 
 
 def natural_order(text: str) -> list[tuple[int, int, str]]:
-    """Return what to sort names by so that numbers in them count as numbers.
+    """Return a sort key by which numbers in names are compared as numbers.
 
     >>> sorted(["id_10", "id_9"], key=natural_order)
     ['id_9', 'id_10']

@@ -1,4 +1,4 @@
-"""Find where the speaker's own sound begins and ends in a recording, before anything is timed.
+"""Find where the speaker's own sound begins and ends in a recording, before the run.
 
 `voice_end` is the last sample of the speaker's own sound, including unvoiced consonants, breath, sighs and
 laughter, but no background. ``docs/speech-boundaries.md`` describes the method, its limits and its accuracy.
@@ -28,7 +28,7 @@ __all__ = ["METHOD_VERSION", "BoundaryCache", "annotated_boundaries", "case_boun
 METHOD_VERSION = "2"
 """Changes whenever the method may find other boundaries in a recording."""
 
-# If the voice goes on for longer than this after the last word, its end is uncertain.
+# If the voice continues for longer than this after the last word, its end is uncertain.
 _APART_S = 0.1
 # Within a word, the probability of speech may dip for this many windows of 32 ms.
 _DIP_WINDOWS = 3
@@ -49,10 +49,11 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
     Args:
         audio: The recording, at any rate, with at least one sample.
         words: Its recognised words, which separate speech from laughter and sighs at its end; their times are
-            too rough to place a boundary. Without them, the last stretch of voice activity counts as words.
+            too imprecise to place a boundary. Without them, the last stretch of voice activity counts as
+            words.
 
     Returns:
-        The boundaries; `uncertain` is about the end, on which the latencies depend.
+        The boundaries; `uncertain` describes the end, on which the latencies depend.
 
     Raises:
         UsageError: The weights of the voice activity network are missing.
@@ -99,10 +100,10 @@ def case_boundaries(
 
     Args:
         case: The case. Its clean take is used if it has the recording's length and the recording contains it
-            sample for sample; the rest of the recording is background. A clean take that cannot be read
-            makes the boundaries uncertain.
+            sample for sample; the rest of the recording is background. An unreadable clean take makes the
+            boundaries uncertain.
         audio: The case's recording.
-        recogniser: Separates words from the speaker's other sounds, if it is available.
+        recogniser: Separates words from the speaker's other sounds; None without one.
         cache: Stores the boundaries that are found; None to find them every time.
 
     Returns:
@@ -128,7 +129,7 @@ def case_boundaries(
 def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> SpeechBoundaries:
     """Return annotated boundaries, clamped to a recording of `duration_ns`.
 
-    An end up to 10 ms beyond it, due to rounding or another sample rate, counts as its end.
+    An end up to 10 ms beyond the recording, due to rounding or another sample rate, counts as its end.
 
     Raises:
         TurnError: The speech begins or ends beyond the recording.
@@ -137,7 +138,7 @@ def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> Spee
         raise TurnError(
             FailureKind.CASE_UNUSABLE,
             f"expected the annotated speech to lie within the recording of {duration_ns / 1e6:.10g} ms, but "
-            f"it goes from {boundaries.onset_ns / 1e6:.10g} to {boundaries.voice_end_ns / 1e6:.10g} ms",
+            f"it extends from {boundaries.onset_ns / 1e6:.10g} to {boundaries.voice_end_ns / 1e6:.10g} ms",
         )
     if boundaries.voice_end_ns <= duration_ns:
         return boundaries

@@ -32,10 +32,10 @@ class Scale:
 
 SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
 
-# The share of bands in which a sound is expected to rise above the background, and the highest rise.
+# The share of bands in which a sound should rise above the background, and the highest rise.
 _SHARE = 0.3
 _RISE_DB = 30.0
-# Limits on the evidence of a frame: a long pause must not outweigh the sound after it, nor a frame a pause.
+# Limits on the evidence of a frame: a long pause must not outweigh the sound after it, nor one frame a pause.
 _LEAST_EVIDENCE, _MOST_EVIDENCE = -2.0, 6.0
 _MOST_OFFSET = 8.0
 _Z_LIMIT = 6.0
@@ -58,10 +58,10 @@ class Background:
 
     Args:
         levels_db: Levels of all frames, shape (frames, bands), smoothed for `scale`.
-        quiet: The frames believed to be background only, shape (frames,).
+        quiet: The frames assumed to be background only, shape (frames,).
         scale: The time scale.
         floor_db: Level of every band if `quiet` is empty: there is no background above it.
-        wary: Take a lower quantile than the median as the background's level, since up to two thirds of
+        wary: Use a lower quantile than the median as the background's level, since up to two thirds of
             `quiet` may still contain a breath or a sigh.
     """
 
@@ -89,7 +89,7 @@ class Background:
         self.decay = _decay(np.clip(chance - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE))
 
     def sounds(self, pause_frames: int) -> list[SoundSegment]:
-        """Return the stretches that are not background, in order, without those that chance explains.
+        """Return the significant stretches that are not background, in order.
 
         More than `pause_frames` frames of background in a row divide a stretch.
         """
@@ -110,7 +110,7 @@ class Background:
         return np.asarray(excess > np.quantile(excess[quiet], 0.75))
 
     def least_rise_db(self) -> float:
-        """Return how far a sound with the background's spectrum must raise every band to be noticed."""
+        """Return by how much a sound with the background's spectrum must raise every band to be detected."""
         rises = np.arange(0.25, 30.25, 0.25)
         noticed = self._ratio(self.typical_db + rises[:, None]) - self.offset >= 1
         return float(rises[int(np.argmax(noticed))]) if noticed.any() else float(rises[-1])
@@ -126,7 +126,7 @@ class Background:
 def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
     """Return the start, end (exclusive) and sum of all maximal scoring stretches (Ruzzo and Tompa), in order.
 
-    They do not overlap, and no stretch within or around one of them has a greater sum. Scores are negative in
+    They do not overlap, and no stretch within or around one of them has a larger sum. Scores are negative in
     frames without sound.
 
     >>> maximal_segments([1, -3, 2, -1, 4, -9, 1])

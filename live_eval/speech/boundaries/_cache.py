@@ -1,4 +1,4 @@
-"""Keep speech boundaries on disk, since finding them costs more than reading the recording."""
+"""Cache speech boundaries on disk, since finding them takes longer than reading the recording."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ _MOST_BYTES = 1 << 20
 
 
 class BoundaryCache:
-    """A folder with one small JSON file for each recording and method.
+    """A folder with one small JSON file for each recording and method; by default in the user's cache.
 
-    The name of an entry is two hashes of what determines the boundaries: one of the bytes of the recording
-    and of its clean take, one of the method's version, the recogniser and the script. The folder can be
-    deleted at any time, and several processes may share it.
-
-    Args:
-        folder: The folder; by default one in the user's cache directory.
+    The name of an entry is two hashes: one of the bytes of the recording and its clean take, one of the
+    method's version, the recogniser and the script. The folder can be deleted at any time, and several
+    processes may share it.
     """
 
     __slots__ = ("_folder", "_writable")
@@ -44,7 +41,7 @@ class BoundaryCache:
         return f"{_recording_key(case)}-{hashlib.sha256(how.encode()).hexdigest()[:16]}"
 
     def entries(self, case: Case) -> list[Path]:
-        """Return the files with the boundaries of a case's recording, by whatever method.
+        """Return the files with the boundaries of a case's recording, by any method.
 
         Raises:
             AudioError: The recording cannot be read.
@@ -52,7 +49,7 @@ class BoundaryCache:
         return sorted(self._folder.glob(f"{_recording_key(case)}-*.json"))
 
     def get(self, key: str) -> SpeechBoundaries | None:
-        """Return the entry of `key`; None if there is none or it cannot be read."""
+        """Return the entry of `key`; None if it is missing or unreadable."""
         try:
             return SpeechBoundaries(**json.loads(read_regular(self._path(key), _MOST_BYTES)))
         except (OSError, ValueError, TypeError):
@@ -69,7 +66,7 @@ class BoundaryCache:
             part.write_text(json.dumps(asdict(boundaries)))
             part.replace(path)
         except OSError:
-            # A read-only home must not fail a run: the boundaries are found again next time.
+            # A read-only home directory must not fail a run.
             self._writable = False
 
     def _path(self, key: str) -> Path:

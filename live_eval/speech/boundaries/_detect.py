@@ -30,10 +30,10 @@ _LONG_FRAMES, _LONG_DB = 30, -38.0
 # A plosive after its closure is short but dense: it has much evidence per frame.
 _BURST_NEAR_FRAMES, _BURST_FRAMES, _BURST_SIGNIFICANT, _BURST_DENSITY = 50, 4, 4.0, 3.0
 
-# At each of the scales: by how many frames a strong boundary looks late, since it looks ahead; how much later
-# than at the scales below a boundary must lie to be another, weaker one; how far around it the exact place is
-# looked for; and how much of its last frames must lie above most of the background, as those of a drop of
-# rain do not.
+# At each scale: by how many frames a strong boundary appears late, since the scale looks ahead; how much
+# later than at the finer scales a boundary must be to count as another, weaker one; the range of the search
+# for its exact place; and the share of its last frames that must exceed most of the background (those of a
+# drop of rain do not).
 _LATE_FRAMES = (0, 2, 5, 18)
 _LATER_FRAMES = (0, 3, 4, 25)
 _AROUND_FRAMES = (0, 10, 20, 40)
@@ -41,8 +41,8 @@ _TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
 # The scales that are steady enough to find the background with.
 _STEADY_SCALES = (2, 3)
 
-# Noise hides the end where a sound so far below the voice would be lost in it, or where doubtful evidence or
-# another guess at the background moves the end by so much, or where speech is heard after it for so long.
+# Noise hides the end if it masks a sound so far below the voice, if doubtful evidence or another estimate of
+# the background moves the end by so much, or if voice activity continues after it for so long.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
 _OTHER_SPEECH_S = 0.15
@@ -65,7 +65,7 @@ class _Finding:
 
     start: int
     end: int
-    passed_over: int  # frames by which doubtful evidence goes on after the end
+    passed_over: int  # frames by which doubtful evidence continues after the end
     limit_db: float  # relative to the voice; a weaker sound is lost in the background
 
 

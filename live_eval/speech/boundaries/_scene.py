@@ -1,4 +1,4 @@
-"""Prepare a recording for the search: its levels in bands of hearing, and a first guess of the background."""
+"""Prepare a recording for the search: levels in auditory bands, and a first estimate of the background."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPTH_DB = 42.0
 # Probabilities above SPEECH are speech, those below NO_SPEECH are not; silero's defaults are 0.5 and 0.35.
 SPEECH, NO_SPEECH = 0.5, 0.2
 WINDOW_S = 0.032
-# Fewer frames (160 ms) say nothing about a background.
+# Fewer frames (160 ms) do not describe a background.
 FEWEST_QUIET = 40
 
 # If a recording's quietest moments lie this far below its voice, it has no background worth modelling.
@@ -48,11 +48,9 @@ class Scene:
     levels_db: tuple[NDArray[np.float64], ...]  # by band, smoothed for each of SCALES
     total_db: NDArray[np.float64]  # over 20 ms, relative to the voice
     floor_db: float  # of each band
-    quiet: NDArray[
-        np.bool_
-    ]  # a first guess of the frames with background only; none if it is below the floor
-    doubtful: NDArray[np.bool_]  # another guess, more generous and without the network's help
-    speech: NDArray[np.bool_]  # where the network finds speech
+    quiet: NDArray[np.bool_]  # first estimate of the frames with background only; none if below the floor
+    doubtful: NDArray[np.bool_]  # another estimate, more generous and without the network
+    speech: NDArray[np.bool_]  # voice activity
     voice: float  # mean square of its loud frames
     hop_s: float  # between frames
     clean: bool  # whether there is no background worth modelling
@@ -96,7 +94,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
         quiet = core & _calm(levels_db, core, _RISE_DB)
         if aware and (apart & quiet).sum() >= _ENOUGH_FRAMES:
             quiet &= apart
-    if aware:  # in noise the network keeps finding speech for a while after its end
+    if aware:  # in noise, the network detects the end of speech late
         speech &= np.concatenate((speech[_LATE_FRAMES:], np.zeros(min(_LATE_FRAMES, len(speech)), bool)))
     return Scene(
         power=power,

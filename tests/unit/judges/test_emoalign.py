@@ -263,13 +263,6 @@ def test_a_reference_reply_is_heard_once(align: EmoAlign) -> None:
     assert sorted(model.heard) == [1.0, 1.0, 3.0]
 
 
-def test_few_references_are_remembered(align: EmoAlign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_eval.judges.emoalign, "_MOST_REFERENCES", 1)
-    several = [turn(1.0, 2.0), turn(1.0, 3.0)]
-    assert align.score(several) == align.score(several)
-    assert len(align._references) == 1
-
-
 def test_references_that_cannot_be_heard(align: EmoAlign) -> None:
     fine = turn(1.0, 1.0)
     silent = Audio(np.zeros(RATE_HZ, np.float32), RATE_HZ)
