@@ -57,6 +57,7 @@ __all__ = [
     "SpeechStarted",
     "SpeechStopped",
     "StreamAudio",
+    "StreamInterrupted",
     "StreamText",
     "TransportKind",
     "UnknownEvent",
@@ -367,6 +368,11 @@ class StreamText:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamInterrupted:
+    """The endpoint stopped the reply that its continuous audio carries now."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyText:
     """Text of the reply: the transcript of its audio, or the reply itself in text mode.
 
@@ -455,6 +461,7 @@ Event: TypeAlias = (
     | PlaybackStopped
     | StreamAudio
     | StreamText
+    | StreamInterrupted
     | ReplyText
     | ResponseDone
     | Interrupted

@@ -15,6 +15,8 @@ Decisions:
 * **Text of the reply** is ``bot-tts-text``, the text given to the voice. ``bot-transcription``,
   ``bot-llm-text`` and ``bot-output`` repeat it.
 * **Text of the user** is each final ``user-transcription``; the pieces before it are repeated in it.
+* **Interrupted** is ``bot-interrupted`` while the bot speaks by its own report (``bot-started-speaking``,
+  ``bot-stopped-speaking``): every turn of the user may send it, to a silent bot too.
 
 There are no manual turns, responses, usage, rate limits or session limits, and the bot chooses instructions
 and voice: no golden session shows them.
@@ -34,6 +36,7 @@ from live_eval.dialect import (
     SetTimer,
     SpeechStarted,
     SpeechStopped,
+    StreamInterrupted,
     StreamText,
 )
 from live_eval.errors import FailureKind
@@ -59,14 +62,11 @@ class PipecatWebRtc(WebRtcBot):
     ignored = frozenset(
         {
             "bot-audio-level",
-            "bot-interrupted",
             "bot-llm-marker",
             "bot-llm-started",
             "bot-llm-stopped",
             "bot-llm-text",
             "bot-output",
-            "bot-started-speaking",
-            "bot-stopped-speaking",
             "bot-transcription",
             "bot-tts-audio",
             "bot-tts-started",
@@ -96,8 +96,12 @@ class PipecatWebRtc(WebRtcBot):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._items = 0
+        self._speaks = False
         self.handlers = {
             "bot-ready": lambda event, _: self.become_ready(),
+            "bot-started-speaking": lambda event, _: self._bot_speaks(True),
+            "bot-stopped-speaking": lambda event, _: self._bot_speaks(False),
+            "bot-interrupted": lambda event, _: [StreamInterrupted()] if self._speaks else [],
             "user-started-speaking": lambda event, _: [SpeechStarted()],
             "user-stopped-speaking": lambda event, _: [SpeechStopped()],
             "user-transcription": self._on_transcription,
@@ -116,6 +120,10 @@ class PipecatWebRtc(WebRtcBot):
 
     def handler_of(self, name: str, event: Mapping[str, Any]) -> Handler | None:
         return super().handler_of(name, event) if event.get("label") == _RTVI else None
+
+    def _bot_speaks(self, speaks: bool) -> list[Output]:
+        self._speaks = speaks
+        return []
 
     def _on_transcription(self, event: Fields, at_ns: int) -> list[Output]:
         data = event.child("data")

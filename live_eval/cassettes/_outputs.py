@@ -19,6 +19,7 @@ from live_eval.dialect import (
     ResponseDone,
     ResponseStarted,
     StreamAudio,
+    StreamInterrupted,
     StreamText,
     UnknownEvent,
 )
@@ -37,7 +38,7 @@ OF_A_RESPONSE = (
 )
 """Events of a response that has begun."""
 
-_STREAM = (StreamAudio, StreamText)
+_STREAM = (StreamAudio, StreamInterrupted, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
 _MOST_CHARACTERS = 8_000
 _known: dict[type, tuple[tuple[str, Any], ...]] = {}

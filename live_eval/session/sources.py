@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, CodecName, resample_int16
 from live_eval.audio.codecs import Decoder, PartlyDecodedError, samples_in
 from live_eval.audio.rtp import Placed, RtpPacket, RtpTrack
-from live_eval.dialect import Event, PlaybackStarted, PlaybackStopped, StreamAudio, StreamText
+from live_eval.dialect import (
+    Event,
+    PlaybackStarted,
+    PlaybackStopped,
+    StreamAudio,
+    StreamInterrupted,
+    StreamText,
+)
 from live_eval.recording.preroll import MARGIN_NS, Preroll
 from live_eval.session.log import UserMarks
 from live_eval.session.reply_detection import Chunk, EnergySegmenter, StreamStretch
@@ -229,6 +236,13 @@ class Stream(Messages):
             self.tick(at_ns)
             self._unsaid.append((at_ns, event.text))
             self._say()
+        elif isinstance(event, StreamInterrupted):
+            self.tick(at_ns)
+            response = self._responses.last
+            if response is not None and response.chunks and response.done_ns is None:
+                response.interrupted_ns = response.interrupted_ns or at_ns
+                # As on a track, the endpoint plays: audio that arrives after this is heard.
+                response.first_audio_ns = response.first_audio_ns or response.arrivals[0]
 
     def unanswered(self, *, heard_speech: bool) -> str:
         """As `Messages.unanswered`."""

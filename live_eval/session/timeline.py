@@ -12,7 +12,7 @@ from typing import Any
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.cassettes import Call, Closed, Received, Sent, SessionReport, WireRecord, expected
 from live_eval.clock import Pacer
-from live_eval.dialect import Event, Message, StreamAudio, StreamText
+from live_eval.dialect import Event, Message, StreamAudio, StreamInterrupted, StreamText
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session.bounds import flood_of
@@ -293,7 +293,7 @@ class Timeline:
             The turn that it belongs to: a response to an earlier turn may still send audio and text.
         """
         self._wire.keep(expected, at_ns, event)
-        if isinstance(event, StreamAudio | StreamText):
+        if isinstance(event, StreamAudio | StreamInterrupted | StreamText):
             turn = self._of_stream(at_ns)
         else:
             turn = self.current

@@ -32,6 +32,7 @@ from live_eval.dialect import (
     SpeechStarted,
     SpeechStopped,
     StreamAudio,
+    StreamInterrupted,
     StreamText,
     UnknownEvent,
 )
@@ -168,7 +169,7 @@ class Turn:
                 response = touch(event.response_id, at_ns)
                 if event.data:  # an empty chunk is not the first byte
                     response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
-            case StreamAudio() | StreamText() | PlaybackStarted() | PlaybackStopped():
+            case StreamAudio() | StreamInterrupted() | StreamText() | PlaybackStarted() | PlaybackStopped():
                 try:
                     self.source.event(event, at_ns)
                 except AudioError as error:

@@ -19,6 +19,7 @@ from live_eval.dialect import (
     SetTimer,
     SpeechStarted,
     SpeechStopped,
+    StreamInterrupted,
     StreamText,
     UnknownEvent,
 )
@@ -132,6 +133,15 @@ def test_messages_of_rtvi(kind: str, data: object, expected: Output) -> None:
 )
 def test_repeated_messages_are_ignored(kind: str) -> None:
     assert say(ready(), kind, {"text": "It is ten."}) == []
+
+
+def test_only_a_bot_that_speaks_is_interrupted() -> None:
+    bot = ready()
+    assert say(bot, "bot-interrupted") == []
+    assert say(bot, "bot-started-speaking") == []
+    assert say(bot, "bot-interrupted") == [StreamInterrupted()]
+    assert say(bot, "bot-stopped-speaking") == []
+    assert say(bot, "bot-interrupted") == []
 
 
 def test_every_final_transcript_is_a_new_item() -> None:

@@ -17,6 +17,7 @@ from live_eval.dialect import (
     ResponseStarted,
     SessionReady,
     StreamAudio,
+    StreamInterrupted,
     StreamText,
 )
 from live_eval.errors import FailureKind
@@ -359,6 +360,19 @@ def test_the_failure_of_a_stream_without_a_reply_describes_its_audio(said: str, 
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RESPONSE
     assert turn.failure.message.endswith(words)
+
+
+def test_a_stream_that_reports_an_interruption_is_heard_until_its_last_sound() -> None:
+    turn = in_stream()
+    turn.on_event(StreamInterrupted(), 2_010 * MS)  # there is no reply yet
+    stream(turn, 2_000, 2_400, loud=True)
+    turn.on_event(StreamInterrupted(), 2_400 * MS)
+    stream(turn, 2_400, 2_500, loud=True)
+    stream(turn, 2_500, 5_000, loud=False)
+    (response,) = turn.responses
+    record = response.record
+    assert (record.interrupted_ns, record.audio_began_ns) == (2_400 * MS, int(record.chunk_arrival_ns[0]))
+    assert play(record).heard_samples == record.chunk_samples.sum()
 
 
 def test_a_greeting_before_an_unanswered_turn_is_named() -> None:
