@@ -40,7 +40,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, run_plan
-from live_eval.session.echo import Echo
+from live_eval.session.echo import EchoMixer
 from live_eval.session.event_loop import run
 from live_eval.session.responses import OpenResponse
 from live_eval.sockets.datagrams import StampedDatagram, stamped_datagrams
@@ -353,7 +353,7 @@ def echo() -> None:
             reply, pcm = OpenResponse("reply", 0), audio.int16()
             for chunk in np.split(pcm, range(RATE_HZ // 10, len(pcm), RATE_HZ // 10)):
                 reply.hear(7 * MS, chunk.astype("<i2").tobytes(), codec, len(chunk))
-            mixer, mixed = Echo(level_db, delay_ms * MS, RATE_HZ), []
+            mixer, mixed = EchoMixer(level_db, delay_ms * MS, RATE_HZ), []
             for number in range(len(pcm) // frame + 20):
                 began_ns = CLOCK.now_ns()
                 mixer.listen([reply])

@@ -224,11 +224,11 @@ async def _measure(
         writer = await asyncio.to_thread(RunWriter.create, folder / "run", {"calibration": True})
         try:
             with _noise() if plan.noise else contextlib.nullcontext():
-                held = await bench.hold(writer)
+                measured = await bench.run(writer)
         finally:
             await asyncio.to_thread(writer.close)
     known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth).replies})
-    return _compare(plan, held, known)
+    return _compare(plan, measured, known)
 
 
 class _Bench:
@@ -251,7 +251,7 @@ class _Bench:
         self._sessions: SessionRunner
         self._records: list[TurnRecord] = []
 
-    async def hold(self, writer: RunWriter) -> _Held:
+    async def run(self, writer: RunWriter) -> _Measured:
         """Run all turns; their audio remains in the store."""
         queue = iter(range(self._plan.turns))
         floor = await self._floor()
@@ -266,7 +266,7 @@ class _Bench:
             await asyncio.to_thread(self._writing.shutdown)
             cpu = Cpu(*(after - then for after, then in zip(self._sessions.cpu(), before, strict=True)))
         floor = np.concatenate((floor, await self._floor()))
-        return _Held(self._records, floor, priority, cpu)
+        return _Measured(self._records, floor, priority, cpu)
 
     async def _floor(self) -> NDArray[np.int64]:
         with undisturbed():
@@ -350,8 +350,8 @@ def _noise() -> Iterator[None]:
             process.wait()
 
 
-def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueReply]) -> Calibration:
-    records = held.records
+def _compare(plan: CalibrationPlan, measured: _Measured, truth: Mapping[str, TrueReply]) -> Calibration:
+    records = measured.records
     frame_ns = client(plan.endpoint).frame_ms * 1_000_000
     errors: dict[str, list[int]] = {}
     lags: list[int] = []
@@ -394,13 +394,13 @@ def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueReply])
         lag_ns=np.asarray(lags, np.int64),
         arrival_ns=np.concatenate(arrivals),
         send_ns=np.concatenate(sends),
-        floor_ns=held.floor_ns,
+        floor_ns=measured.floor_ns,
         stamped_turns=Counter(record.trace.stamps for record in records),
-        priority=held.priority,
+        priority=measured.priority,
         failed=failed,
         session_s=session_s,
-        cpu_s=held.cpu.total_s,
-        loop_cpu_s=held.cpu.loops_s,
+        cpu_s=measured.cpu.total_s,
+        loop_cpu_s=measured.cpu.loops_s,
     )
 
 
@@ -427,7 +427,7 @@ def _percentile(values_ns: NDArray[np.int64], percent: float) -> float:
     return round(float(np.percentile(values_ns, percent)) / 1e6, 3)
 
 
-class _Held(NamedTuple):
+class _Measured(NamedTuple):
     """The turns, how late a bare timer loop was, and what streaming took."""
 
     records: list[TurnRecord]

@@ -13,15 +13,14 @@ The first line is the header; each further line is one step, in the order of the
 * ``direction`` ``in`` is a message of the endpoint, ``out`` one that the dialect sends. ``message`` is the
   text as it went over the wire, or, for legibility, an object whose compact JSON did; a binary message is
   base64 under ``binary`` instead.
-* ``call`` is a call of the dialect by the session: ``opened`` (if left out, the connection opens with the
+* ``call`` is a call of the dialect by the session: ``opened`` (without it, the connection opens with the
   first step), ``frame`` (`count` frames, or one with ``pcm`` in base64 or so many bytes of ``silence``; the
   messages that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`),
   ``timer`` (`name`), ``finish``.
 * ``turn`` is a report of the session to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, counted
-from
-  ``at_ms``; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
+  from ``at_ms``; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
   ``failed`` (`kind`, `message`).
-* ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are left out.
+* ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are omitted.
 * ``closed`` is the end of the connection.
 * ``event`` is an event of the dialect; the fields given must be equal (for audio, ``bytes`` is the size of
   the data and ``crc32`` its checksum).

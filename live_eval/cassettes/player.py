@@ -191,7 +191,7 @@ class Player:
 
     def _check_event(self, event: Output) -> None:
         if KEY in repr(event):
-            raise self.fail(f"{type(event).__name__} holds the key")
+            raise self.fail(f"{type(event).__name__} contains the key")
         continuous = self.dialect.continuous_media
         wrong = misfit(event) or out_of_place(event, continuous=continuous, track=self._track)
         if wrong is not None:

@@ -17,7 +17,7 @@ from live_eval.impair import Impairment
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
-from live_eval.session.echo import Echo
+from live_eval.session.echo import EchoMixer
 from live_eval.session.event_loop import Collector, LoopProbe, Priority, undisturbed
 from live_eval.session.limits import SessionLimits
 from live_eval.session.log import RawMessage
@@ -75,7 +75,7 @@ class SessionOrder:
             delay_ms = self.impairment.number("echo_delay") or 0.0
             first = self.utterances[0]
             rate_hz = len(first.frames[0]) // 2 * 1_000_000_000 // first.frame_ns
-            echo = Echo(level_db, round(delay_ms * 1e6), rate_hz)
+            echo = EchoMixer(level_db, round(delay_ms * 1e6), rate_hz)
         return functools.partial(Surroundings, utterances=self.utterances, echo=echo)
 
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from live_eval.playout import PlayoutQueue
 from live_eval.session.responses import OpenResponse
 
-__all__ = ["Echo"]
+__all__ = ["EchoMixer"]
 
 _AHEAD_NS = 40_000_000
 """How far to decode ahead: a resampler holds back the end of its input."""
 _SECOND_NS = 1_000_000_000
 
 
-class Echo:
+class EchoMixer:
     """Mixes the echo of replies into the user's frames.
 
     Args:

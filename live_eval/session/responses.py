@@ -181,8 +181,8 @@ class OpenResponse:
 
         Args:
             data: The chunk as on the wire, or its samples where they are decoded already.
-            codec: How it is encoded. A response is kept in the encoding with which it begins; what comes in
-                another one is decoded, and resampled to the rate of the first.
+            codec: How it is encoded. A response keeps its first encoding; chunks in another one are decoded,
+                and resampled to the first rate.
             concealed: Samples that were lost before it.
             fresh: Whether playout restarts with it.
         """

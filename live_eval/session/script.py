@@ -142,7 +142,7 @@ class ScriptPlayback:
         waits = following.anchor is not None and self._due_ns(following) is None
         return waits and (spoken.expects_answer or now_ns >= self._asked_ns + self._patience_ns)
 
-    # -- What is said --------------------------------------------------------------------------------------
+    # -- The frames ----------------------------------------------------------------------------------------
 
     def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
         """Return the frame in which a recording begins: at `t0_ns`, or later without part of its lead-in.

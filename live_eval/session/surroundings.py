@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from live_eval.session.echo import Echo
+from live_eval.session.echo import EchoMixer
 from live_eval.session.playback import Utterance
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import Frame, Heard, Speaker
@@ -25,7 +25,9 @@ class Surroundings:
         utterances: What they say, with its background, in order.
     """
 
-    def __init__(self, speaker: Speaker, utterances: Sequence[Utterance], echo: Echo | None = None) -> None:
+    def __init__(
+        self, speaker: Speaker, utterances: Sequence[Utterance], echo: EchoMixer | None = None
+    ) -> None:
         self._speaker = speaker
         self._echo = echo
         self._backgrounds = [utterance.background for utterance in utterances]

@@ -1,7 +1,6 @@
 """The turns of a session: events go to the turn that they belong to. The one module that changes turns.
 
-The session reports what the user says and the connection what travels; `Timeline.look` returns what the user
-hears of it, for the speaker.
+The session reports the user's speech, the connection the traffic; `Timeline.look` yields what is heard.
 """
 
 from __future__ import annotations
@@ -163,8 +162,8 @@ class Timeline:
         if not self.over and turn.failure is None:
             end(turn, at_ns, user_continues=user_continues)
             if turn.failure is not None:
-                said = {"kind": turn.failure.kind.value, "message": turn.failure.message}
-                self._wire.keep(SessionReport, at_ns, "failed", said)
+                failed = {"kind": turn.failure.kind.value, "message": turn.failure.message}
+                self._wire.keep(SessionReport, at_ns, "failed", failed)
         turn.reading, turn.sent_stats = reading, sent
         if self._pacer is not None and turn.user.t0_ns is not None:
             turn.frames.late_speech += self._pacer.late_speech_frames
@@ -220,7 +219,7 @@ class Timeline:
         self._answering = True
 
     def _user_speaks(self, turn: Turn, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set when the user speaks in a turn, as far as that is known."""
+        """Set when the user speaks in a turn."""
         user = turn.user
         user.locate(began_ns, boundaries)
         assert user.t0_ns is not None
@@ -257,7 +256,7 @@ class Timeline:
         turn = self.turns[-1]
         turn.frames.add(deadline_ns, at_ns, spoken=turn.user.t0_ns is not None)
 
-    # -- What travels ------------------------------------------------------------------------------------
+    # -- Traffic -----------------------------------------------------------------------------------------
 
     def called(self, call: str, at_ns: int, /, **arguments: Any) -> None:
         """Record a call of the dialect."""

@@ -125,7 +125,7 @@ class Turn:
     # -- What happens ------------------------------------------------------------------------------------
 
     def user_speaks(self, onset_ns: int, voice_end_ns: int | None) -> None:
-        """Set when the user begins to speak, and when they end as far as that is known."""
+        """Set when the user begins to speak and, if known, when they stop."""
         self.user.onset_ns, self.user.voice_end_ns = onset_ns, voice_end_ns
         self.source.user_speaks_until(voice_end_ns)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OpusEncoder
-from live_eval.session.echo import Echo
+from live_eval.session.echo import EchoMixer
 from live_eval.session.playback import Playback, Utterance
 from live_eval.session.responses import OpenResponse
 from live_eval.session.surroundings import Surroundings
@@ -39,7 +39,7 @@ def response(
     return made
 
 
-def microphone(echo: Echo, reply: OpenResponse, frames: int) -> NDArray[np.int16]:
+def microphone(echo: EchoMixer, reply: OpenResponse, frames: int) -> NDArray[np.int16]:
     """What the microphone takes in front of a silent user, from time 0 on."""
     heard = []
     for number in range(frames):
@@ -50,7 +50,7 @@ def microphone(echo: Echo, reply: OpenResponse, frames: int) -> NDArray[np.int16
 
 def test_the_echo_is_exact_to_the_sample_and_in_level() -> None:
     pcm = sweep(4_800)
-    heard = microphone(Echo(-20, 100 * MS, RATE_HZ), response(pcm, [35.0]), 30)
+    heard = microphone(EchoMixer(-20, 100 * MS, RATE_HZ), response(pcm, [35.0]), 30)
     begin = (35 + 100) * 24
     assert not heard[:begin].any()
     assert np.abs(heard[begin : begin + 4_800] - 0.1 * pcm).max() <= 0.5
@@ -59,14 +59,14 @@ def test_the_echo_is_exact_to_the_sample_and_in_level() -> None:
 
 def test_early_chunks_are_heard_in_sequence() -> None:
     pcm = sweep(4_800)
-    at_once = microphone(Echo(-6, 60 * MS, RATE_HZ), response(pcm, [10.0] * 10), 30)
-    paced = microphone(Echo(-6, 60 * MS, RATE_HZ), response(pcm, [10.0 + 20 * n for n in range(10)]), 30)
+    at_once = microphone(EchoMixer(-6, 60 * MS, RATE_HZ), response(pcm, [10.0] * 10), 30)
+    paced = microphone(EchoMixer(-6, 60 * MS, RATE_HZ), response(pcm, [10.0 + 20 * n for n in range(10)]), 30)
     assert (at_once == paced).all()
 
 
 def test_a_late_chunk_leaves_a_gap() -> None:
     pcm = sweep(960)
-    heard = microphone(Echo(0, 40 * MS, RATE_HZ), response(pcm, [0.0, 100.0]), 20)
+    heard = microphone(EchoMixer(0, 40 * MS, RATE_HZ), response(pcm, [0.0, 100.0]), 20)
     sounding = np.flatnonzero(np.abs(heard) > 50)
     gap = np.flatnonzero(np.diff(sounding) > 240)
     assert len(gap) == 1
@@ -78,7 +78,7 @@ def test_a_late_chunk_leaves_a_gap() -> None:
 def test_another_rate_is_resampled_in_place(rate_hz: int) -> None:
     pcm, same = sweep(rate_hz // 5, rate_hz), sweep(RATE_HZ // 5)
     arrivals = [20.0 * n for n in range(10)]
-    heard = microphone(Echo(0, 80 * MS, RATE_HZ), response(pcm, arrivals, rate_hz), 20)
+    heard = microphone(EchoMixer(0, 80 * MS, RATE_HZ), response(pcm, arrivals, rate_hz), 20)
     part = heard[80 * 24 : 80 * 24 + len(same)].astype(np.float64)
     middle = slice(240, -240)
     error = np.sqrt(np.mean(np.square(part[middle] - same[middle])))
@@ -91,7 +91,7 @@ def test_an_opus_track_is_decoded() -> None:
     for number in range(50):
         for packet in encoder.encode(pcm[960 * number : 960 * (number + 1)].tobytes()):
             made.hear(20 * number * MS, packet, Codec(CodecName.OPUS, 48_000), 960)
-    heard = microphone(Echo(0, 40 * MS, RATE_HZ), made, 60).astype(np.float64)
+    heard = microphone(EchoMixer(0, 40 * MS, RATE_HZ), made, 60).astype(np.float64)
     level = np.sqrt(np.mean(np.square(heard[4_800:20_000])))
     assert level == pytest.approx(8_000 / np.sqrt(2), rel=0.1)
 
@@ -99,7 +99,7 @@ def test_an_opus_track_is_decoded() -> None:
 def test_interrupted_audio_is_not_in_the_echo() -> None:
     pcm = sweep(48_000)
     reply = response(pcm, [0.0])
-    echo = Echo(0, 40 * MS, RATE_HZ)
+    echo = EchoMixer(0, 40 * MS, RATE_HZ)
     begin = microphone(echo, reply, 10)
     reply.interrupted_ns = 200 * MS
     rest = np.concatenate(
@@ -112,7 +112,7 @@ def test_interrupted_audio_is_not_in_the_echo() -> None:
 
 def test_a_loud_echo_is_clipped_and_the_user_stays_audible() -> None:
     pcm = np.full(480, 30_000, "<i2")
-    echo = Echo(0, 40 * MS, RATE_HZ)
+    echo = EchoMixer(0, 40 * MS, RATE_HZ)
     echo.listen([response(pcm, [0.0])])
     user = np.full(480, 10_000, "<i2").tobytes()
     assert (np.frombuffer(echo.mix(user, 40 * MS), "<i2") == 32_767).all()
@@ -125,7 +125,7 @@ def test_surroundings_mix_the_echo_into_speech_and_silence() -> None:
         frame_ns=20 * MS,
         boundaries=SpeechBoundaries(onset_ns=0, voice_end_ns=20 * MS),
     )
-    speaker = Surroundings(Playback([utterance]), [utterance], Echo(0, 40 * MS, RATE_HZ))
+    speaker = Surroundings(Playback([utterance]), [utterance], EchoMixer(0, 40 * MS, RATE_HZ))
     speaker.overhear([response(np.full(960, 500, "<i2"), [0.0])])
     loud = [frame.pcm != bytes(2 * FRAME) for at in range(5) if (frame := speaker.frame(0, at * 20 * MS))]
     assert loud == [False, False, True, True, False]
