@@ -71,7 +71,7 @@ class TestCorrelations:
             assert (found.low, found.high) == pytest.approx(tuple(slow), abs=0.05)
 
     @pytest.mark.parametrize("correlation", [spearman, kendall])
-    def test_signs_and_edges(self, correlation: Callable[..., Estimate]) -> None:
+    def test_signs_and_edge_cases(self, correlation: Callable[..., Estimate]) -> None:
         rising = np.arange(20.0)
         perfect = correlation(rising, rising**3, range(20))
         assert perfect.value == pytest.approx(1)
@@ -94,7 +94,7 @@ class TestCorrelations:
         assert found.interval is None
         assert "resamples" in found.reason
 
-    def test_many_turns_are_done_in_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_many_turns_are_processed_in_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x, y = RANDOM.normal(size=(2, 50))
         whole = kendall(x, y, range(50))
         monkeypatch.setattr("live_eval.analysis.agreement._PAIRS", 60)
@@ -134,7 +134,7 @@ class TestKrippendorff:
         assert found.low == pytest.approx(np.quantile(slow, 0.01), abs=0.15)
         assert found.high == pytest.approx(np.quantile(slow, 0.99), abs=0.05)
 
-    def test_edges(self) -> None:
+    def test_edge_cases(self) -> None:
         same = np.repeat(np.arange(10.0)[:, None], 3, axis=1)
         assert krippendorff(same, range(10)).value == 1
         assert krippendorff(np.ones((10, 2)), range(10)).value is None

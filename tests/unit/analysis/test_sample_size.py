@@ -27,7 +27,7 @@ from live_eval.types import Task
     # Cohen's d_z, two-sided at 0.05, as G*Power gives it for the paired t test.
     [(0.2, 0.8, 199), (0.5, 0.8, 34), (0.5, 0.95, 54), (0.8, 0.8, 15)],
 )
-def test_it_takes_as_many_as_the_tables_say(effect: float, power: float, expected: int) -> None:
+def test_sample_sizes_agree_with_published_tables(effect: float, power: float, expected: int) -> None:
     aim = Aim(detect=effect, power=power)
     assert scripts_needed(aim, 1.0) == expected
     assert power_of(effect, 1.0, expected) >= power > power_of(effect, 1.0, expected - 1)
@@ -57,7 +57,7 @@ def test_more_tests_more_power_and_less_of_a_difference_take_more() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"detect": 0.0}, {"detect": math.nan}, {"power": 1.0}, {"alpha": 0.9}, {"tests": 0}]
 )
-def test_what_cannot_be_is_refused(wrong: dict[str, float]) -> None:
+def test_impossible_aims_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="expected"):
         Aim(**{"detect": 0.2, **wrong})  # type: ignore[arg-type]
 
@@ -103,7 +103,7 @@ def made_run(
     )
 
 
-def test_two_runs_tell_how_their_difference_varies() -> None:
+def test_two_runs_show_how_their_difference_varies() -> None:
     plan = plan_sample([made_run("a", 1), made_run("b", 2)], "C4", Aim(detect=0.2))
     [basis] = plan.bases
     assert basis.basis == "runs"
@@ -115,20 +115,20 @@ def test_two_runs_tell_how_their_difference_varies() -> None:
     assert basis.detectable == pytest.approx(2.8 * basis.spread.value / 20, rel=0.02)
 
 
-def test_scripts_without_a_value_are_played_too() -> None:
+def test_scripts_without_a_value_are_planned_too() -> None:
     plan = plan_sample([made_run("a", 1, lack=0.25), made_run("b", 2)], "C4", Aim(detect=0.2))
     assert plan.scored == 0.75
     assert plan.bases[0].play == math.ceil(plan.bases[0].scripts / 0.75)
 
 
-def test_both_runs_tell_how_many_scripts_get_a_value() -> None:
+def test_both_runs_decide_how_many_scripts_have_a_value() -> None:
     whole, part = made_run("a", 1), made_run("b", 2, lack=0.5)
     for runs in ([whole, part], [part, whole]):
         plan = plan_sample(runs, "C4", Aim(detect=0.2))
         assert (plan.scored, plan.n_scripts) == (0.5, 200)
 
 
-def test_what_is_not_the_same_in_two_runs_is_not_planned_from() -> None:
+def test_incomparable_runs_are_not_planned_from() -> None:
     first, other = made_run("a", 1), made_run("b", 2)
     [series] = other.series.values()
     rescored = replace(other, series={series.name: replace(series, version="2")})
@@ -151,14 +151,14 @@ def test_no_plan_goes_below_what_sign_flips_can_show(tests: int, fewest: int) ->
         assert detectable(aim, 1.0, fewest - 1) is None
 
 
-def test_what_is_the_same_again_does_not_make_a_plan_smaller() -> None:
+def test_repetitions_do_not_make_a_plan_smaller() -> None:
     plan = plan_sample([made_run("a", 1, repeats=2, noise=0.0)], "C4", Aim(detect=0.2))
     assert plan.bases[-1].basis == "repetitions"
     assert plan.bases[-1].scripts == 8
     assert plan.as_json()["scripts"] == plan.bases[0].scripts > 100
 
 
-def test_one_run_with_repetitions_tells_the_least() -> None:
+def test_one_run_with_repetitions_gives_a_lower_bound() -> None:
     plan = plan_sample([made_run("a", 1, repeats=3)], "C4", Aim(detect=0.2))
     none, half, repetitions = plan.bases
     assert repetitions.basis == "repetitions"
@@ -171,7 +171,7 @@ def test_one_run_with_repetitions_tells_the_least() -> None:
     assert "at least" in repetitions.in_words
 
 
-def test_one_run_alone_goes_by_the_most_careful_assumption() -> None:
+def test_one_run_alone_uses_the_most_conservative_assumption() -> None:
     plan = plan_sample([made_run("a", 1)], "C4", Aim(detect=0.2))
     assert [basis.rho for basis in plan.bases] == [0.0, 0.5]
     careful, _ = plan.bases
@@ -180,7 +180,7 @@ def test_one_run_alone_goes_by_the_most_careful_assumption() -> None:
     assert plan.as_json()["scripts"] == careful.scripts
 
 
-def test_too_few_scripts_tell_nothing() -> None:
+def test_too_few_scripts_are_refused() -> None:
     with pytest.raises(
         UsageError, match=r"a: expected rubric.c4 of at least 8 scripts to plan from, found 5"
     ):

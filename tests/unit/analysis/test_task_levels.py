@@ -165,7 +165,7 @@ def test_word_errors_are_averaged_and_pooled(tmp_path: Path) -> None:
     assert normalized.pooled.interval is None, "three scripts are too few"
 
 
-def test_a_question_whose_turn_failed_is_wrong_wherever_it_is_told(tmp_path: Path) -> None:
+def test_a_question_whose_turn_failed_is_wrong_in_every_output(tmp_path: Path) -> None:
     cases = [case(Task.UNDERSTANDING, number) for number in range(3)]
     path = tmp_path / "run"
     failures = [None, Failure(FailureKind.NO_RESPONSE, "none came"), Failure(FailureKind.AUDIO_MISSING, "x")]
@@ -203,7 +203,7 @@ def unanswered_run(path: Path) -> Path:
     return path
 
 
-def test_where_no_question_was_answered_none_is_right_wherever_it_is_told(tmp_path: Path) -> None:
+def test_unanswered_questions_are_wrong_in_every_output(tmp_path: Path) -> None:
     path = unanswered_run(tmp_path / "run")
     score_run(path, ["mcq"])
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
@@ -302,7 +302,7 @@ def test_the_turns_after_a_failed_one_have_its_cause(
     assert summary.turns[1].unanswered == (excluded == 0)
 
 
-def test_questions_that_nobody_judged_have_no_accuracy(tmp_path: Path) -> None:
+def test_unjudged_questions_have_no_accuracy(tmp_path: Path) -> None:
     path = unanswered_run(tmp_path / "run")
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         assert summarise(reader, scores).tasks[0].questions[0].accuracy.value is None
@@ -330,7 +330,7 @@ def test_levels_are_related_on_the_same_recordings_by_script(levels: TaskLevels)
     assert not any("reasoning" in key for key in found), "nothing was asked of it"
 
 
-def test_replies_are_better_where_the_cue_was_recognised(tmp_path: Path) -> None:
+def test_replies_are_compared_by_whether_the_cue_was_recognised(tmp_path: Path) -> None:
     scripts = 2 * SCRIPTS
     turns: list[tuple[Case, str, Judgement]] = []
     for number in range(scripts):
@@ -367,7 +367,7 @@ def test_which_types_ask_for_a_cue_is_a_parameter(tmp_path: Path) -> None:
     assert recognised(dict.fromkeys(fine, frozenset({"speaking pace"}))) == SCRIPTS
 
 
-def test_with_too_few_on_one_side_there_are_words_and_no_number(levels: TaskLevels) -> None:
+def test_too_few_replies_on_one_side_give_a_reason(levels: TaskLevels) -> None:
     c4 = next(each for each in levels.cue_recognised if each.measure == "C4")
     assert c4.difference.value is None
     assert c4.difference.reason.startswith("too few: 3 scripts, expected at least 8 with the cue recognised")
@@ -395,7 +395,7 @@ def test_recordings_without_a_partner_are_counted(tmp_path: Path) -> None:
     assert (gap.difference.n, gap.unpaired) == (SCRIPTS - 1, 1)
 
 
-def test_a_gap_on_few_scripts_is_not_reported(tmp_path: Path) -> None:
+def test_a_gap_from_few_scripts_is_withheld(tmp_path: Path) -> None:
     gap = next(each for each in relate_levels(summary_of(tmp_path / "run", whole(3))).speech_source)
     assert gap.difference.value is None
     assert "too few: 3 scripts" in gap.difference.reason
@@ -418,7 +418,7 @@ def test_turns_of_dialogues_are_left_out(tmp_path: Path, levels: TaskLevels) -> 
     assert relate_levels(summary_of(tmp_path / "run", [*whole(), (said, "rubric", rubric(1.0))])) == levels
 
 
-def test_a_run_of_one_level_has_nothing_to_relate(tmp_path: Path) -> None:
+def test_a_run_of_one_level_has_no_relations(tmp_path: Path) -> None:
     turns: list[tuple[Case, str, Judgement]] = [(case(Task.CONVERSATION, 1), "rubric", rubric(3.0))]
     assert relate_levels(summary_of(tmp_path / "run", turns)) == TaskLevels((), (), ())
 
@@ -472,7 +472,7 @@ def test_a_run_of_conversation_alone_shows_no_tasks(tmp_path: Path) -> None:
     assert "Tasks and levels" not in page
 
 
-def test_what_was_asked_and_chosen_can_be_looked_at(tmp_path: Path) -> None:
+def test_questions_and_chosen_options_are_shown(tmp_path: Path) -> None:
     cases = [case(Task.UNDERSTANDING, number) for number in range(2)]
     read_as = Scored({"accuracy": 0.0, "parsed": 100.0}, {"chosen": "B", "answer": "A"})
     unread = Scored({"accuracy": 0.0, "parsed": 0.0}, {"chosen": None, "answer": "A"})

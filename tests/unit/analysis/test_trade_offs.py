@@ -31,7 +31,7 @@ def runs(run_folder: Path, slower_run_folder: Path) -> list[tuple[ComparedRun, R
 
 
 @given(st.lists(st.tuples(COARSE, COARSE), max_size=12), st.booleans())
-def test_the_front_holds_every_point_that_no_other_beats(points: Points, higher: bool) -> None:
+def test_the_front_contains_every_point_that_no_other_beats(points: Points, higher: bool) -> None:
     sign = 1 if higher else -1
 
     def beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -41,7 +41,7 @@ def test_the_front_holds_every_point_that_no_other_beats(points: Points, higher:
     assert pareto_front(points, higher_is_better=higher) == set(range(len(points))) - beaten
 
 
-def test_each_score_with_a_direction_stands_against_latency(
+def test_each_score_with_a_direction_is_compared_with_latency(
     runs: list[tuple[ComparedRun, RunSummary]],
 ) -> None:
     found = {each.name: each for each in trade_offs(runs)}
@@ -56,7 +56,7 @@ def test_each_score_with_a_direction_stands_against_latency(
     assert (first.on_front, second.on_front) == (True, False)
 
 
-def test_turns_count_where_they_have_both_values(runs: list[tuple[ComparedRun, RunSummary]]) -> None:
+def test_turns_count_if_they_have_both_values(runs: list[tuple[ComparedRun, RunSummary]]) -> None:
     ovrl = next(each for each in trade_offs(runs) if each.name == "dnsmos.ovrl")
     # Of 24 turns, 2 failed and the end of speech of 3 is uncertain.
     assert len(ovrl.turns) == 2 * 19
@@ -66,7 +66,7 @@ def test_turns_count_where_they_have_both_values(runs: list[tuple[ComparedRun, R
     assert all(turn.run == 0 for turn in best)
 
 
-def test_a_run_whose_figures_cannot_be_compared_is_left_out(
+def test_an_incomparable_run_is_left_out(
     runs: list[tuple[ComparedRun, RunSummary]],
 ) -> None:
     (first, summary), (second, of_second) = runs
@@ -80,7 +80,7 @@ def test_a_run_whose_figures_cannot_be_compared_is_left_out(
         )
 
 
-def test_the_figures_are_printed_by_run(runs: list[tuple[ComparedRun, RunSummary]]) -> None:
+def test_trade_offs_are_printed_by_run(runs: list[tuple[ComparedRun, RunSummary]]) -> None:
     shown = trade_offs(runs)[-1].as_json(["first", "second"])
     assert shown["score"] == "dnsmos.sig"
     assert [(each["label"], each["on_front"]) for each in shown["runs"]] == [

@@ -59,7 +59,7 @@ def test_a_view_has_latencies_scores_marks_and_notes(folder: Path) -> None:
     assert notes["both sides"].startswith("audio/")
 
 
-def test_the_audio_of_one_turn_is_looked_for_alone(folder: Path) -> None:
+def test_only_the_audio_of_the_turn_is_looked_up(folder: Path) -> None:
     with RunReader.open(folder) as run:
         turn, other = run.turns()
         assert run.lost_audio_of(turn) == ""

@@ -107,7 +107,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
-def test_a_judge_rates_runs_and_its_place_is_taken_out(runs: list[Path]) -> None:
+def test_a_judge_rates_runs_without_its_order_effect(runs: list[Path]) -> None:
     arena = run_arena(read_runs(runs), PLAN, OPTIONS)
     assert arena.judge is not None
     assert [run.name for run in arena.judge.ratings.runs] == ["longest", "long", "short"]
@@ -133,7 +133,7 @@ class Choosy(Better):
 
 
 @pytest.mark.parametrize(("choice", "read"), [("no", False), ("yes", True)])
-def test_sound_that_an_option_spares_is_not_read(
+def test_audio_that_an_option_excludes_is_not_read(
     choice: str, read: bool, runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[Path] = []
@@ -156,7 +156,7 @@ def test_sound_that_an_option_spares_is_not_read(
     assert bool(heard) is read
 
 
-def test_a_judge_that_likes_the_first_place_finds_all_alike(runs: list[Path]) -> None:
+def test_a_judge_that_prefers_the_first_place_rates_all_runs_alike(runs: list[Path]) -> None:
     FakeEndpoint.answer = staticmethod(lambda content: "1")
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v2"))
     arena = run_arena(read_runs(runs[:2]), PLAN, options)
@@ -167,7 +167,7 @@ def test_a_judge_that_likes_the_first_place_finds_all_alike(runs: list[Path]) ->
     assert [run.ties for run in arena.judge.ratings.runs] == [20, 20]
 
 
-def test_what_the_judge_cannot_say_is_counted(runs: list[Path]) -> None:
+def test_pairs_without_a_verdict_are_counted(runs: list[Path]) -> None:
     FakeEndpoint.answer = staticmethod(lambda content: "" if "a" * 4 + "13" in content else "0")
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v3"))
     judged = judge_pairs({"short": runs[0], "long": runs[1]}, PLAN, options)
@@ -196,7 +196,7 @@ def votes_file(path: Path, *rows: str, heading: str = "case_id,first,second,winn
     return path
 
 
-def test_people_rate_beside_the_judge_or_alone(runs: list[Path], tmp_path: Path) -> None:
+def test_people_rate_with_the_judge_or_alone(runs: list[Path], tmp_path: Path) -> None:
     rows = [
         row
         for script in range(SCRIPTS)
@@ -222,7 +222,7 @@ def test_people_rate_beside_the_judge_or_alone(runs: list[Path], tmp_path: Path)
     assert beside.agreement.value == pytest.approx(5 / 20)
 
 
-def test_votes_that_are_all_ties_tell_no_interval(runs: list[Path], tmp_path: Path) -> None:
+def test_votes_that_are_all_ties_have_no_interval(runs: list[Path], tmp_path: Path) -> None:
     ties = [f"{number}/target,short,long,tie,x" for number in range(SCRIPTS)]
     file = votes_file(tmp_path / "votes.csv", *ties)
     command = ["arena", *map(str, runs[:2]), "--votes", str(file), "--no-judge", "--out", str(tmp_path / "o")]
@@ -231,7 +231,7 @@ def test_votes_that_are_all_ties_tell_no_interval(runs: list[Path], tmp_path: Pa
     assert "ratings: no interval: all resamples are alike" in told
 
 
-def test_verdicts_go_where_a_link_leads(runs: list[Path], tmp_path: Path) -> None:
+def test_verdicts_are_written_to_the_target_of_a_link(runs: list[Path], tmp_path: Path) -> None:
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     link = tmp_path / "link"
     link.symlink_to("verdicts")
@@ -240,7 +240,7 @@ def test_verdicts_go_where_a_link_leads(runs: list[Path], tmp_path: Path) -> Non
     assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
 
 
-def test_bad_votes_are_named_by_their_lines(tmp_path: Path) -> None:
+def test_invalid_votes_are_reported_by_line(tmp_path: Path) -> None:
     file = votes_file(
         tmp_path / "votes.csv",
         "0/target,short,long,neither,ann",
@@ -336,7 +336,7 @@ def test_a_command_about_one_judge_has_no_flag_for_several(command: str, runs: l
     assert "--llm-model" in told
 
 
-def test_an_arena_needs_two_runs_and_somebody_to_say_something(runs: list[Path], tmp_path: Path) -> None:
+def test_an_arena_needs_two_runs_and_a_judge_or_votes(runs: list[Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least two"):
         run_arena(read_runs(runs[:1]), PLAN, OPTIONS)
     with pytest.raises(UsageError, match="expected a judge to ask, or votes"):

@@ -47,7 +47,7 @@ def test_nearly_separated_runs_are_still_fitted() -> None:
     np.testing.assert_allclose(bradley_terry(points), another_fit(points), atol=1e-3)
 
 
-def test_who_never_lost_has_no_finite_rating() -> None:
+def test_a_run_that_never_lost_has_no_finite_rating() -> None:
     assert np.isnan(bradley_terry(np.array([[0.0, 3.0], [0.0, 0.0]]))).all()
     ratings = rate([Match(str(n), "a", "b", 1.0) for n in range(20)], ["a", "b"])
     assert [run.name for run in ratings.runs] == ["a", "b"]
@@ -87,7 +87,7 @@ def test_intervals_resample_scripts() -> None:
     assert nothing.runs[0].rating.reason == "no values"
 
 
-def test_ratings_find_the_truth_as_often_as_promised() -> None:
+def test_intervals_of_ratings_cover_the_truth() -> None:
     true = {"a": 0.5, "b": 0.0, "c": -0.5}
     random = np.random.default_rng(3)
     held = trials = 0

@@ -228,7 +228,7 @@ class TestLocal:
         assert found["sd_within"] == pytest.approx(0.5, abs=0.04)
         assert found["worst"]["turn_id"].endswith(("target", "neutral"))
 
-    def test_a_judge_whose_numbers_depend_on_their_company(self, run: Path) -> None:
+    def test_a_judge_whose_scores_depend_on_the_batch(self, run: Path) -> None:
         Toy.judge = staticmethod(lambda turn, company: Scored({"": float(company == 1)}))
         plan = AuditPlan(parts=("consistency",), repeats=2)
         assert audit_run(run, "toy", plan)["consistency"]["outputs"]["toy"]["identical"] == 0
@@ -264,13 +264,13 @@ class TestLocal:
         assert report["consistency"]["n_failed"] == 3
         assert verdicts(report)["noise_0db"] == "sees"
 
-    def test_a_turn_that_is_scored_now_and_then_is_counted(self, run: Path) -> None:
+    def test_a_turn_that_is_not_always_scored_is_counted(self, run: Path) -> None:
         Toy.judge = staticmethod(lambda turn, company: Scored({"": 1.0}) if company > 1 else Failed("alone"))
         report = audit_run(run, "toy", AuditPlan(parts=("consistency",)))
         assert report["consistency"]["n_unsteady"] == 2 * SCRIPTS
 
     @pytest.mark.parametrize("sign", [1, -1])
-    def test_a_number_without_direction_sees_what_moves_it(self, run: Path, sign: int) -> None:
+    def test_an_output_without_direction_notices_any_change(self, run: Path, sign: int) -> None:
         def judge(turn: JudgedTurn, company: int) -> Judgement:
             heard = crossings(turn, company)
             assert isinstance(heard, Scored)
@@ -320,7 +320,7 @@ class TestBorrowing:
         assert wrong["difference"]["value"] == -1
 
     @pytest.mark.parametrize("hears", [False, True])
-    def test_what_is_lent_belongs_together(self, run: Path, hears: bool) -> None:
+    def test_borrowed_inputs_come_from_one_turn(self, run: Path, hears: bool) -> None:
         uses = {Need.CUE, Need.REFERENCE_AUDIO, *([Need.SPEAKER_AUDIO] if hears else [])}
         SPECS["toy"] = replace(LOCAL, uses=frozenset(uses))
         Toy.judge = staticmethod(lambda turn, company: Scored({"": 1.0}))
@@ -346,7 +346,7 @@ class TestBorrowing:
             if turn.speaker is not None:
                 assert turn.speaker.duration_ns == pytest.approx(0.8e9 + 1e7 * int(donor), abs=1e6)
 
-    def test_without_another_there_is_none(self, run: Path) -> None:
+    def test_without_another_turn_there_is_no_donor(self, run: Path) -> None:
         SPECS["toy"] = replace(LOCAL, needs=frozenset({Need.HEARD_TEXT}), uses=frozenset({Need.CUE}))
         Toy.judge = staticmethod(lambda turn, company: Scored({"": float(len(turn.heard_text or ""))}))
         report = audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
@@ -378,7 +378,7 @@ class TestModels:
         audit_run(run, "toy", replace(plan, again=True), options=OPTIONS)
         assert len(FakeEndpoint.calls) == 7 * SCRIPTS
 
-    def test_what_scoring_asked_is_the_first_of_the_repeats(self, run: Path) -> None:
+    def test_the_first_repeat_reuses_the_answer_of_scoring(self, run: Path) -> None:
         SPECS["toy"] = LLM
         score_run(run, ["toy"], options=OPTIONS)
         scored = len(FakeEndpoint.calls)
@@ -399,7 +399,7 @@ class TestModels:
         assert len(FakeEndpoint.calls) == 3
         assert report["consistency"]["reasons"]["the budget is spent: 3 calls"] > 0
 
-    def test_a_model_that_talks(self, run: Path) -> None:
+    def test_a_model_that_does_not_answer_in_json(self, run: Path) -> None:
         SPECS["toy"] = LLM
         FakeEndpoint.answer = staticmethod(lambda content: "well")
         report = audit_run(run, "toy", AuditPlan(parts=("consistency",), repeats=2, limit=3), options=OPTIONS)
@@ -408,7 +408,7 @@ class TestModels:
 
 
 class TestPairs:
-    def test_a_judge_that_takes_the_first(self, run: Path) -> None:
+    def test_a_judge_that_always_chooses_the_first(self, run: Path) -> None:
         SPECS["toy"] = PAIRS
         FakeEndpoint.answer = staticmethod(lambda content: "1")
         report = audit_run(run, "toy", options=OPTIONS)
@@ -444,7 +444,7 @@ class TestPairs:
         assert (order["held_against"], order["n"], order["ties"]) == ("run", 4, 1)
         assert all(len(set(content.split("|"))) == 1 for content in FakeEndpoint.calls)
 
-    def test_pairs_have_no_scores_to_hold_against_others(self, run: Path, tmp_path: Path) -> None:
+    def test_pairwise_judges_have_no_scores_to_compare(self, run: Path, tmp_path: Path) -> None:
         SPECS["toy"] = PAIRS
         for plan in (AuditPlan(against="bleu"), AuditPlan(labels=tmp_path / "labels.csv")):
             with pytest.raises(UsageError, match="compares replies"):
@@ -494,11 +494,11 @@ class TestStored:
             (AuditPlan(parts=("consistency",), repeats=1), "at least 2"),
         ],
     )
-    def test_parts_that_cannot_be(self, run: Path, plan: AuditPlan, problem: str) -> None:
+    def test_impossible_parts_are_refused(self, run: Path, plan: AuditPlan, problem: str) -> None:
         with pytest.raises(UsageError, match=problem):
             audit_run(run, "toy", plan)
 
-    def test_judges_that_cannot_be(self, run: Path) -> None:
+    def test_impossible_judges_are_refused(self, run: Path) -> None:
         with pytest.raises(PluginError):
             audit_run(run, "nobody")
         SPECS["toy"] = replace(LOCAL, packages=("no_such_package",))
@@ -533,7 +533,7 @@ class TestReal:
 
 
 class TestShown:
-    def test_beside_the_scores_in_every_form(self, run: Path) -> None:
+    def test_audits_are_shown_next_to_the_scores(self, run: Path) -> None:
         score_run(run, ["toy"])
         audit_run(run, "toy")
         with RunReader.open(run) as reader, ScoreReader.open(run) as scores:

@@ -57,7 +57,7 @@ class TestNoise:
 
 class TestClip:
     @pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
-    def test_so_much_of_the_speech_is_clipped(self, share: float) -> None:
+    def test_the_requested_share_of_the_speech_is_clipped(self, share: float) -> None:
         speech = with_pause(SPEECH, 6.0)
         clipped = clip(speech, share)
         peak = np.abs(clipped.samples).max()
@@ -65,13 +65,13 @@ class TestClip:
         active = speech_level(speech).activity * len(speech.samples)
         assert at_peak / active == pytest.approx(share, abs=0.005)
 
-    def test_the_level_stays(self) -> None:
+    def test_the_level_is_kept(self) -> None:
         level = speech_level(clip(SPEECH, 0.2)).rms
         assert decibels(level / speech_level(SPEECH).rms) == pytest.approx(0, abs=0.1)
 
 
 class TestDropFrames:
-    def test_so_many_frames_are_lost_and_the_rest_is_untouched(self) -> None:
+    def test_the_requested_share_of_frames_is_lost_and_the_rest_is_unchanged(self) -> None:
         speech = Audio(SPEECH.samples + np.float32(0.001), RATE_HZ)
         dropped = drop_frames(speech, 0.1, seed=3)
         frames = dropped.samples.reshape(-1, RATE_HZ // 50)
@@ -80,7 +80,7 @@ class TestDropFrames:
         kept = speech.samples.reshape(-1, RATE_HZ // 50)
         np.testing.assert_array_equal(frames[~lost], kept[~lost])
 
-    def test_a_last_frame_that_is_not_whole_may_be_lost(self) -> None:
+    def test_a_partial_last_frame_may_be_lost(self) -> None:
         assert not drop_frames(Audio(np.ones(330, np.float32), RATE_HZ), 1.0).samples.any()
 
 
@@ -112,14 +112,14 @@ class TestFlatten:
         assert len(flat.samples) == len(speech.samples)
         assert decibels(speech_level(flat).rms / speech_level(speech).rms) == pytest.approx(0, abs=0.5)
 
-    def test_a_long_recording_is_done_in_pieces(self) -> None:
+    def test_a_long_recording_is_processed_in_pieces(self) -> None:
         speech = speechlike(45.0, RATE_HZ)
         flat = flatten(speech)
         assert len(flat.samples) == len(speech.samples)
         after = pitch_hz(flat)
         assert np.percentile(after, 90) - np.percentile(after, 10) < 3
 
-    def test_what_has_no_pitch_goes_through(self) -> None:
+    def test_unvoiced_audio_is_accepted(self) -> None:
         noise = Audio(np.random.default_rng(0).normal(0, 0.1, RATE_HZ).astype(np.float32), RATE_HZ)
         assert np.isfinite(flatten(noise).samples).all()
 
@@ -151,7 +151,7 @@ class TestAll:
             np.full(300, 0.5, np.float32),
         ],
     )
-    def test_what_is_hardly_sound_goes_through(self, samples: NDArray[np.float32]) -> None:
+    def test_nearly_silent_audio_is_accepted(self, samples: NDArray[np.float32]) -> None:
         audio = Audio(samples, RATE_HZ)
         for made in (
             add_noise(audio, 0),

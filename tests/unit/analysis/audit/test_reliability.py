@@ -32,7 +32,7 @@ def repeated(turns: int, repeats: int, within: float, between: float, seed: int 
 
 
 class TestConsistency:
-    def test_a_judge_that_says_the_same_again(self) -> None:
+    def test_a_judge_that_repeats_itself_exactly(self) -> None:
         found = consistency([Repeated(f"t{i}", f"s{i}", (float(i),) * 3) for i in range(10)])
         assert [found[name] for name in ("n", "identical", "deviation", "sd_within")] == [10, 1.0, 0.0, 0.0]
         assert found["icc"]["value"] == pytest.approx(1)
@@ -82,7 +82,7 @@ class TestConsistency:
 
 
 class TestOrder:
-    def test_a_judge_that_does_not_mind(self) -> None:
+    def test_a_judge_that_ignores_the_order(self) -> None:
         rows = [BothOrders(f"t{i}", f"s{i}", v, -v) for i, v in enumerate((1, -1, 0, 1) * 5)]
         found = order_effect(rows)
         assert (found["flipped"]["value"], found["position"]["value"]) == (0, 0)

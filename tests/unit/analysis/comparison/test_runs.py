@@ -122,7 +122,7 @@ def test_no_values_are_no_difference() -> None:
         (True, 0.0, Verdict.NOT_SHOWN),
     ],
 )
-def test_a_verdict_heeds_the_direction(higher: bool | None, shift: float, expected: Verdict) -> None:
+def test_a_verdict_depends_on_the_direction(higher: bool | None, shift: float, expected: Verdict) -> None:
     first, other = drawn(1), drawn(2, shift=shift)
     scripts = {key: key[0].partition("/")[0] for key in first}
     one, two = (series("x", values, higher_is_better=higher) for values in (first, other))
@@ -133,7 +133,7 @@ def test_a_verdict_heeds_the_direction(higher: bool | None, shift: float, expect
 
 
 @pytest.mark.parametrize(("shift", "verdict"), [(0.0, Verdict.NOT_SHOWN), (1.0, Verdict.BETTER)])
-def test_scripts_that_all_differ_alike_have_a_verdict_without_an_interval(
+def test_scripts_with_equal_differences_have_a_verdict_without_an_interval(
     shift: float, verdict: Verdict
 ) -> None:
     values = {(f"s{script}/t", 0): float(script) for script in range(8)}
@@ -156,7 +156,7 @@ def test_a_difference_that_d_z_does_not_bear_out_is_a_close_call(far: float, clo
 
 
 @pytest.mark.parametrize(("metrics", "verdict"), [(1, "better"), (6, "better"), (7, "too few to say")])
-def test_what_so_few_scripts_cannot_show_is_not_said_to_be_no_difference(metrics: int, verdict: str) -> None:
+def test_too_few_scripts_are_not_reported_as_no_difference(metrics: int, verdict: str) -> None:
     names = [f"m{number}" for number in range(metrics)]
     runs = [
         made_run("a", {name: drawn(1, scripts=8) for name in names}),
@@ -185,7 +185,7 @@ def test_a_large_difference_is_shown_among_very_many_tests() -> None:
 # -- several runs ------------------------------------------------------------------------------------------
 
 
-def test_every_test_of_every_run_is_corrected_for() -> None:
+def test_the_correction_covers_every_test_of_every_run() -> None:
     runs = [
         made_run(name, {"x": drawn(seed, shift=shift), "y": drawn(seed + 10)})
         for name, seed, shift in (("a", 1, 0.0), ("b", 2, 0.3), ("c", 3, 0.2))
@@ -219,7 +219,7 @@ def test_runs_of_other_data_are_refused_with_the_difference() -> None:
         compare_runs([first, apart], common=True)
 
 
-def test_runs_of_other_cases_are_compared_only_where_that_is_wanted() -> None:
+def test_runs_of_other_cases_are_compared_only_on_request() -> None:
     whole, part = drawn(1), dict(list(drawn(2).items())[:30])
     runs = [made_run("a", {"x": whole}), made_run("b", {"x": part}, ended=False)]
     with pytest.raises(UsageError, match=r"30 turns \(s10/target, .*…\) only in a \(b is incomplete\)"):
@@ -302,7 +302,7 @@ def prompted(name: str, seed: int, c4: float, ves: float, **changes: Any) -> Com
     return made_run(name, scores, prompt=name, **changes)
 
 
-def test_runs_that_differ_in_the_prompt_alone_have_a_best_one() -> None:
+def test_runs_that_differ_only_in_the_prompt_have_a_best_prompt() -> None:
     runs = [prompted("no", 1, 0.0, 0.0), prompted("basic", 2, 0.1, 1.0), prompted("enhance", 3, 1.0, 0.9)]
     found = prompt_sensitivity(runs)
     assert found is not None
@@ -322,7 +322,7 @@ def told_cue(run: ComparedRun) -> ComparedRun:
     return replace(run, manifest={**run.manifest, "prompt": prompt})
 
 
-def test_a_prompt_that_tells_the_cue_is_not_the_best() -> None:
+def test_a_prompt_that_states_the_cue_is_excluded_from_the_best() -> None:
     told = told_cue(prompted("upper-bound", 4, 2.0, 2.0))
     found = prompt_sensitivity([prompted("no", 1, 0.0, 0.0), told, prompted("basic", 2, 1.0, 1.0)])
     assert found is not None
@@ -334,7 +334,7 @@ def test_a_prompt_that_tells_the_cue_is_not_the_best() -> None:
     assert alone.best["ves"].reason == "expected at least two prompts that leave the cue to be heard"
 
 
-def test_the_best_prompt_rests_on_turns_that_all_have() -> None:
+def test_the_best_prompt_uses_common_turns() -> None:
     runs = [prompted("no", 1, 0.0, 0.0), prompted("basic", 2, 0.1, 1.0)]
     # What one prompt was not scored on would else be a gain of the other.
     spoilt: dict[tuple[str, int], float | None] = {**runs[0].series["ves"].values, ("s0/target", 0): None}
@@ -350,7 +350,7 @@ def test_the_best_prompt_rests_on_turns_that_all_have() -> None:
     assert lacking.best["ves"].reason == "no, basic: not scored by ves"
 
 
-def test_a_prompt_that_was_run_twice_has_one_chance() -> None:
+def test_a_prompt_that_was_run_twice_counts_once() -> None:
     def run(name: str, prompt: str, ves: float) -> ComparedRun:
         values = {key: value + ves for key, value in drawn(1).items() if value is not None}
         return made_run(name, {"ves": values}, prompt=prompt)
@@ -381,7 +381,7 @@ def test_an_address_that_the_user_gave_is_a_difference() -> None:
     assert prompt_sensitivity([at(no, None), at(basic, "ws://b/v1")]) is None
 
 
-def test_runs_that_differ_in_more_or_in_nothing_tell_nothing_of_prompts() -> None:
+def test_runs_with_other_differences_have_no_best_prompt() -> None:
     first = prompted("no", 1, 0.0, 0.0)
     assert prompt_sensitivity([first, made_run("x", {"ves": drawn(1)}, prompt="no")]) is None
     other = prompted("basic", 2, 0.0, 0.0)
@@ -429,7 +429,7 @@ def test_runs_are_compared_from_their_folders(run_folder: Path, slower_run_folde
     assert "failed turns stay in the denominator: 2 in first, 2 in second" in text
 
 
-def test_a_difference_that_is_our_own_lag_is_said_to_be() -> None:
+def test_a_difference_caused_by_our_own_lag_is_noted() -> None:
     """One loaded run: a third of its turns is late and flagged, the rest as before."""
     first, other = drawn(1), drawn(2)
     late = frozenset(key for key in other if key[0].endswith("neutral"))
@@ -480,7 +480,7 @@ ALONE = SpeechBoundaries(onset_ns=0, voice_end_ns=800_000_000, version="1")
     ],
     ids=["alike", "older run", "other version", "recogniser", "other end"],
 )
-def test_speech_boundaries_of_other_methods_are_said(
+def test_differing_speech_boundaries_are_noted(
     tmp_path: Path, boundaries: SpeechBoundaries | None, words: str | None
 ) -> None:
     folders = [played(tmp_path / "a", ALONE), played(tmp_path / "b", boundaries)]

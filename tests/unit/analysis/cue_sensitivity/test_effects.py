@@ -42,7 +42,7 @@ def measured(replies: Sequence[Reply], place_of: Callable[[Reply], float]) -> Ef
     return effect_of(measure, replies)
 
 
-def test_an_endpoint_that_hears_words_alone_scores_zero() -> None:
+def test_an_endpoint_that_hears_only_words_scores_zero() -> None:
     effect = measured(replies_of(20), lambda reply: float(reply.script_id))
     assert effect.estimate.value == 0
     assert effect.estimate.interval is not None
@@ -63,7 +63,7 @@ def test_an_endpoint_that_hears_the_style_does_not() -> None:
     assert effect.p < 0.001
 
 
-def test_the_effect_is_one_where_voice_changes_as_much_as_words() -> None:
+def test_the_effect_is_one_if_voice_changes_as_much_as_words() -> None:
     random = np.random.default_rng(3)
     place: dict[tuple[str, str], float] = {}
     effect = measured(
@@ -73,7 +73,7 @@ def test_the_effect_is_one_where_voice_changes_as_much_as_words() -> None:
     assert effect.estimate.value == pytest.approx(1.0, abs=0.12)
 
 
-def test_a_talkative_deaf_endpoint_is_rarely_called_hearing() -> None:
+def test_false_positives_for_a_variable_deaf_endpoint_are_rare() -> None:
     random = np.random.default_rng(11)
     replies = replies_of(10, repeats=2)
     called = 0
@@ -97,7 +97,7 @@ def test_a_talkative_deaf_endpoint_is_rarely_called_hearing() -> None:
         ([], 0, "fewer than 5 scripts have replies to two styles"),
     ],
 )
-def test_too_little_is_said_in_words(replies: list[Reply], scripts: int, reason: str) -> None:
+def test_too_few_replies_have_a_reason(replies: list[Reply], scripts: int, reason: str) -> None:
     effect = measured(replies, lambda _: 0.0)
     assert effect.estimate.value is None
     assert effect.p is None
@@ -110,7 +110,7 @@ def test_a_constant_endpoint_scores_zero() -> None:
     assert (effect.estimate.value, effect.p) == (0, 1)
 
 
-def test_the_same_seed_says_the_same() -> None:
+def test_the_same_seed_gives_the_same_effect() -> None:
     random = np.random.default_rng(5)
     places = {reply.turn_id: float(random.normal()) for reply in replies_of(12)}
     one, other = (measured(replies_of(12), lambda reply: places[reply.turn_id]) for _ in range(2))
@@ -158,7 +158,7 @@ def test_styles_are_compared_within_a_source() -> None:
     assert (effect.estimate.interval.low, effect.estimate.interval.high) == (0.25, 0.25)
 
 
-def test_the_permutation_test_comes_near_the_whole_one() -> None:
+def test_the_permutation_test_approximates_the_exact_one() -> None:
     random = np.random.default_rng(2)
     replies = replies_of(5, repeats=2, variants=("target", "neutral"))
     places = {reply.turn_id: float(random.normal()) + (reply.variant == "target") for reply in replies}
@@ -180,7 +180,7 @@ def test_the_permutation_test_comes_near_the_whole_one() -> None:
     assert effect.p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / PERMUTATIONS))
 
 
-def test_an_endpoint_that_replies_by_voice_alone_changes_by_no_defined_amount() -> None:
+def test_an_endpoint_that_replies_by_voice_alone_has_no_effect_size() -> None:
     effect = measured(replies_of(10), lambda reply: float(VARIANTS.index(reply.variant)))
     assert effect.estimate.value is None
     assert effect.estimate.reason == "not defined: replies do not depend on the words"

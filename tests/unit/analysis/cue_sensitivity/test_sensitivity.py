@@ -118,7 +118,7 @@ def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
     assert "No conclusion: fewer than 5 scripts have two replies to the same recording" in told.stdout
 
 
-def test_it_does_not_matter_which_turn_finished_first(tmp_path: Path) -> None:
+def test_the_order_of_turns_does_not_matter(tmp_path: Path) -> None:
     def says(case: Case) -> str:
         number = int(case.script_id.removeprefix("id_"))
         return hearing(case) if number % 3 else deaf(case)
@@ -233,7 +233,7 @@ def test_attributes_with_too_few_scripts_are_counted_and_a_turn_is_one(tmp_path:
     assert "- 1 turn left out: the turn failed" in told.stdout
 
 
-def test_the_json_says_of_which_run_and_seed_it_is(tmp_path: Path) -> None:
+def test_the_json_names_the_run_and_the_seed(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", deaf)
     done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--seed", "7", "--json"])
     found = json.loads(done.stdout)

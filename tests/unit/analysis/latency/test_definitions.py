@@ -96,7 +96,7 @@ def test_the_latency_of_eva_counts_from_the_end_of_the_users_audio() -> None:
 
 
 @pytest.mark.parametrize("speed", [1.0, 0.5, 2.0])
-def test_the_latency_of_eva_counts_from_the_end_of_the_audio_as_it_was_played(speed: float) -> None:
+def test_the_latency_of_eva_counts_from_the_end_of_the_streamed_audio(speed: float) -> None:
     file_ms = SPEECH_MS + 350
     known = evidence(TurnPlan(first_byte_ms=500), user_audio_ns=file_ms * MS)
     t0_ns = known.turn.trace.t0_ns

@@ -91,7 +91,7 @@ def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> 
     assert latency_metrics("connect", [*turns, refused])["unanswered"] == 1
 
 
-def test_every_metric_has_figures_or_a_reason() -> None:
+def test_every_metric_has_a_value_or_a_reason() -> None:
     turn = spoken_turn(a_case(0))
     for name in METRICS:
         found = latency_of(turn, name)
@@ -100,7 +100,7 @@ def test_every_metric_has_figures_or_a_reason() -> None:
 
 
 @given(st.lists(st.floats(-1e4, 1e5), min_size=1, max_size=300))
-def test_the_tail_holds_measured_values_at_growing_percentiles(values: list[float]) -> None:
+def test_the_tail_has_measured_values_at_increasing_percentiles(values: list[float]) -> None:
     pairs = tail(values)
     percentiles, at = zip(*pairs, strict=True)
     assert list(percentiles) == sorted(set(percentiles))
@@ -233,7 +233,7 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     assert cost_per_minute([without])["reason"] == "the endpoint reports no usage"
 
 
-def test_latencies_from_the_intended_start_hold_the_wait_for_a_session() -> None:
+def test_latencies_from_the_intended_start_include_the_wait_for_a_session() -> None:
     on_time, late = (spoken_turn(a_case(number), TurnPlan(first_byte_ms=500)) for number in range(2))
     turns = [
         with_trace(turn, intended_ns=turn.trace.dial_ns - delay_ms * MS)

@@ -29,13 +29,13 @@ def test_quantiles_are_type_seven(share: float) -> None:
     assert quantile(values, share) == pytest.approx(float(theirs))
 
 
-def test_nothing_has_no_quantile_and_no_mean() -> None:
+def test_an_empty_sample_has_no_quantile_and_no_mean() -> None:
     assert quantile([], 0.5) is None
     assert estimate_mean([], []) == Estimate(None, 0, 0, reason="no values")
     assert estimate_quantile([], [], 0.5) == Estimate(None, 0, 0, reason="no values")
 
 
-def test_the_distribution_is_scipys_and_stays_below_one_where_values_lack() -> None:
+def test_the_distribution_equals_scipys_and_stays_below_one_with_missing_values() -> None:
     values = [3.0, 1.0, 2.0, 2.0]
     ours = ecdf(values)
     theirs = scipy.stats.ecdf(values).cdf
@@ -47,7 +47,7 @@ def test_the_distribution_is_scipys_and_stays_below_one_where_values_lack() -> N
 
 
 @pytest.mark.parametrize("scripts", [8, 9, 11, 31, 1001])
-def test_tails_are_moved_out_as_students_t_asks(scripts: int) -> None:
+def test_tails_are_moved_out_by_students_t(scripts: int) -> None:
     reach = np.sqrt(scripts / (scripts - 1)) * scipy.stats.t.ppf(0.975, scripts - 1)
     assert statistics._tail(scripts) == pytest.approx(scipy.stats.norm.sf(reach), rel=1e-9)
 
@@ -101,7 +101,7 @@ def test_variants_of_one_script_do_not_count_as_independent() -> None:
     assert ratio == pytest.approx(np.sqrt(3), rel=0.1)
 
 
-def test_no_interval_where_it_would_mean_nothing() -> None:
+def test_a_meaningless_interval_is_withheld() -> None:
     few = estimate_mean([1.0, 2.0, 3.0], ["a", "b", "b"])
     assert (few.interval, few.clusters, few.reason) == (None, 2, f"fewer than {MIN_CLUSTERS} scripts")
     assert few.value == pytest.approx(2.0)
@@ -167,7 +167,7 @@ def test_a_share_of_all_or_none_has_the_exact_binomial_interval(clusters: int) -
     assert estimate_share([100.0] * 7, range(7)).interval is None
 
 
-def test_values_that_are_all_alike_tell_no_interval_of_their_mean() -> None:
+def test_identical_values_have_no_interval_of_their_mean() -> None:
     alike = estimate_mean([5.0] * 24, [number // 3 for number in range(24)])
     assert (alike.value, alike.interval, alike.reason) == (5.0, None, "all values are alike")
     # 0.1 three times over is not three times 0.1.
@@ -182,7 +182,7 @@ def test_values_that_are_all_alike_tell_no_interval_of_their_mean() -> None:
     assert (median.interval, median.reason) == (Interval(5.0, 5.0), "")
 
 
-def test_a_figure_that_no_resample_changes_has_no_interval_unless_it_is_asked_for() -> None:
+def test_a_constant_statistic_has_an_interval_only_on_request() -> None:
     def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros(len(drawn))
 

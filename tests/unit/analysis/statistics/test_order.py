@@ -64,7 +64,7 @@ def figures(told: Rows) -> list[object]:
 
 @settings(max_examples=20)
 @given(rows, st.randoms(use_true_random=False))
-def test_no_figure_depends_on_the_order_of_its_values(told: Rows, random: Any) -> None:
+def test_no_statistic_depends_on_the_order_of_its_values(told: Rows, random: Any) -> None:
     shuffled = random.sample(told, len(told))
     assert figures(shuffled) == figures(told)
 

@@ -32,7 +32,7 @@ def test_all_signs_are_those_of_scipy(scripts: int) -> None:
     assert ours.method == f"exact, {2**scripts} sign flips"
 
 
-def test_random_signs_come_near_all_of_them() -> None:
+def test_random_signs_approximate_the_exact_test() -> None:
     differences = np.random.default_rng(2).normal(0.3, 1, EXACT_SCRIPTS)
     exact = sign_flip(differences)
     # Two differences more, too small to matter, and not all signs are tried.
@@ -51,7 +51,7 @@ def test_ties_count_as_far_out_and_zeros_do_not_matter() -> None:
     assert sign_flip([*differences, 0.0, 0.0]).p == pytest.approx(p)
 
 
-def test_the_same_everywhere_is_no_difference_and_few_scripts_say_nothing() -> None:
+def test_identical_runs_do_not_differ_and_few_scripts_have_no_p() -> None:
     same = sign_flip([0.0] * 20)
     assert (same.p, same.informative, same.method) == (1.0, False, "no script differs")
     few = sign_flip([5.0] * (MIN_CLUSTERS - 1))
@@ -66,7 +66,7 @@ def test_one_script_has_no_spread() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_what_is_no_number_is_no_difference(wrong: float) -> None:
+def test_differences_have_to_be_finite(wrong: float) -> None:
     differences = [1.0] * 9 + [wrong]
     for of in (sign_flip, standardised_mean):
         with pytest.raises(ValueError, match="expected finite values, but 1 of 10 are not"):
@@ -123,7 +123,7 @@ def test_the_standardised_mean_is_that_of_the_sample() -> None:
     assert standardised_mean([0.3] * 10).reason == "not defined for these values"
 
 
-def test_no_difference_is_called_as_rarely_as_promised() -> None:
+def test_false_positives_are_as_rare_as_the_level() -> None:
     """Binary scores of three dependent variants, 15 scripts: at most 5 % and what chance adds."""
     random = np.random.default_rng(6)
     trials = 400
@@ -137,7 +137,7 @@ def test_no_difference_is_called_as_rarely_as_promised() -> None:
     assert called / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
-def test_any_of_many_metrics_is_called_as_rarely_after_holm() -> None:
+def test_false_positives_among_many_metrics_are_as_rare_after_holm() -> None:
     """Ten metrics that share half of their chance, on a scale of 1 to 5, with unequal numbers of variants."""
     random = np.random.default_rng(7)
     trials, raw, corrected = 200, 0, 0

@@ -76,7 +76,7 @@ def test_replies_at_the_change_are_compared_with_those_before(figures: DialogueS
     assert c4.difference.interval.high < 0
 
 
-def test_a_reply_followed_where_it_considers_the_cue(figures: DialogueSummary) -> None:
+def test_a_reply_that_considers_the_cue_has_followed_the_change(figures: DialogueSummary) -> None:
     assert figures.followed.n == 11, "one did not reply"
     assert figures.followed.value == pytest.approx(100 * 2 / 11)
 
@@ -89,7 +89,7 @@ def test_a_reply_followed_where_it_considers_the_cue(figures: DialogueSummary) -
         (("sad", "sad-toned expressive voice"), 0, 0),
     ],
 )
-def test_what_is_no_change_to_a_cue_cannot_be_followed(
+def test_a_change_to_neutral_cannot_be_followed(
     tmp_path: Path, cues: tuple[str, str], changes: int, followed: int
 ) -> None:
     with RunWriter.create(tmp_path / "run", {}) as writer:
@@ -115,7 +115,7 @@ def test_dialogues_whose_cue_stays_have_no_change(tmp_path: Path) -> None:
     assert found.followed.value is None
 
 
-def test_a_run_without_dialogues_has_no_figures_of_them(tmp_path: Path) -> None:
+def test_a_run_without_dialogues_has_no_summary_of_them(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", {}) as writer:
         alone = Case(
             case_id="a",

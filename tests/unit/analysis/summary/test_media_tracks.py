@@ -60,7 +60,7 @@ def test_packets_are_summed_and_turns_with_losses_counted(tmp_path: Path) -> Non
     assert "290 packets" in as_markdown([RunView(0, "run", summary)])
 
 
-def test_without_a_track_nothing_is_said_of_media(tmp_path: Path) -> None:
+def test_a_run_without_media_tracks_has_no_media_summary(tmp_path: Path) -> None:
     summary = run(tmp_path / "run", [None])
     assert summary.as_json()["media"] is None
     assert summary.notes == ()

@@ -32,7 +32,7 @@ def test_the_turns(summary: RunSummary) -> None:
     assert summary.could_not_run == {"ves": "needs the key GEMINI_API_KEY"}
 
 
-def test_percentiles_rest_on_captured_turns_with_a_certain_end_of_speech(summary: RunSummary) -> None:
+def test_percentiles_are_of_captured_turns_with_a_certain_end_of_speech(summary: RunSummary) -> None:
     first_byte = summary.latencies["first_byte"]
     kept = first_bytes(without=(5, 6, 7, 8, 9))
     assert first_byte.n == len(kept) == 19
@@ -48,12 +48,12 @@ def test_percentiles_rest_on_captured_turns_with_a_certain_end_of_speech(summary
 
 
 @pytest.mark.parametrize("name", LATENCIES)
-def test_of_every_latency_all_turns_are_accounted_for(summary: RunSummary, name: str) -> None:
+def test_every_latency_accounts_for_all_turns(summary: RunSummary, name: str) -> None:
     latency = summary.latencies[name]
     assert latency.n + latency.uncertain.n + sum(latency.missing.values()) == summary.total
 
 
-def test_latencies_that_do_not_begin_with_the_end_of_speech_know_no_uncertain_turns(
+def test_latencies_that_do_not_begin_with_the_end_of_speech_have_no_uncertain_turns(
     summary: RunSummary,
 ) -> None:
     assert summary.latencies["connect"].n == 22
@@ -104,7 +104,7 @@ def test_groups_partition_the_turns_on_each_level(summary: RunSummary) -> None:
     assert any(g.labels == ("unlabelled", "unlabelled", "a voice nobody named") for g in summary.groups)
 
 
-def test_the_json_that_scripts_rely_on(summary: RunSummary) -> None:
+def test_the_json_is_stable(summary: RunSummary) -> None:
     told = summary.as_json()
     assert {"total": 24, "captured": 22, "failed": 2}.items() <= told["turns"].items()
     assert set(told["latency_ms"]) == set(LATENCIES)
@@ -120,7 +120,7 @@ def test_the_json_that_scripts_rely_on(summary: RunSummary) -> None:
     assert told["lag_ms"]["flagged"] == 1
 
 
-def test_what_the_run_is(summary: RunSummary) -> None:
+def test_the_facts_of_a_run(summary: RunSummary) -> None:
     facts = summary.facts
     assert (facts.endpoint, facts.model, facts.turn_mode) == ("reference", "made-up", "server_vad")
     assert (facts.planned, facts.state, facts.name) == (26, "finished", "first")
@@ -137,7 +137,7 @@ def test_a_run_without_turns_and_without_a_manifest_has_a_summary(tmp_path: Path
     assert told["scores"] == {}
 
 
-def test_timing_again_gives_the_same_figures(run_folder: Path, summary: RunSummary) -> None:
+def test_retiming_gives_the_same_latencies(run_folder: Path, summary: RunSummary) -> None:
     with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
         assert summarise(run, scores, retime=True).as_json() == summary.as_json()
 
@@ -156,6 +156,6 @@ def test_outages_are_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outages", ["x", 3, {}, [], [None, "x"]])
-def test_what_is_no_outage_is_not_noted(outages: object, tmp_path: Path) -> None:
+def test_invalid_outages_are_ignored(outages: object, tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "run", {"outages": outages}).close()
     assert "could not be reached" not in notes_of(tmp_path / "run")

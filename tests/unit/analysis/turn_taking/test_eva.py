@@ -55,7 +55,7 @@ def test_a_conversation_scores_the_mean_of_its_turns() -> None:
     assert found["user_interruption.mean_yield_score"].as_defined == pytest.approx(0.95)
 
 
-def test_an_agent_that_speaks_on_over_the_end_has_no_latency_after_it() -> None:
+def test_an_agent_that_talks_past_the_end_of_the_turn_has_no_latency() -> None:
     found = eva.metrics([conversation([said((0, 2))], [reply((1.6, 4))])])["turn_taking"]
     assert found.as_defined == pytest.approx(0.5 * (1 - 400 / 2000))
 
@@ -65,19 +65,19 @@ def test_a_pause_belongs_to_the_users_audio() -> None:
     assert found["turn_taking"].as_defined == pytest.approx(0.5 * (1 - 1000 / 2000))
 
 
-def test_a_missed_last_turn_zeroes_the_conversation_and_once_corrected_itself() -> None:
+def test_an_unanswered_last_turn_zeroes_the_conversation_or_corrected_only_itself() -> None:
     user, agent = [said((0, 1)), said((5, 6))], [reply((2, 4))]
     found = eva.metrics([conversation(user, agent)])["turn_taking"]
     assert (found.as_defined, found.corrected) == (0.0, 0.5)
     assert found.why == "unanswered turns: 1"
 
 
-def test_a_missed_turn_in_between_is_dropped_and_once_corrected_counts() -> None:
+def test_an_unanswered_turn_in_between_counts_only_when_corrected() -> None:
     found = eva.metrics([conversation([said((0, 1)), said((5, 6))], [reply((7, 9))])])["turn_taking"]
     assert (found.as_defined, found.corrected) == (1.0, 0.5)
 
 
-def test_a_natural_end_counts_as_a_yield_and_once_corrected_the_latency_decides() -> None:
+def test_a_natural_end_counts_as_a_yield_unless_corrected() -> None:
     user = [said((0, 1)), said((3, 4))]
     spoken = conversation(user, [reply((2, 3.2)), reply((6.75, 8))])
     found = eva.metrics([spoken])
@@ -88,12 +88,12 @@ def test_a_natural_end_counts_as_a_yield_and_once_corrected_the_latency_decides(
     assert yields.why == "corrected: no interruption; natural ends that the source counts as yields: 1"
 
 
-def test_talking_to_the_end_is_not_excused() -> None:
+def test_talking_over_the_whole_interruption_scores_zero() -> None:
     found = eva.metrics([conversation([said((0, 1)), said((3, 4))], [reply((2, 5.5)), reply((6, 8))])])
     assert found["turn_taking"].corrected == pytest.approx(0.5)
     assert found["user_interruption.mean_yield_ms"].corrected == pytest.approx(2500)
 
 
-def test_a_greeting_is_no_turn() -> None:
+def test_a_greeting_is_not_a_turn() -> None:
     found = eva.metrics([conversation([said((3, 4))], [reply((0, 2)), reply((5, 6))])])["turn_taking"]
     assert found.as_defined == 1.0

@@ -40,7 +40,7 @@ def test_a_negative_latency_stays_negative_once_corrected() -> None:
     assert latency.why == "negative latencies that the source makes 0: 1"
 
 
-def test_what_ends_before_the_user_does_is_no_answer() -> None:
+def test_speech_that_ends_before_the_user_does_is_no_answer() -> None:
     found = fdb_v1_0.metrics([conversation([said((0, 5))], [reply((2, 2.5)), reply((6, 8))])])
     latency = found["smooth_turn_taking.latency"]
     assert (latency.as_defined, latency.corrected) == (0.0, 1.0)
@@ -129,7 +129,7 @@ def test_jsd_without_a_reference_says_so() -> None:
     assert found.why == "no reference distribution of people's backchannels"
 
 
-def test_words_are_spread_over_the_sound() -> None:
+def test_words_are_spread_evenly_over_the_audible_speech() -> None:
     response = reply((0, 1), (2, 4), text="one two three four five six")
     assert [
         fdb_v1_0.words_within(response, *stretch(*each)) for each in ((0, 1), (2, 4), (3, 4), (1, 2))

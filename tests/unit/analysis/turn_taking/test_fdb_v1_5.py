@@ -17,7 +17,7 @@ def test_the_overlap_is_the_stop_latency_and_the_gap_the_response_latency() -> N
     assert (stop.why, response.why) == ("", "")
 
 
-def test_never_stopping_gives_the_utterances_length_and_is_left_out_once_corrected() -> None:
+def test_never_stopping_counts_with_the_utterances_length_unless_corrected() -> None:
     found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 9))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == (2.0, None)
     assert found.why == "corrected: no overlap that the agent yields to; never stopped, left out: 1"

@@ -35,7 +35,7 @@ def test_the_total_is_weighted() -> None:
     assert (found.n, found.why) == (28, "")
 
 
-def test_scenes_weigh_the_same_however_many_dialogues_they_have() -> None:
+def test_scenes_have_equal_weights_whatever_their_number_of_dialogues() -> None:
     uneven = {**BEHAVIOURS, "Topic Switching": ("C_UNKNOWN",)}
     assert humdial.behaviour_score(uneven, humdial.INTERRUPTIONS, "C_RESPOND") == pytest.approx(60)
 
@@ -56,7 +56,7 @@ def test_a_missing_delay_leaves_no_total() -> None:
     assert found.why == "no reply"
 
 
-def test_the_first_response_delay_drops_early_replies_and_once_corrected_does_not() -> None:
+def test_the_first_response_delay_drops_early_replies_unless_corrected() -> None:
     late = conversation([said((0, 2))], [reply((2.6, 5))])
     early = conversation([said((0, 2))], [reply((1.8, 5))])
     found = humdial.metrics([late, early])["first_response_delay"]

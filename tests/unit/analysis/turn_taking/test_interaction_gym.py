@@ -48,7 +48,7 @@ def value(
     ],
     ids=["responded", "talked_over", "too late", "no_response", "censored"],
 )
-def test_a_turn_is_to_be_answered(agent: list[AgentSpeech], end_s: float, score: float | None) -> None:
+def test_a_turn_should_be_answered(agent: list[AgentSpeech], end_s: float, score: float | None) -> None:
     assert value("respond", [said((0, 2))], agent, end_s) == score
 
 
@@ -62,7 +62,7 @@ def test_a_turn_is_to_be_answered(agent: list[AgentSpeech], end_s: float, score:
     ],
     ids=["yielded", "kept_talking", "talked_over", "no_response"],
 )
-def test_an_interruption_is_to_be_yielded_to(agent: list[AgentSpeech], score: float) -> None:
+def test_an_interruption_should_stop_the_agent(agent: list[AgentSpeech], score: float) -> None:
     assert value("yield", [said((0, 1)), said((3, 4.5))], agent) == score
 
 
@@ -102,7 +102,7 @@ BACKCHANNEL = said((4, 4.5), kind=SpeechKind.BACKCHANNEL)
         "stays silent",
     ],
 )
-def test_what_is_not_for_the_agent_is_to_be_ignored(
+def test_speech_to_somebody_else_should_be_ignored(
     sound: UserSpeech, agent: list[AgentSpeech], score: float
 ) -> None:
     assert value("ignore", [said((0, 1)), sound], agent) == score
@@ -111,7 +111,7 @@ def test_what_is_not_for_the_agent_is_to_be_ignored(
 @pytest.mark.parametrize(
     ("agent", "score"), [([reply((5, 7))], 1.0), ([reply((1.5, 2)), reply((5, 7))], 0.0)]
 )
-def test_a_pause_is_to_be_waited_through(agent: list[AgentSpeech], score: float) -> None:
+def test_the_agent_should_wait_through_a_pause(agent: list[AgentSpeech], score: float) -> None:
     assert value("wait", [said((0, 1), (3, 4))], agent) == score
 
 

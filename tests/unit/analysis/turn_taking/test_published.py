@@ -115,7 +115,7 @@ def test_a_correction_changes_nothing_where_nothing_is_wrong(conversations: list
         assert figure.n == figure.n_corrected, name
 
 
-def test_every_figure_has_a_definition_in_the_same_order() -> None:
+def test_every_metric_has_a_definition_in_the_same_order() -> None:
     assert list(all_metrics([])) == list(DEFINITIONS)
 
 
@@ -125,7 +125,7 @@ def test_without_conversations_nothing_has_a_value_and_everything_a_reason() -> 
         assert figure.why, name
 
 
-def test_silence_on_both_sides_is_no_error() -> None:
+def test_conversations_without_audible_speech_raise_nothing() -> None:
     assert all(figure.as_defined is None for figure in all_metrics([conversation([])]).values())
 
 

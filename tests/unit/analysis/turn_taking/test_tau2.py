@@ -97,7 +97,7 @@ def test_a_pause_inside_a_reply_is_no_yield_and_another_reply_is() -> None:
     assert tau2.metrics([stop])["R_Y"].corrected == 1.0
 
 
-def test_a_last_turn_without_an_answer_counts_where_somebody_listened() -> None:
+def test_an_unanswered_last_turn_counts_if_enough_was_recorded_after_it() -> None:
     user, agent = [said((0.0, 1.0)), said((6.0, 7.0))], [reply((2.0, 4.0))]
     listened = tau2.metrics([conversation(user, agent, end_s=12.0)])["R_R"]
     hung_up = tau2.metrics([conversation(user, agent, end_s=8.0)])["R_R"]

@@ -76,7 +76,7 @@ def test_silence_is_no_reply() -> None:
 PAUSING = says((0, 1000), (2000, 3000))
 
 
-def test_an_endpoint_that_sits_through_the_pause_has_waited() -> None:
+def test_an_endpoint_that_is_silent_through_the_pause_has_waited() -> None:
     found = judge(talk([PAUSING], [replies((3700, 5000), created_ns=3600)], (3500,)), Rule.PAUSE)
     assert found.outcome is Outcome.WAITED
     assert ms(found.durations_ns, "response_latency") == 700
@@ -122,7 +122,7 @@ def test_a_reply_that_is_stopped_in_time_has_yielded() -> None:
     assert {name: ms(found.durations_ns, name) for name in expected} == expected
 
 
-def test_a_reply_that_is_stopped_late_has_kept_talking_and_still_says_how_long() -> None:
+def test_a_reply_that_is_stopped_late_has_kept_talking() -> None:
     stopped = replies((2000, 5100), cancelled_ns=5100, completed=False)
     found = judge(talk([ASKED, STOP], [stopped]), Rule.INTERRUPTION)
     assert found.outcome is Outcome.KEPT_TALKING
@@ -137,14 +137,14 @@ def test_never_stopping_is_no_stop_of_the_length_of_the_overlap() -> None:
     assert ms(found.durations_ns, "overlap") == 1000
 
 
-def test_a_reply_that_had_come_to_its_end_is_void() -> None:
+def test_an_interruption_of_a_reply_that_had_ended_is_void() -> None:
     found = judge(talk([ASKED, STOP], [replies((2000, 3500))]), Rule.INTERRUPTION)
     assert (found.outcome, found.outcome.void) == (Outcome.NATURAL_END, True)
     before = judge(talk([ASKED, STOP], [replies((2000, 2900))]), Rule.INTERRUPTION)
     assert (before.outcome, before.outcome.void) == (Outcome.NOT_OVERLAPPING, True)
 
 
-def test_without_word_of_the_endpoint_nothing_says_whether_a_reply_was_stopped() -> None:
+def test_without_an_event_a_silent_reply_may_have_stopped_or_ended() -> None:
     found = judge(talk([ASKED, STOP], [replies((2000, 3500), completed=False)]), Rule.INTERRUPTION)
     assert (found.outcome, found.outcome.void) == (Outcome.FELL_SILENT, False)
     assert ms(found.durations_ns, "audible_stop") == 500
@@ -184,7 +184,7 @@ def test_pauses_within_the_reply_do_not_overlap() -> None:
     assert ms(found.durations_ns, "overlap") == 700
 
 
-def test_at_a_simultaneous_start_the_reply_may_come_a_little_later() -> None:
+def test_at_a_simultaneous_start_the_reply_may_begin_a_little_later() -> None:
     both = [ASKED, says((1990, 3000))]
     found = judge(talk(both, [replies((2000, 2500), cancelled_ns=2500, completed=False)]), Rule.INTERRUPTION)
     assert found.outcome is Outcome.YIELDED
@@ -196,7 +196,7 @@ def test_at_a_simultaneous_start_the_reply_may_come_a_little_later() -> None:
 HUM = says((3000, 3400), kind=SpeechKind.BACKCHANNEL)
 
 
-def test_a_reply_goes_on_over_a_backchannel() -> None:
+def test_a_reply_continues_over_a_backchannel() -> None:
     found = judge(talk([ASKED, HUM], [replies((2000, 9000))]), Rule.BACKCHANNEL)
     assert found.outcome is Outcome.KEPT_TALKING
 
@@ -232,7 +232,7 @@ def test_the_answer_to_the_turn_before_is_not_triggered() -> None:
     assert judge(talk([ASKED, aside], [at_once, more]), Rule.FALSE_TRIGGER).outcome is Outcome.TRIGGERED
 
 
-def test_what_calls_for_no_response_is_ignored_or_triggers() -> None:
+def test_utterances_that_need_no_response_are_ignored_or_trigger_one() -> None:
     noise = says((0, 20_000), kind=SpeechKind.NOISE)
     ignored = judge(talk([noise], []), Rule.FALSE_TRIGGER)
     assert (ignored.outcome, ignored.triggers) == (Outcome.IGNORED, 0)
@@ -263,7 +263,7 @@ _FLUENT = (SpokenPart(0, 300 * MS), SpokenPart(380 * MS, 900 * MS))
         (SpeechKind.NOISE, None, (), Rule.FALSE_TRIGGER),
     ],
 )
-def test_the_rule_follows_from_what_is_played(
+def test_the_rule_follows_from_the_utterances(
     speech: SpeechKind, anchor: Anchor | None, parts: tuple[SpokenPart, ...], rule: Rule
 ) -> None:
     case = Case(
@@ -278,7 +278,7 @@ def test_the_rule_follows_from_what_is_played(
     assert rule_of([case]) is rule
 
 
-def test_an_utterance_for_which_there_was_no_occasion() -> None:
+def test_a_trial_whose_last_utterance_had_no_occasion() -> None:
     assert unspoken(None).outcome is Outcome.NO_REPLY
     assert unspoken(talk([ASKED], [])).outcome is Outcome.NO_REPLY
     assert unspoken(talk([ASKED], [replies((2000, 90_000))])).outcome is Outcome.NOT_OVERLAPPING

@@ -95,7 +95,7 @@ def fluent_lines() -> list[Line]:
     return [line for line in lines.values() if not any(isinstance(piece, kinds) for piece in line.pieces)]
 
 
-def test_no_utterance_pauses_unless_it_is_made_to(composer: Composer) -> None:
+def test_no_utterance_has_unintended_pauses(composer: Composer) -> None:
     for line in fluent_lines():
         pcm = resample(audio_of(composer.compose(line.pieces).pcm), 16_000).int16()
         detector = webrtcvad.Vad(3)  # the setting that finds the most silence
@@ -147,7 +147,7 @@ def test_a_correction_knows_the_words_that_take_it_up() -> None:
         assert trial.meant[0] in trial.lines[1].text.lower()
 
 
-def test_trials_go_through_the_variants_and_the_seed_says_where_they_begin() -> None:
+def test_trials_cycle_through_the_variants_from_a_seeded_start() -> None:
     probes = list(PROBES.values())
     first, again, other = (trials_of(probes, 4, seed) for seed in (1, 1, 2))
     assert first == again
@@ -159,7 +159,7 @@ def test_trials_go_through_the_variants_and_the_seed_says_where_they_begin() -> 
     assert alone == [trial for trial in first if trial.probe == "backchannel"], "whatever else is played"
 
 
-def test_the_sentinel_asks_one_question() -> None:
+def test_the_drift_check_asks_one_question() -> None:
     trials = sentinel("middle", 3)
     assert [trial.trial_id for trial in trials] == [f"sentinel-middle-{n}" for n in (1, 2, 3)]
     assert len({trial.lines for trial in trials}) == 1
@@ -198,14 +198,14 @@ OVER = replace(
 PLAIN = replace(OPENER, case_id="plain", dialogue_id=None)
 
 
-def test_annotated_recordings_are_played_and_others_left_out() -> None:
+def test_only_annotated_recordings_are_used() -> None:
     probe = own_probe(data_set(OPENER, OVER, PLAIN))
     (condition,) = probe.conditions
     assert (condition.name, condition.variants) == ("backchannel, reply_audible+900ms", 1)
     assert [line.text for line in condition.lines(0)] == ["Tell me more.", "Tell me more."]
 
 
-def test_every_recording_of_the_users_is_played_at_least_once() -> None:
+def test_every_recording_of_the_user_is_used_at_least_once() -> None:
     both = [replace(PLAIN, case_id=f"p{n}", parts=(SpokenPart(0, n), SpokenPart(9, 10))) for n in (1, 2)]
     trials = trials_of([own_probe(data_set(*both))], 1, 0)
     assert len(trials) == 2

@@ -62,7 +62,7 @@ def test_a_reply_that_the_session_divided_keeps_its_words_and_marks() -> None:
     assert sounds(stream([], one)) == [[(2000, 3200), (3900, 9000), (9200, 9500)]]
 
 
-def test_an_endpoint_that_divides_its_replies_itself_is_taken_at_its_word() -> None:
+def test_an_endpoint_that_separates_its_replies_is_trusted() -> None:
     conversation = talk([ASKED, STOP], [replies((2000, 3200)), replies((3900, 9000))])
     assert segmented(conversation, OWN) is conversation
 

@@ -104,7 +104,7 @@ def test_thirty_trials_have_a_95th_percentile() -> None:
     assert entry["durations"]["audible_stop"]["p95"] == 300
 
 
-def test_a_void_trial_counts_as_void_and_its_next_playing_counts() -> None:
+def test_a_void_trial_counts_as_void_and_its_next_attempt_counts() -> None:
     (entry,) = figures(void(1), interrupted(1, 300, playing=1), void(2))["probes"]
     assert entry["void"] == 2
     assert entry["outcomes"] == {"yielded": 1, "natural_end": 1}
@@ -120,7 +120,7 @@ def test_false_triggers_are_counted_per_minute() -> None:
     assert entry["passed"]["value"] == 50
 
 
-def test_a_correction_is_counted_where_there_are_words() -> None:
+def test_a_correction_is_counted_if_there_are_words() -> None:
     talked = talk(
         [says((0, 1000)), says((3000, 4000))], [replies((2000, 3300), cancelled_ns=3300, completed=False)]
     )
