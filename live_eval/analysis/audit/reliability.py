@@ -65,8 +65,8 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
     """
     if not rows:
         missing = dict.fromkeys(("identical", "deviation", "sd_within", "sd_between"))
-        icc = Estimate(None, 0, 0, reason="no turn was scored twice").as_json(scripts=True)
-        return {"n": 0, **missing, "icc": icc, "largest_difference": None, "worst": None}
+        unknown = Estimate(None, 0, 0, reason="no turn was scored twice").as_json(scripts=True)
+        return {"n": 0, **missing, "icc": unknown, "largest_difference": None, "worst": None}
     rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # sums round alike in whatever order
     counts = np.asarray([len(row.values) for row in rows], np.float64)
     means = np.asarray([np.mean(row.values) for row in rows])
