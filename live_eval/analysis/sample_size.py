@@ -190,8 +190,6 @@ class SamplePlan:
     """The sample size that a comparison needs to show a difference in a metric.
 
     Args:
-        metric: The metric.
-        unit: Its unit, or empty.
         aim: What to show.
         runs: The runs that it is estimated from.
         n_scripts: Scripts with a value in them.

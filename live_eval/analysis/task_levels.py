@@ -150,7 +150,6 @@ class SourceGap:
     """How a score differs between human and synthetic recordings of the same scripts.
 
     Args:
-        score: Name of the score.
         task: The task whose turns are scored.
         synthesis: Mean over the synthetic recordings of the pairs.
         human: Mean over the human recordings of the pairs.

@@ -29,8 +29,6 @@ class RunTradeOff:
 
     Args:
         run: Its index among the runs.
-        latency: Its median `LATENCY`.
-        score: Its mean score.
         on_front: Whether no other run is better in both.
     """
 
@@ -46,9 +44,6 @@ class TradeOffPoint:
 
     Args:
         run: The index of its run.
-        turn_id: The turn.
-        latency_ms: Its `LATENCY`.
-        score: Its score.
         on_front: Whether no other turn, of any run, is better in both.
     """
 
@@ -65,7 +60,6 @@ class TradeOff:
 
     Args:
         name: The score.
-        unit: Its unit, or empty.
         higher_is_better: Its direction.
         runs: The runs with both values.
         turns: Their turns with both values.

@@ -33,7 +33,6 @@ class TurnView:
     """A stored turn with its scores.
 
     Args:
-        record: The turn.
         table: The scores of its run; at least those of this turn.
         folder: The run's folder, to which paths of audio are relative.
         lost_audio: Why its audio is missing; empty if it is not.

@@ -59,7 +59,6 @@ class PairVerdicts:
     """All verdicts of a judge.
 
     Args:
-        judge: The judge.
         version: Its version, including the options that change its verdicts.
         pairs: The pairs with a verdict in both orders.
         asked: Pairs submitted to the judge.

@@ -28,8 +28,6 @@ class Asker:
     """Asks a judge: a local one recomputes in other batches, one that uses a model asks it again.
 
     Args:
-        spec: The judge.
-        options: Judge options.
         stack: Exit stack that closes its resources.
         answers: Store of the models' answers.
         again: Whether to repeat questions that an earlier audit asked.

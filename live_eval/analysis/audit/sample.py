@@ -26,8 +26,6 @@ class JudgeSample:
     """Turns of a run that a judge can judge, and turns that they can borrow from.
 
     Args:
-        run: The run.
-        spec: The judge.
         limit: Maximum number of turns; 0 for all.
         seed: Seed of the random choices.
         also: What else to read of a turn, besides the judge's inputs.

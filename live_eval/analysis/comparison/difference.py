@@ -45,9 +45,7 @@ class Difference:
     A script counts once: its variants and repetitions with a value in both runs are averaged first.
 
     Args:
-        name: The metric.
         kind: ``turns``, ``latency`` or ``score``.
-        unit: Its unit, or empty.
         higher_is_better: Its direction, or None.
         first: Mean of the first run over the pairs; None without pairs.
         other: Mean of the other run.

@@ -31,7 +31,6 @@ class BestPrompt:
     """The best prompt by one metric, over the turns with a value for every prompt.
 
     Args:
-        metric: The metric.
         means: Its mean over scripts for each prompt, by the name of the first run with it, best first.
         best: The first run with the best prompt, or None.
         lead: The difference from the next best, with an uncorrected p, or None.

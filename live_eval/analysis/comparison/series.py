@@ -37,9 +37,7 @@ class Series:
     Args:
         name: The metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
             (``mcq.accuracy:reasoning``) if it is split by task.
-        kind: Its kind.
         values: The value, or None, of each turn that the metric applies to.
-        unit: Its unit, or empty.
         higher_is_better: The direction; None if neither is better, or if unknown.
         version: The judge's version; empty for other metrics.
     """
@@ -64,7 +62,6 @@ class ComparedRun:
     Args:
         name: Its name, unique among the compared runs.
         path: Its folder.
-        manifest: Its manifest.
         ended: Whether it has ended.
         scripts: The script of each turn.
         contents: What was said and asked in each turn.

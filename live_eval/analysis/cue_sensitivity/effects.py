@@ -81,7 +81,6 @@ class ScriptEffect:
     """The contribution of a script to an effect.
 
     Args:
-        script_id: The script.
         between: Mean distance of its replies to different styles.
         within: Mean distance of its replies to the same recording.
         far: Mean distance of its replies from replies to other scripts.

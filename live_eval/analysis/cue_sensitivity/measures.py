@@ -34,8 +34,6 @@ class Reply:
     """A captured reply to a conversation.
 
     Args:
-        turn_id: The turn.
-        script_id: The script.
         source: The source of the recording; different sources have different speakers.
         variant: The style in which it was spoken.
         attribute: The cue for which the script was written, or None.
@@ -59,7 +57,6 @@ class Measure:
     """A distance between two replies.
 
     Args:
-        name: Its name.
         title: In words.
         distance: Distance of two replies, given their indices; 0 for equal ones, never negative.
         there: Indices of the replies that it can measure.

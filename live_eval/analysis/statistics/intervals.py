@@ -83,7 +83,6 @@ class Estimate:
         value: None if there is nothing to compute it from.
         n: Number of values behind it.
         clusters: Number of scripts that these belong to.
-        interval: Its interval, or None.
         reason: Why the value or the interval is missing; empty if neither is.
     """
 

@@ -65,8 +65,6 @@ class DialogueSummary:
     """The dialogues of a run, repetitions included.
 
     Args:
-        dialogues: Number of dialogues.
-        turns: Number of their turns.
         changes: Turns whose cue differs from the previous turn's, failed ones included.
         followed: Per cent of the changes to a cue whose reply considers it, among those judged or failed.
         scores: The change of each score that has a direction.

@@ -29,11 +29,8 @@ class Group:
     """The turns of a task that share a cue, or a part of one.
 
     Args:
-        task: The task.
         level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
         labels: The shared values, from the coarsest.
-        turns: Number of turns.
-        captured: Number of captured turns.
         voice_to_voice: Median, in milliseconds, over turns whose end of speech is certain.
         scores: Means of the task's scores.
     """

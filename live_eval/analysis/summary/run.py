@@ -65,12 +65,9 @@ class RunFacts:
 
     Args:
         name: The run's folder.
-        endpoint: The endpoint's name.
         model: The model that the endpoint reports, or else the requested one.
-        voice: The voice.
         turn_mode: Who ended the user's turns.
         comparable: Whether the latencies are comparable with those of realtime endpoints.
-        data: The data set.
         state: ``running`` (or died), ``interrupted`` or ``finished``.
         started_at: ISO 8601 in UTC, as `ended_at`.
         ended_at: None if the run has not ended.

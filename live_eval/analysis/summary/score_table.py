@@ -41,11 +41,9 @@ class ScoreColumn:
 
     Args:
         name: ``judge`` or ``judge.output``.
-        judge: The judge.
         version: Its version; empty if it has not run.
         output: The output's name; empty for the judge's only one.
         title: In words.
-        unit: Its unit, or empty.
         higher_is_better: The direction; None if neither is better, or if unknown.
         tasks: The tasks that it applies to.
         role: The judge's role; None if it has none, or is not installed.

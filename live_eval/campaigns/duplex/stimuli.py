@@ -65,7 +65,6 @@ class Say:
     """Words in the bundled voice.
 
     Args:
-        text: The words.
         speed: Pace; 1 for the voice's natural one.
         other: Whether another speaker says them.
         gain_db: Level, relative to the voice's own.
@@ -98,8 +97,6 @@ class Noise:
     """A sound without words.
 
     Args:
-        kind: Its kind.
-        ms: Its length.
         dbfs: Its root mean square.
         seed: Seed of the noise.
     """
@@ -115,7 +112,6 @@ class Recorded:
     """A recording of the user's, which is a whole utterance.
 
     Args:
-        path: The file.
         text: Its words; empty if unknown.
         boundaries: Where its speech begins and ends; None if the run is to find them.
         parts: Its audible parts; empty if unknown.
@@ -159,7 +155,6 @@ class Trial:
     Args:
         trial_id: Unique in the campaign; the name of the trial's dialogue.
         probe: The probe's name.
-        condition: The condition's name.
         meant: The lower-case words of which one shows that a correction was understood; empty if nothing is
             corrected.
         lines: The utterances, in order; empty for a trial that was read from a campaign's document.

@@ -45,7 +45,6 @@ class DuplexRecord:
     """A stored campaign.
 
     Args:
-        folder: Its folder.
         facts: duplex.json.
         trials: For each run, all attempts at its trials; empty for a run that has not begun.
         outages: A note on each run with an outage of the endpoint.

@@ -50,7 +50,6 @@ class Assertion:
         expression: Its text.
         metric: A latency of a campaign.
         statistic: One of `STATISTICS`.
-        comparison: ``<``, ``<=``, ``>`` or ``>=``.
         bound_ms: The bound in milliseconds.
     """
 
@@ -75,12 +74,9 @@ class CheckedAssertion:
     """An assertion and the measured value. True if it holds.
 
     Args:
-        assertion: The assertion.
         holds: Whether it holds.
-        value_ms: The value, or None.
         interval_ms: Its 95 % interval, or None.
         error_bar_ms: How much of the value may be our own lateness (p99 of `lag`); None if unknown.
-        n: Number of turns behind the value.
         point: The condition of the campaign; empty outside of one.
         reason: Why it fails although the value alone does not show it, or why there is no interval.
     """

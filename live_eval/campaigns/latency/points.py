@@ -61,7 +61,6 @@ class CampaignPlan:
     Args:
         config: The endpoint, the data and the turns; a condition replaces what it varies.
         turns: Turns of each condition.
-        concurrency: Sessions at a time.
         arrivals: When they begin.
         inputs_s: Seconds of speech in an input; empty to use the recordings unchanged.
         detections: Settings of the endpoint's detector, in the vendor's spelling.
@@ -115,8 +114,6 @@ class CampaignPoint:
     Args:
         name: Its name, also of its run's folder.
         role: Its purpose.
-        turns: Number of turns.
-        concurrency: Sessions at a time.
         arrivals: When they begin.
         input_s: Seconds of speech in an input; None for unchanged recordings.
         turn_detection: Settings of the endpoint's detector.

@@ -46,7 +46,6 @@ class LoadWatch:
     began later behind its schedule than the one before.
 
     Args:
-        concurrency: Sessions at a time.
         per_s: Sessions that are due each second; None in a closed loop.
         held: The largest number of sessions that an earlier condition sustained; None without one.
     """
