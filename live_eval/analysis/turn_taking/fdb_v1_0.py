@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import (
@@ -105,18 +105,19 @@ DEFINITIONS = (
 )
 
 
-@dataclass(slots=True)
-class _Values:
-    """The samples' values."""
+_MISSING = {
+    "pause_handling.TOR": "no turn with pauses",
+    "smooth_turn_taking.TOR": "no turn",
+    "smooth_turn_taking.latency": "no turn taken over",
+    "user_interruption.TOR": "no interruption",
+    "user_interruption.latency": "no interruption taken over",
+    "backchannel.TOR": "no turn",
+    "backchannel.frequency": "no turn",
+    "backchannel.JSD": "no reference distribution of people's backchannels",
+}
 
-    pause_tor: list[bool] = field(default_factory=list)
-    turn_tor: list[bool] = field(default_factory=list)
-    turn_latency: list[float] = field(default_factory=list)
-    interruption_tor: list[bool] = field(default_factory=list)
-    interruption_latency: list[float] = field(default_factory=list)
-    backchannel_tor: list[bool] = field(default_factory=list)
-    frequency: list[float] = field(default_factory=list)
-    jsd: list[float] = field(default_factory=list)
+_Samples: TypeAlias = dict[str, list[float]]
+"""The values of the samples of each metric."""
 
 
 def takes_turn(duration_ns: int, words: int) -> bool:
@@ -175,7 +176,8 @@ def metrics(
     Args:
         references: For each case, how often people say a backchannel over equal parts of it, for the JSD.
     """
-    defined, corrected = _Values(), _Values()
+    defined: _Samples = {name: [] for name in _MISSING}
+    corrected: _Samples = {name: [] for name in _MISSING}
     for conversation in conversations:
         for turn in exchanges(conversation, agent_segments(conversation)):
             if turn.over is not None:
@@ -185,38 +187,21 @@ def metrics(
                 _add_pauses(turn, conversation, defined, corrected)
             _add_turn(turn, defined, corrected)
             _add_backchannels(turn, conversation, references or {}, defined, corrected)
-    early = sum(latency < 0 for latency in corrected.turn_latency)
-    kept = sum(defined.interruption_tor) - sum(corrected.interruption_tor)
+    early = sum(latency < 0 for latency in corrected["smooth_turn_taking.latency"])
+    kept = round(sum(defined["user_interruption.TOR"]) - sum(corrected["user_interruption.TOR"]))
     kept_on = f"taken over by the interrupted reply alone: {kept}" if kept else ""
+    why = {
+        "smooth_turn_taking.latency": f"negative latencies that the source makes 0: {early}" if early else "",
+        "user_interruption.TOR": kept_on,
+        "user_interruption.latency": kept_on,
+    }
     return {
-        "pause_handling.TOR": mean_value(
-            defined.pause_tor, corrected.pause_tor, missing="no turn with pauses"
-        ),
-        "smooth_turn_taking.TOR": mean_value(defined.turn_tor, corrected.turn_tor, missing="no turn"),
-        "smooth_turn_taking.latency": mean_value(
-            defined.turn_latency,
-            corrected.turn_latency,
-            missing="no turn taken over",
-            why=f"negative latencies that the source makes 0: {early}" if early else "",
-        ),
-        "user_interruption.TOR": mean_value(
-            defined.interruption_tor, corrected.interruption_tor, missing="no interruption", why=kept_on
-        ),
-        "user_interruption.latency": mean_value(
-            defined.interruption_latency,
-            corrected.interruption_latency,
-            missing="no interruption taken over",
-            why=kept_on,
-        ),
-        "backchannel.TOR": mean_value(defined.backchannel_tor, corrected.backchannel_tor, missing="no turn"),
-        "backchannel.frequency": mean_value(defined.frequency, corrected.frequency, missing="no turn"),
-        "backchannel.JSD": mean_value(
-            defined.jsd, corrected.jsd, missing="no reference distribution of people's backchannels"
-        ),
+        name: mean_value(defined[name], corrected[name], missing=missing, why=why.get(name, ""))
+        for name, missing in _MISSING.items()
     }
 
 
-def _add_pauses(turn: Exchange, conversation: Conversation, defined: _Values, corrected: _Values) -> None:
+def _add_pauses(turn: Exchange, conversation: Conversation, defined: _Samples, corrected: _Samples) -> None:
     end_ns = turn.speech.end_ns
     heard = _takes(each for each in turn.agent if each.start_ns < end_ns)
     created = any(
@@ -225,27 +210,26 @@ def _add_pauses(turn: Exchange, conversation: Conversation, defined: _Values, co
         and turn.speech.start_ns <= response.created_ns < end_ns
         for response in conversation.agent
     )
-    defined.pause_tor.append(heard)
-    corrected.pause_tor.append(heard or created)
+    defined["pause_handling.TOR"].append(heard)
+    corrected["pause_handling.TOR"].append(heard or created)
 
 
-def _add_turn(turn: Exchange, defined: _Values, corrected: _Values) -> None:
+def _add_turn(turn: Exchange, defined: _Samples, corrected: _Samples) -> None:
     takes = _takes(turn.agent)
-    defined.turn_tor.append(takes)
-    corrected.turn_tor.append(takes)
+    defined["smooth_turn_taking.TOR"].append(takes)
+    corrected["smooth_turn_taking.TOR"].append(takes)
     if not takes:
         return
     end_ns, answer = turn.speech.end_ns, answer_to(turn)
-    defined.turn_latency.append(max(0, turn.agent[0].start_ns - end_ns) / 1e9)
+    defined["smooth_turn_taking.latency"].append(max(0, turn.agent[0].start_ns - end_ns) / 1e9)
     if answer is not None:
-        corrected.turn_latency.append((answer.start_ns - end_ns) / 1e9)
+        corrected["smooth_turn_taking.latency"].append((answer.start_ns - end_ns) / 1e9)
 
 
 def _add_interruption(
-    turn: Exchange, conversation: Conversation, defined: _Values, corrected: _Values
+    turn: Exchange, conversation: Conversation, defined: _Samples, corrected: _Samples
 ) -> None:
-    end_ns = turn.speech.end_ns
-    until_ns = conversation.end_ns if turn.last else turn.until_ns
+    end_ns, until_ns = turn.speech.end_ns, turn.until_ns
     # The source's recogniser hears the output only from the end of the interruption on.
     after = [
         (max(start, end_ns), min(end, until_ns), response)
@@ -256,22 +240,22 @@ def _add_interruption(
     words = sum(words_within(response, start, end) for start, end, response in after)
     first = min((start for start, _, _ in after), default=0)
     takes = bool(after) and takes_turn(max(end for _, end, _ in after) - first, words)
-    defined.interruption_tor.append(takes)
+    defined["user_interruption.TOR"].append(takes)
     if takes:
-        defined.interruption_latency.append((first - end_ns) / 1e9)
+        defined["user_interruption.latency"].append((first - end_ns) / 1e9)
     new = [each for each in turn.agent if turn.over is None or each.response is not turn.over.response]
-    corrected.interruption_tor.append(_takes(new))
+    corrected["user_interruption.TOR"].append(_takes(new))
     answer = answer_to(turn)
-    if corrected.interruption_tor[-1] and answer is not None:
-        corrected.interruption_latency.append((answer.start_ns - end_ns) / 1e9)
+    if corrected["user_interruption.TOR"][-1] and answer is not None:
+        corrected["user_interruption.latency"].append((answer.start_ns - end_ns) / 1e9)
 
 
 def _add_backchannels(
     turn: Exchange,
     conversation: Conversation,
     references: Mapping[str, Sequence[float]],
-    defined: _Values,
-    corrected: _Values,
+    defined: _Samples,
+    corrected: _Samples,
 ) -> None:
     start_ns, end_ns = turn.speech.start_ns, turn.speech.end_ns
     segments = sorted(
@@ -290,16 +274,16 @@ def _add_backchannels(
     backchannels = [
         sound for sound, words in segments if is_backchannel(sound.end_ns - sound.start_ns, words)
     ]
-    defined.backchannel_tor.append(takes)
-    corrected.backchannel_tor.append(len(backchannels) < len(segments))
+    defined["backchannel.TOR"].append(takes)
+    corrected["backchannel.TOR"].append(len(backchannels) < len(segments))
     seconds = (end_ns - start_ns) / 1e9
-    defined.frequency.append(len(counted) / seconds)
-    corrected.frequency.append(len(backchannels) / seconds)
+    defined["backchannel.frequency"].append(len(counted) / seconds)
+    corrected["backchannel.frequency"].append(len(backchannels) / seconds)
     reference = references.get(turn.speech.case_id)
     if reference is not None:
-        defined.jsd.append(backchannel_jsd(counted, start_ns, end_ns, reference))
+        defined["backchannel.JSD"].append(backchannel_jsd(counted, start_ns, end_ns, reference))
         distance = backchannel_jsd(backchannels, start_ns, end_ns, reference)
-        corrected.jsd.append(distance**2 / math.log(2) if backchannels else 1.0)
+        corrected["backchannel.JSD"].append(distance**2 / math.log(2) if backchannels else 1.0)
 
 
 def _takes(segments: Iterable[AgentSegment]) -> bool:
