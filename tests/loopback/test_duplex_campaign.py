@@ -39,7 +39,7 @@ class Silent(Observer):
         self.again: list[int] = []
 
     def note(self, text: str) -> None:
-        if found := re.search(r"playing (\d+) void trials? again", text):
+        if found := re.search(r"repeating (\d+) void trials?", text):
             self.again.append(int(found[1]))
 
 
@@ -121,7 +121,7 @@ async def test_outcomes_match_the_endpoints_script(endpoint: str, manifest: Path
     )
     for name in behaviours:
         assert await outcomes(tmp_path / name) == {"clean": [{name: 1}]}
-    assert observers["natural_end"].again == [1, 1], "a void trial is played again, twice"
+    assert observers["natural_end"].again == [1, 1], "a void trial is repeated twice"
     assert not observers["kept_talking"].again
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "yielded")))
     (trial,) = summary["probes"][0]["trials"]
