@@ -113,7 +113,7 @@ def test_a_judge_rates_runs_without_its_order_effect(runs: list[Path]) -> None:
     assert [run.name for run in arena.judge.ratings.runs] == ["longest", "long", "short"]
     [pair] = [p for p in arena.judge.ratings.pairs if (p.first, p.second) == ("short", "long")]
     assert (pair.wins, pair.ties, pair.losses) == (5, 0, 15)
-    assert arena.judge.order.flipped.value == 0
+    assert arena.judge.order["flipped"]["value"] == 0
     assert arena.judge.judged.skipped == {"the turn failed: closed": 2}
     assert arena.judge.ratings.matches == 20 + 19 + 19
     assert len(FakeEndpoint.calls) == 2 * 58
@@ -161,8 +161,8 @@ def test_a_judge_that_prefers_the_first_place_rates_all_runs_alike(runs: list[Pa
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v2"))
     arena = run_arena(read_runs(runs[:2]), PLAN, options)
     assert arena.judge is not None
-    assert arena.judge.order.position.value == 1.0
-    assert arena.judge.order.flipped.value == 1.0
+    assert arena.judge.order["position"]["value"] == 1.0
+    assert arena.judge.order["flipped"]["value"] == 1.0
     assert [run.rating.value for run in arena.judge.ratings.runs] == [1000.0, 1000.0]
     assert [run.ties for run in arena.judge.ratings.runs] == [20, 20]
 
