@@ -291,7 +291,7 @@ async def test_a_run_with_missing_turns_is_not_finished(
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
         return replace(await run_plan(*args, **kwargs), missing=1)
 
-    monkeypatch.setattr("live_eval.campaigns.campaign.play", forgetful)
+    monkeypatch.setattr("live_eval.campaigns.campaign.run_plan", forgetful)
     ended = await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")
     assert ended.stopped == "1 turn not recorded"
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))

@@ -481,7 +481,7 @@ async def test_a_point_with_missing_turns_is_not_finished(
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     plan: dict[str, Any] = {"config": settings, "turns": 2, "concurrency": (1, 2)}
     with monkeypatch.context() as patch:
-        patch.setattr("live_eval.campaigns.campaign.play", forgetful)
+        patch.setattr("live_eval.campaigns.campaign.run_plan", forgetful)
         outcome = await held(tmp_path / "c", **plan)
     assert outcome.stopped == "1 turn of c1 not recorded: the campaign stops here"
     assert not json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
