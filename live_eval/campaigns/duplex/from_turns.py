@@ -129,7 +129,7 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
     sounds = [Stretch(trace.onset_ns, end_ns)]
     if case.parts:
         first_ns, last_ns = case.parts[0].onset_ns, case.parts[-1].end_ns
-        # The recording may have been played at another speed.
+        # The recording may have been streamed at another speed.
         speed = (last_ns - first_ns) / max(1, end_ns - trace.onset_ns)
         speed = 1.0 if abs((last_ns - first_ns) - (end_ns - trace.onset_ns)) <= _ROUNDING_NS else speed
         sounds = [
