@@ -132,7 +132,7 @@ def test_the_specifications_of_plugins_are_valid() -> None:
 
 def test_the_metrics_of_conversations_are_computed() -> None:
     talk = conversation([said((0, 2))], [reply((3, 5))])
-    assert run_python(DOCS / "duplex-metrics.md", conversations=[talk])["figures"]
+    assert run_python(DOCS / "duplex-metrics.md", conversations=[talk])["metrics"]
 
 
 def test_the_sample_of_a_duplex_campaign_is_what_its_command_prints(
