@@ -49,7 +49,7 @@ class SpeechCommitted:
     Args:
         item: The speech as received, including prefix padding and final silence.
         speech_ms: End of the speech on the session's input axis.
-        voice_end: When that end arrived.
+        voice_end: When that end arrived, and how it was found.
         detected: Whether the endpointer ended the turn, rather than the client.
     """
 

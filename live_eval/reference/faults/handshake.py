@@ -42,12 +42,7 @@ _BAD_ACCEPT = (
 
 
 class ConnectionFaults:
-    """Applies faults to new connections.
-
-    Args:
-        script: The faults of the process.
-        schedule: Which connections they strike.
-    """
+    """Applies the faults of the process to the new connections that the schedule selects."""
 
     def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
         self._script = script
@@ -98,18 +93,16 @@ class ConnectionFaults:
 
 
 class _FixedAnswer(asyncio.Protocol):
-    """Answers whatever comes with the same bytes, and closes."""
+    """Answers any data with the same bytes, and closes."""
 
     def __init__(self, answer: bytes = b"") -> None:
         self._answer = answer
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from it
 
     def data_received(self, data: bytes) -> None:
-        """Answer, and close."""
         self._transport.write(self._answer)
         self._transport.close()
 

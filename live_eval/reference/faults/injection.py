@@ -103,7 +103,7 @@ class SessionFaults:
         self._on_track = on_track
         self._deltas: DeltaFaults[bytes | CloseConnection] = DeltaFaults(script)
         self._pieces = 0
-        self._breaks = False
+        self._corrupts = False
         self._pace = script.pace
 
     def altered(self, event: Event) -> Event:
@@ -115,8 +115,8 @@ class SessionFaults:
                 FaultName.CORRUPT_AUDIO
             ):
                 self._pieces += 1
-                self._breaks = self._pieces % corrupt.number == 0
-                if self._breaks and (self._on_track or self._protocol.audio_in_base64):
+                self._corrupts = self._pieces % corrupt.number == 0
+                if self._corrupts and (self._on_track or self._protocol.audio_in_base64):
                     return replace(event, payload=_NO_OPUS if self._on_track else _NO_BASE64)
         return event
 
@@ -129,8 +129,8 @@ class SessionFaults:
         messages = self._protocol.render(event)
         if not isinstance(event, AudioPiece | Silence):
             return messages
-        if self._breaks and not self._protocol.audio_in_base64:  # the protocol encodes audio in `render`
-            self._breaks = False
+        if self._corrupts and not self._protocol.audio_in_base64:  # the protocol encodes audio in `render`
+            self._corrupts = False
             messages = [each[:1] + _NO_OGG for each in messages if isinstance(each, bytes)]
         if not self._deltas:
             return messages

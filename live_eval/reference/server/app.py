@@ -234,7 +234,7 @@ class Endpoint:
                     opening = SessionRequest(request.query, self._stored_sessions, expires_at)
                     # A protocol may load its codec.
                     protocol = await asyncio.to_thread(route.protocol, engine, opening)
-                    await self.host.hold(channel, protocol)
+                    await self.host.run_session(channel, protocol)
         finally:
             self._open.discard(socket)
             if not self._open and not gc.isenabled():

@@ -69,7 +69,7 @@ class ServerSession:
         clock: The clock.
         truth: Called with the true times of each response that has ended and been played, and of each
             completed utterance of the user.
-        sound: The media track; None if messages contain the audio.
+        audio: The media track; None if messages contain the audio.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ServerSession:
         fixed: WireReply | None,
         clock: Clock,
         truth: Callable[[TrueReply | TrueUtterance], None],
-        sound: SessionAudio | None = None,
+        audio: SessionAudio | None = None,
     ) -> None:
         self._channel = channel
         self._protocol = protocol
@@ -93,13 +93,13 @@ class ServerSession:
         self._clock = clock
         self._truth = truth
         self._keeper: TruthKeeper | None = None
-        self._sound = sound
+        self._audio = audio
         self._player: ReplyPlayer | None = None
-        if sound is not None:
+        if audio is not None:
             idle = self._engine.settings.idle_rtp
-            self._player = ReplyPlayer(sound.media, clock, idle, notify=self._played, left=self._left)
+            self._player = ReplyPlayer(audio.media, clock, idle, notify=self._played, left=self._left)
         self._script = self._engine.settings.faults
-        self._faults = SessionFaults(self._script, protocol, on_track=sound is not None)
+        self._faults = SessionFaults(self._script, protocol, on_track=audio is not None)
         self._lock = asyncio.Lock()
         self._roused = asyncio.Event()
         self._reacts_ns: int | None = None
@@ -118,8 +118,8 @@ class ServerSession:
                 jobs = [self._speak(), self._detect(), self._expire(), self._strike(), self._greet()]
                 if self._engine.settings.scripted:
                     jobs.append(self._react())
-                if self._sound is not None and self._player is not None:
-                    jobs += [self._player.run(), self._hear(self._sound)]
+                if self._audio is not None and self._player is not None:
+                    jobs += [self._player.run(), self._hear(self._audio)]
                 helpers = [self._tasks.create_task(job) for job in jobs]
                 await self._read()
                 for task in (*helpers, *self._jobs):
@@ -142,9 +142,9 @@ class ServerSession:
             async with self._lock:
                 await self._carry_out(self._protocol.received(arrival.message, arrival.at_ns))
 
-    async def _hear(self, sound: SessionAudio) -> None:
+    async def _hear(self, audio: SessionAudio) -> None:
         """Pass each packet of the user's audio to the engine."""
-        while (heard := await sound.media.hear()) is not None:
+        while (heard := await audio.media.hear()) is not None:
             async with self._lock:
                 await self._carry_out(self._engine.audio(heard.pcm, heard.at_ns))
 
@@ -307,17 +307,17 @@ class ServerSession:
 
     async def _hush(self) -> None:
         """Drop the unplayed audio of a media track."""
-        if self._sound is None or self._player is None:
+        if self._audio is None or self._player is None:
             return
         for playback in self._player.clear():
             told_ns = self._clock.now_ns() if self._protocol.reports_stops else None
-            await self._carry_out(self._sound.playback(playback))
+            await self._carry_out(self._audio.playback(playback))
             self._known(self._truths.dropped(playback.response.response_id, told_ns))
 
     async def _played(self, playback: events.TrackPlayback) -> None:
         """Report playback of a response, which does not change the engine."""
-        assert self._sound is not None
-        await self._carry_out(self._sound.playback(playback))
+        assert self._audio is not None
+        await self._carry_out(self._audio.playback(playback))
 
     def _left(self, piece: events.AudioPiece, at_ns: int) -> None:
         """Note that a piece of a reply is about to be sent as a packet."""

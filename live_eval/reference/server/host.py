@@ -153,8 +153,8 @@ class SessionHost:
         """Return when a session that starts now expires, in seconds since the Unix epoch."""
         return self.clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
 
-    async def hold(
-        self, channel: Channel, protocol: ServerProtocol, sound: SessionAudio | None = None
+    async def run_session(
+        self, channel: Channel, protocol: ServerProtocol, audio: SessionAudio | None = None
     ) -> None:
         """Run a session until its connection ends, with a track unless messages contain the audio; never
         raises.
@@ -162,7 +162,7 @@ class SessionHost:
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)
         link = ServerSession(
-            channel, protocol, self._speech_models, self._responder, fixed, self.clock, self._keep, sound
+            channel, protocol, self._speech_models, self._responder, fixed, self.clock, self._keep, audio
         )
         try:
             await link.run()

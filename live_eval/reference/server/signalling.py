@@ -188,12 +188,12 @@ class WebRtcSessions:
             connection = _FaultyConnection(self._host.clock, faults)
             answer = await connection.answer(offer)
             self._connections[call_id] = connection
-            task = asyncio.create_task(self._hold(call_id, connection, protocol, handshake.pop_all()))
+            task = asyncio.create_task(self._run(call_id, connection, protocol, handshake.pop_all()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return answer
 
-    async def _hold(
+    async def _run(
         self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
         # The endpoint does not know when a client measures: never collect garbage during a session.
@@ -202,7 +202,9 @@ class WebRtcSessions:
                 with handshake:
                     connected = await connection.connected(_CONNECT_NS)
                 if connected:
-                    await self._host.hold(connection, protocol, SessionAudio(connection, protocol.playback))
+                    await self._host.run_session(
+                        connection, protocol, SessionAudio(connection, protocol.playback)
+                    )
             finally:
                 await connection.close(_GOING_AWAY, "the session is over")
                 del self._connections[call_id]

@@ -1,4 +1,4 @@
-"""Which services the reference endpoint emulates, and where."""
+"""The services that the reference endpoint emulates, and their addresses."""
 
 import re
 

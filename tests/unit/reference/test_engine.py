@@ -1,4 +1,4 @@
-"""A reply that reaches the engine in pieces: how it is sent, ended, interrupted and failed."""
+"""A reply in pieces: sent, completed, interrupted and failed."""
 
 from typing import Any
 

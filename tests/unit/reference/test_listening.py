@@ -1,4 +1,4 @@
-"""The end of speech over Opus: constructed, sent through the codec, and found again."""
+"""The end of speech over Opus, detected after encoding and decoding."""
 
 import numpy as np
 import pytest

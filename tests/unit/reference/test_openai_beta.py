@@ -1,4 +1,4 @@
-"""The server's side of the beta dialect: what it spells otherwise than the GA one. No sockets, no clock."""
+"""The server's side of the beta dialect, where it differs from GA. No sockets, no clock."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The server's side of GPT-Live, held against the official SDK's own types. No sockets, no clock."""
+"""The server's side of GPT-Live, checked against the official SDK's types. No sockets, no clock."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The output audio buffer: what leaves when, and what is told of it."""
+"""The output audio buffer: its packets, their times, and its reports."""
 
 import asyncio
 from collections.abc import AsyncIterator

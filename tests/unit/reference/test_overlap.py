@@ -1,4 +1,4 @@
-"""What the endpoint does while both sides could speak: the engine, without sockets."""
+"""The script for overlapping speech, with the engine and without sockets."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Replies in one endless stream: its pace, its silence, and that it flows while the user's audio does."""
+"""Replies in a continuous stream: its pace, its silence, and its start and stop with the user's audio."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The endpoint that notices voices: what it measures, what it remarks, and when it keeps to the point."""
+"""The replier that comments on the user's voice."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The protocols whose audio travels on a track: playback events, and what clears the track."""
+"""The protocols with a media track: playback events, and clearing the track."""
 
 from typing import Any
 
