@@ -290,7 +290,7 @@ class Remembers(Wrapped):
         (NeverLeaves, "does not end in Close"),
         (CallsTheEndAFailure, "reported as a failure"),
         (ActsAfterTheEnd, "expected no action after the end"),
-        (TellsTheKey, "contains the key"),
+        (TellsTheKey, "the key"),
         (SetsTimersBack, "into the past"),
         (SwapsBytes, "samples"),
         (CountsWithoutEnd, "expected RateLimits.limits to be"),
@@ -311,7 +311,7 @@ def test_the_suite_finds_each_defect(defective: type[Wrapped], words: str) -> No
 
 
 def test_a_suite_without_cassettes_fails() -> None:
-    with pytest.raises(ConformanceError, match="no cassette"):
+    with pytest.raises(ConformanceError, match="at least one cassette"):
         check_dialect(OpenAIRealtime, [])
 
 
