@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,6 +90,24 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     for row in cells:
         table.add_row(*map(escape, row))
     console.print(table)
+
+
+def print_plugins(
+    name: str | None,
+    rows: Sequence[dict[str, Any]],
+    in_words: Callable[[dict[str, Any]], dict[str, Any]],
+    columns: Mapping[str, str],
+    labels: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print the plugin of a name in detail, or without a name a table of all; `in_words` formats a row."""
+    if as_json:
+        print_json(rows if name is None else rows[0])
+    elif name is not None:
+        print_details(rows[0] | in_words(rows[0]), labels)
+    else:
+        print_listing([row | in_words(row) for row in rows], columns, as_json=False)
 
 
 def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:

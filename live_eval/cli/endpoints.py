@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import fields_of, print_details, print_listing
+from live_eval.cli._listing import fields_of, print_plugins
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.registry import CLIENTS, Plugin, client, find_plugins, missing_requirements
 
@@ -54,12 +54,8 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         client(name)  # raises if it is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(CLIENTS) if name in (None, plugin.name)]
-    if as_json:
-        _options.print_json(rows if name is None else rows[0])
-    elif name is not None:
-        print_details(rows[0] | {"rates": _rates(rows[0])}, _DETAILS)
-    else:
-        print_listing([row | {"rates": _rates(row)} for row in rows], _COLUMNS, as_json=False)
+    print_plugins(name, rows, _in_words, _COLUMNS, _DETAILS, as_json=as_json)
+    if name is None and not as_json:
         for row in rows:
             if not row["ok"]:
                 click.echo(f"{row['name']} is broken: {row['missing']}")
@@ -87,6 +83,5 @@ def _row(plugin: Plugin) -> dict[str, Any]:
     }
 
 
-def _rates(row: dict[str, Any]) -> str:
-    """Return both rates in kHz."""
-    return f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}"
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    return {"rates": f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}"}

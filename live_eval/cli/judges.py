@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import fields_of, print_details, print_listing
+from live_eval.cli._listing import fields_of, print_plugins
 from live_eval.judging import JudgeKind, JudgeSpec, OutputSpec, score_name
 from live_eval.registry import JUDGES, Plugin, find_plugins, judge, missing_requirements
 
@@ -41,13 +41,8 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         judge(name)  # raises if it is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(JUDGES) if name in (None, plugin.name)]
-    if as_json:
-        _options.print_json(rows if name is None else rows[0])
-    elif name is not None:
-        print_details(rows[0] | _lines(rows[0]), _DETAILS)
-    else:
-        shown = [row | {"here": "yes" if row["ok"] else f"no: {row['missing']}"} for row in rows]
-        print_listing(shown, _COLUMNS, as_json=False)
+    print_plugins(name, rows, _in_words, _COLUMNS, _DETAILS, as_json=as_json)
+    if name is None and not as_json:
         click.echo("\nDetails: live-eval judges NAME")
 
 
@@ -92,9 +87,9 @@ def _output(spec: JudgeSpec, output: OutputSpec) -> dict[str, Any]:
     }
 
 
-def _lines(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a row that are formatted for people."""
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     return {
+        "here": "yes" if row["ok"] else f"no: {row['missing']}",
         "scores": "; ".join(_score_line(output) for output in row["outputs"]),
         "options": "; ".join(_option_line(option) for option in row["options"]),
         "weights": [weights["name"] for weights in row["weights"]],

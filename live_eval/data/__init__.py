@@ -1,4 +1,4 @@
-"""Data sets: EchoMind and EchoMind-Human, anyone's manifest, a folder of recordings, the bundled sample."""
+"""Data sets: EchoMind and EchoMind-Human, manifests, folders of recordings, the bundled sample."""
 
 from __future__ import annotations
 
@@ -51,13 +51,11 @@ _EXPECTED = (
 def load(path: Path, options: DataOptions | None = None) -> DataSet:
     """Read a data set of any supported layout.
 
-    Args:
-        path: EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, or a
-            folder of recordings.
-        options: How to read it.
+    `path` is EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, or a
+    folder of recordings.
 
     Raises:
-        DataError: The path is none of these or cannot be read; the message says what was found.
+        DataError: The path is none of these, or cannot be read.
         UsageError: The options do not fit the data.
     """
     options = options or DataOptions()
@@ -82,7 +80,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
 
 
 def locate(name: str) -> Path:
-    """Return the path of data: of the bundled sample or its dialogues by their names, or `name` as a path."""
+    """Return the path of the bundled sample or its dialogues by their names, else `name` as a path."""
     if name == SAMPLE_DIALOGUES:
         return sample_path() / "dialogues" / "dialogues.jsonl"
     return sample_path() if name == SAMPLE else Path(name)

@@ -21,8 +21,8 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
     without letters; or an object that maps letters to texts.
 
     Raises:
-        ValueError: There are fewer than two options, their letters are not consecutive, one is not text, or
-            two are the same.
+        ValueError: There are fewer than two options, letters are not consecutive, one is not text, or two
+            are equal.
 
     >>> parse_options("A. Yes\\nB. No")
     (('A', 'Yes'), ('B', 'No'))
@@ -53,7 +53,7 @@ def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
     """Return the letter of an answer key: a letter, a letter with the option's text, or the text alone.
 
     Raises:
-        ValueError: It is none of the options, or a letter with another option's text.
+        ValueError: It is no option, or a letter with another option's text.
 
     >>> parse_answer("B. No", [("A", "Yes"), ("B", "No")])
     'B'

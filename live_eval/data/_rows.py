@@ -1,6 +1,6 @@
-"""Read the entries of a data set: find our fields in them and validate their values.
+"""Entries of a data set: find live-eval's fields and validate their values.
 
-An unusable value becomes a problem of the row and is never raised: the case must appear in the report as a
+An invalid value becomes a problem of the row and is never raised, so that the case appears in the report as a
 failed turn.
 """
 
@@ -38,11 +38,11 @@ _VARIANT = "{variant}"
 
 
 class FieldMap:
-    """Our field names and their spellings in the data.
+    """live-eval's field names and their spellings in the data.
 
     Args:
-        known: For each of our names, the spellings to try in order; they may contain ``{variant}``.
-        mapping: The user's spellings; they take precedence.
+        known: By field name, the spellings to try in order; they may contain ``{variant}``.
+        mapping: The user's spellings, which take precedence.
         variants: The variants that an entry is read for.
 
     Raises:
@@ -70,7 +70,7 @@ class FieldMap:
     ) -> None:
         """Raise a `UsageError` if no entry of the file `where` has a field that the user mapped.
 
-        The file calls an entry `row`; the user's mapping has `prefix` before our names.
+        `row` is the word for an entry, `prefix` the prefix of field names in the user's mapping.
         """
         for name, spelled in self._mapping.items():
             if not any(
@@ -95,17 +95,17 @@ class FieldMap:
             )
 
     def paths(self, name: str, variant: Variant) -> list[str]:
-        """Return the spellings of one of our fields to try for one variant."""
+        """Return the spellings of a field to try for one variant."""
         return [path.replace(_VARIANT, variant) for path in self._spellings(name)]
 
     def find(self, record: Mapping[str, Any], name: str, variant: Variant) -> Any:
-        """Return the value of one of our fields, or None if it is missing, null or blank."""
+        """Return the value of a field, or None if it is missing, null or blank."""
         return next(
             (value for path in self.paths(name, variant) if not _blank(value := _lookup(record, path))), None
         )
 
     def offers(self, record: Mapping[str, Any], variant: Variant) -> bool:
-        """Return whether an entry mentions a recording of this variant, whatever its value.
+        """Return whether an entry has a field for a recording of this variant, valid or not.
 
         A spelling without a variant refers to the target.
         """
@@ -123,9 +123,9 @@ class FieldMap:
 
 
 class Row:
-    """One entry, read for one variant; `problems` collects what is wrong with it, and where.
+    """One entry, read for one variant, with its problems.
 
-    `lacks_recording` is True if one of the problems is that the entry does not name its recording.
+    `lacks_recording` is True if one of the problems is a missing name of the recording.
     """
 
     def __init__(self, fields: FieldMap, record: Mapping[str, Any], variant: Variant, where: str) -> None:
@@ -138,7 +138,7 @@ class Row:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the entry, or None."""
+        """The problems of the entry, or None."""
         return "; ".join(self.problems) or None
 
     def complain(self, message: str) -> None:
@@ -164,7 +164,7 @@ class Row:
         return self._fields.find(self._record, name, self._variant)
 
     def complain_absent(self, name: str, what: str) -> None:
-        """Report a missing field, with the spellings that were tried and the fields of the entry."""
+        """Add a missing field as a problem, with the spellings tried and the fields of the entry."""
         tried = ", ".join(self._fields.paths(name, self._variant))
         self.complain(
             f"expected {what} under one of the fields {tried}; "
@@ -188,7 +188,7 @@ class Row:
         return cue_of(phrase) if phrase else None
 
     def audio(self, *roots: Path) -> Path | None:
-        """Return the path of the recording; without one, report a problem."""
+        """Return the path of the recording; a missing one is a problem."""
         before = len(self.problems)
         path = self.path("audio", *roots)
         self.lacks_recording = path is None
@@ -197,10 +197,7 @@ class Row:
         return path
 
     def boundaries(self, parts: Sequence[SpokenPart] = ()) -> SpeechBoundaries | None:
-        """Return annotated speech boundaries, or None if there are none or they are invalid.
-
-        Where only `parts` are annotated, speech goes from the first to the last of them.
-        """
+        """Return annotated speech boundaries, by default those of `parts`; None if missing or invalid."""
         marks = {name: self.value(name) for name in ("onset_ms", "voice_end_ms", "words_end_ms")}
         try:
             stated = speech_boundaries({name: value for name, value in marks.items() if value is not None})
@@ -220,7 +217,7 @@ class Row:
         return stated
 
     def parts(self) -> tuple[SpokenPart, ...]:
-        """Return the annotated stretches of sound; empty if there are none or they are invalid."""
+        """Return the annotated stretches of speech; empty if missing or invalid."""
         try:
             return spoken_parts(self.value("parts"))
         except ValueError as error:
@@ -228,7 +225,7 @@ class Row:
             return ()
 
     def speech(self) -> SpeechKind:
-        """Return what the utterance is to the endpoint: an ordinary turn, unless the entry says otherwise."""
+        """Return the kind of utterance, by default an ordinary turn."""
         stated = self.text("speech")
         try:
             return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
@@ -237,7 +234,7 @@ class Row:
             return SpeechKind.TURN
 
     def anchor(self) -> Anchor | None:
-        """Return when the utterance begins in its dialogue, or None if that is not given or invalid."""
+        """Return when the utterance begins in its dialogue; None if missing or invalid."""
         stated = self.text("anchor")
         try:
             return None if stated is None else Anchor.parse(stated)
@@ -278,8 +275,8 @@ def read_entries(path: Path) -> list[Any]:
 def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     """Return annotated boundaries.
 
-    Marks are ``onset_ms``, ``voice_end_ms`` and perhaps ``words_end_ms``: milliseconds from the recording's
-    first sample, as numbers or as their digits. Other keys are ignored.
+    The marks ``onset_ms``, ``voice_end_ms`` and, optionally, ``words_end_ms`` are milliseconds from the
+    recording's first sample, as numbers or as their digits. Other keys are ignored.
 
     Raises:
         ValueError: They are not numbers, incomplete, or out of order.
@@ -310,14 +307,13 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
 
 
 def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
-    """Return annotated stretches of sound.
+    """Return annotated stretches of speech.
 
-    Args:
-        value: A list of objects with ``onset_ms`` and ``end_ms``, milliseconds from the recording's first
-            sample, and perhaps ``text``; or the same as JSON text. None or blank for none.
+    `value` is a list of objects with ``onset_ms`` and ``end_ms``, milliseconds from the recording's first
+    sample, and optionally ``text``; or the same as JSON text; or None.
 
     Raises:
-        ValueError: It is no such list, or the stretches overlap or are out of order.
+        ValueError: It is not such a list, or the stretches overlap or are out of order.
     """
     if isinstance(value, str):
         with contextlib.suppress(ValueError, RecursionError):  # the text is no list either
@@ -346,11 +342,7 @@ def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
 
 
 def _milliseconds(value: Any, what: str) -> float:
-    """Return a number of milliseconds, given as a number or as its digits.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return a number of milliseconds, given as a number or as its digits."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):  # an integer may have any number of digits
@@ -361,11 +353,8 @@ def _milliseconds(value: Any, what: str) -> float:
 
 
 def inside(root: Path, stated: str) -> Path | None:
-    """Return the file that data names, or None where its name leads out of `root`, which the user trusts.
-
-    Names are taken apart, not followed: a link inside the root may point elsewhere, since data sets are
-    commonly laid out with links, but no name in the data can. Backslashes count as slashes.
-    """
+    """Return the file that data names, or None if its name leads out of `root`; backslashes are slashes."""
+    # Links are not followed here: data sets often contain links to other places, which the user trusts.
     if "\0" in stated:
         return None
     top = os.path.abspath(root)
@@ -386,7 +375,7 @@ def unique(wanted: str, taken: set[str]) -> str:
 
 
 def field_names(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of an entry's fields; names within an object follow a dot."""
+    """Return the names of an entry's fields; names in an object follow a dot."""
     names: list[str] = []
     for key, value in record.items():
         inner = list(value) if isinstance(value, Mapping) else []

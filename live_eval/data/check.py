@@ -1,4 +1,4 @@
-"""Check a data set: its contents, its gaps, and whether each of its files can be read."""
+"""Check a data set: its contents, what is missing, and whether each file can be read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ALIGNED_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """The result of reading one file: why it cannot be used, or what it contains."""
+    """The result of reading one file: its contents, or why it cannot be used."""
 
     path: Path
     role: Role  # recording: played; reference: a spoken reference reply; clean: the clean take of a mix
@@ -81,17 +81,17 @@ class DataReport:
 
     @property
     def problems(self) -> list[Case]:
-        """The cases that cannot be played because the data itself is wrong."""
+        """The cases with wrong data."""
         return [case for case in self.dataset.cases if case.problem is not None]
 
     @property
     def question_problems(self) -> list[Case]:
-        """The questions that cannot be asked because the data itself is wrong."""
+        """The questions with wrong data."""
         return [case for case in self.dataset.questions if case.problem is not None]
 
     @property
     def keyless(self) -> list[Case]:
-        """The questions that can be asked but not scored, because the data has no answer key for them."""
+        """The questions without an answer key, which are asked but not scored."""
         return [
             case
             for case in self.dataset.questions
@@ -105,7 +105,7 @@ class DataReport:
 
     @property
     def apart(self) -> list[Case]:
-        """The questions about recordings that no conversation plays: there is no reply to relate them to."""
+        """The questions about recordings without a conversation, so that no reply can be related to them."""
         played = {case.audio_path for case in self.dataset.cases}
         return [
             case for case in self.dataset.questions if case.problem is None and case.audio_path not in played
@@ -113,7 +113,7 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every case can be played, every question asked and every file read."""
+        """Whether every case can be run, every question asked and every file read."""
         return not (self.problems or self.question_problems or self.unreadable or self.dataset.unread)
 
     @property
@@ -123,7 +123,7 @@ class DataReport:
 
     @property
     def scripts(self) -> int:
-        """The number of scripts; a script and its human twin count as one."""
+        """The number of scripts; a script and its human version count as one."""
         return len({case.script_id for case in self.dataset.cases})
 
     def counts(self, attribute: str) -> dict[str, int]:
@@ -148,8 +148,7 @@ class DataReport:
     def cues(self) -> dict[str, dict[str, dict[str, int]]]:
         """Count cases by how they are spoken: coarse dimension, fine dimension, attribute.
 
-        Neutral cases and those without a cue count as ``(none)``, labels missing from the taxonomy as
-        ``(unknown)``.
+        Neutral cases and those without a cue count as ``(none)``, unknown labels as ``(unknown)``.
         """
         tree: dict[str, dict[str, dict[str, int]]] = {}
         for case in self.dataset.cases:
@@ -205,11 +204,9 @@ def check(
     max_s: float = MAX_RECORDING_S,
     on_file: Callable[[int, int], None] | None = None,
 ) -> DataReport:
-    """Read every file of a data set.
+    """Read every file of a data set, of at most `max_s` seconds each.
 
-    Args:
-        max_s: Longest length of a file, in seconds.
-        on_file: Called after each file with the number of files done and the total.
+    `on_file` is called after each file with the number of files done and the total.
     """
     wanted = _files_of((*dataset.cases, *dataset.questions))
     files: dict[Path, FileCheck] = {}
@@ -237,7 +234,7 @@ def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
 
 
 def _files_of(cases: Sequence[Case]) -> list[FileCheck]:
-    """List every file once; recordings that are played come first."""
+    """List every file once, recordings first."""
     named: list[tuple[Role, Path | None, Case]] = [
         *(("recording", case.audio_path, case) for case in cases if case.problem is None),
         *(("reference", case.reference_audio_path, case) for case in cases),
@@ -267,7 +264,7 @@ def _check_file(file: FileCheck, *, max_s: float) -> FileCheck:
 
 
 def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
-    """Return a case; if its annotated speech lies outside its recording, that becomes its problem."""
+    """Return a case; annotated speech outside its recording becomes its problem."""
     if case.boundaries is None or case.problem is not None:
         return case
     duration_ns = files[case.audio_path].duration_ns
@@ -293,7 +290,7 @@ def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
 
 
 def _published(dataset: DataSet) -> tuple[Published, ...]:
-    """Compare counts with the benchmark's, for each part with nearly as many scripts or more."""
+    """Compare counts with the benchmark's, for each part that is nearly complete."""
     if dataset.kind is not DataKind.ECHOMIND:
         return ()
     counts: list[Published] = []

@@ -1,4 +1,4 @@
-"""Data sets: the result of reading one, the options of reading it, and the selection of its cases."""
+"""A data set, the options of reading one, and the selection of its cases."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class DataOptions:
 
     Args:
         neutral_rule: Skip the neutral variant of scripts whose cue is male, female, child, adult or elderly,
-            as EchoMind's own evaluation does, since its voice already gives away the cue.
-        fields: Maps our field names to the data's, if the data has other names; it takes precedence over the
-            known spellings. A dot steps into an object, and ``{variant}`` stands for target, neutral
-            or alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
-        audio_root: Folder that the paths in the data are relative to, in place of the layout's own
-            (``audio`` next to script_info, or the manifest's folder). No path in the data may lead out of it.
+            as EchoMind's own evaluation does, since its voice reveals the cue.
+        fields: Maps live-eval's field names to the data's; it takes precedence over the known spellings. A
+            dot steps into an object, and ``{variant}`` stands for target, neutral or alternative:
+            ``{"text": "script.en", "audio": "{variant}.wav"}``.
+        audio_root: Folder that the paths in the data are relative to, by default ``audio`` next to
+            script_info, or the manifest's folder. No path in the data may lead out of it.
     """
 
     neutral_rule: bool = True
@@ -55,7 +55,7 @@ class DataOptions:
 class DataSet:
     """The conversations and multiple-choice questions of one data set, including those with a problem.
 
-    `unread` is what is wrong with question files that cannot be read, by task; other tasks are unaffected.
+    `unread` are the problems of unreadable question files, by task.
     """
 
     name: str  # of its folder or file
@@ -104,18 +104,12 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the conversations' ids and texts and the sizes of their recordings, in hexadecimal.
-
-        Two runs with the same fingerprint played the same data; a missing recording counts as missing.
-        """
+        """SHA-256 over the conversations' ids, texts and recording sizes; equal for runs of the same data."""
         return _digest([case.case_id, case.text, _size(case.audio_path)] for case in self.cases)
 
     @property
     def questions_fingerprint(self) -> str | None:
-        """The same over the questions with their options and keys; None if there are no questions.
-
-        It is separate because the questions make no difference to runs that ask none.
-        """
+        """The same over the questions with their options and keys; None without questions."""
         asked = [(case, case.question) for case in self.questions if case.question is not None]
         if not asked:
             return None
@@ -151,14 +145,13 @@ def select(
     turn of a dialogue selects the whole dialogue, since its turns depend on each other.
 
     Args:
-        cues: Cues of the case itself (not of its script): an attribute ("rain"), a
-            phrase of the data ("sound of raining"), a fine ("weather") or a coarse dimension ("environment").
+        cues: Cues of the case itself (not of its script): an attribute ("rain"), a phrase of the data ("sound
+            of raining"), a fine ("weather") or a coarse dimension ("environment").
         case_ids: Case ids, or script ids for all variants of a script.
-        limit: At most this many cases of each task, the first ones.
+        limit: The largest number of cases of each task, from the first.
 
     Raises:
-        UsageError: A value matches no case, no case matches all criteria, or the limit is not positive; the
-            message lists the values in the data.
+        UsageError: A value matches no case, no case matches all criteria, or the limit is not positive.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"expected a limit of at least 1, but it is {limit}")
@@ -189,7 +182,7 @@ def select(
 
 
 def _session(case: Case) -> str:
-    """Return what the turns of a dialogue share."""
+    """Return the id of a case's dialogue, or its own."""
     return case.dialogue_id or case.case_id
 
 

@@ -44,7 +44,7 @@ _BLOCK = "{variant}_audio_info"
 
 
 def _of_variant(*names: str) -> tuple[str, ...]:
-    """Return the paths of a variant's fields in every place where they may occur."""
+    """Return all paths at which a variant's fields may occur."""
     inner = [f"{_BLOCK}.{{variant}}_{name}" for name in names] + [f"{_BLOCK}.{name}" for name in names]
     return (*inner, *(f"{{variant}}_{name}" for name in names))
 
@@ -67,7 +67,7 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "voice_end_ms": (),
     "words_end_ms": (),
 }
-"""Our field names, each with the spellings to try in order."""
+"""live-eval's field names, each with the spellings to try in order."""
 
 _OPTIONAL = ("text", "script_cue", "topic", "reference_text", "reference_audio")
 
@@ -92,10 +92,10 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def load_echomind(path: Path, options: DataOptions) -> DataSet:
-    """Read EchoMind's layout: a case for each recording that an entry mentions, readable or not.
+    """Read EchoMind's layout: a case for each recording that an entry names, readable or not.
 
     `path` is a root with ``data_synthesis``, ``data_human`` or both, one of these folders, or a script_info
-    file. If a root has both, the human cases' ids begin with ``human:``; a script and its human twin share a
+    file. If a root has both, ids of human cases begin with ``human:``; a script and its human version share a
     script id, since they are not independent.
 
     Raises:
@@ -219,8 +219,7 @@ def _with_clean_take(case: Case, of_entry: list[Case]) -> Case:
     """Use the neutral recording as the clean take of a case with a background, if the data names none.
 
     In EchoMind's public demonstration, backgrounds are mixed with the neutral recording, aligned to the
-    sample. The rest of the data may differ, so check that a clean take is part of the recording before using
-    it.
+    sample. Other data may differ: check that a clean take is part of the recording before using it.
     """
     if case.clean_audio_path is not None or case.cue is None:
         return case
@@ -247,7 +246,7 @@ def _missing_variants(fields: FieldMap, records: list[dict[str, Any]]) -> list[s
 
 
 def _absences(cases: list[Case]) -> list[str]:
-    """Return notes on the optional fields that cases do not have."""
+    """Return notes on missing optional fields."""
     notes = []
     for name in _OPTIONAL:
         attribute = "reference_audio_path" if name == "reference_audio" else name

@@ -38,7 +38,7 @@ AUDIO_SUFFIXES = frozenset(
     {".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mp3", ".mp4", ".oga", ".ogg"}
     | {".opus", ".rf64", ".w64", ".wav", ".wave", ".webm", ".wma"}
 )
-"""Suffixes of sound files, including those that libsndfile cannot read: such a file fails by name."""
+"""Suffixes of audio files, including those that libsndfile cannot read, which fail by name."""
 
 KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "audio": (
@@ -63,14 +63,14 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "anchor": ("anchor",),
     "parts": ("parts",),
 }
-"""Our field names, each with the spellings to try in order; letter case does not matter."""
+"""live-eval's field names, each with the spellings to try in order, in any letter case."""
 
 _TURNS = "turns"
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One row, or one turn of a dialogue's row: its fields, or what is wrong with it."""
+    """One row, or one turn of a dialogue's row: its fields, or its problem."""
 
     where: str
     record: Mapping[str, Any]
@@ -180,7 +180,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def _text_beside(recording: Path) -> tuple[str | None, str | None]:
-    """Return the transcript next to a recording, and what is wrong with it."""
+    """Return the transcript next to a recording, and its problem."""
     path = recording.with_suffix(".txt")
     if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         return None, None
@@ -209,7 +209,7 @@ def _json_lines(path: Path) -> Iterator[_Line]:
 
 
 def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the turns of a dialogue; the row's other fields apply to turns that do not override them."""
+    """Yield the turns of a dialogue; the row's other fields are defaults of its turns."""
     shared = {name: value for name, value in row.items() if name != _TURNS}
     turns = row[_TURNS]
     if not isinstance(turns, list) or not turns:
@@ -322,7 +322,7 @@ def _variant(row: Row) -> Variant:
 
 
 def _with_script_cues(cases: list[Case]) -> Iterator[Case]:
-    """Yield the cases with the cue of their script: the stated one, or that of the target variant."""
+    """Yield the cases with their script's cue: the stated one, or the target variant's."""
     of_target = {case.script_id: case.cue for case in cases if case.variant is Variant.TARGET}
     for case in cases:
         of_script = of_target.get(case.script_id) if case.dialogue_id is None else case.cue

@@ -45,7 +45,7 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "topic": ("topic", "scenario"),
     "language": ("language", "lang"),
 }
-"""Our field names, each with the spellings to try in order."""
+"""live-eval's field names, each with the spellings to try in order."""
 
 MAPPED = "question."
 """Prefix of the names of question fields in `DataOptions.fields`."""
@@ -125,12 +125,11 @@ def read_questions(
     mapping: Mapping[str, str],
     taken: set[str],
 ) -> Questions:
-    """Read files of questions; an unreadable file costs only its own questions.
+    """Read files of questions; an unreadable file affects no other.
 
     Args:
-        files: The files.
         conversations: The conversations about the same recordings.
-        mapping: The user's spellings of fields; our names begin with ``question.``.
+        mapping: The user's spellings of fields, by names that begin with ``question.``.
         taken: Case ids in use; those of the questions are added.
 
     Raises:
@@ -160,7 +159,7 @@ def read_questions(
 
 
 class _Scripts:
-    """The conversations of a data set, by recording and by script; the first of several counts."""
+    """The conversations of a data set by recording and by script; the first takes precedence."""
 
     def __init__(self, cases: Iterable[Case]) -> None:
         self.by_recording: dict[Path, Case] = {}
@@ -221,7 +220,7 @@ def _read_file(
 
 
 def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, question_id: str) -> Case:
-    """Return a question's case; the conversation about its recording or script fills the gaps."""
+    """Return a question's case; missing fields are those of the conversation with its recording or script."""
     audio = _audio(row, file.roots)
     same = scripts.by_recording.get(audio) if audio is not None else None
     name = row.text("audio") or ""
@@ -252,7 +251,7 @@ def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, questio
 
 
 def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
-    """Return the recording that a question is about, in the folder that the entry names, if it does."""
+    """Return the recording of a question, in the folder that the entry names, if any."""
     folder = row.text("folder")
     if folder is None or relative_name(folder) == ".":
         return row.audio(*roots)
@@ -267,7 +266,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
 
 
 def _question(row: Row, task: Task, question_id: str) -> Question:
-    """Return as much of the question as can be read: its type counts even if it cannot be asked."""
+    """Return the readable parts of a question: its type counts even if it cannot be asked."""
     if row.value("question") is None:
         row.complain_absent("question", "a question")
     options: tuple[tuple[str, str], ...] = ()

@@ -127,9 +127,9 @@ _FILLERS = frozenset(
 def cue_of(phrase: str) -> Cue:
     """Return the cue that a label names.
 
-    Case, punctuation, an optional or possessive s and words such as "sound of" do not matter. Alternatives
-    between slashes are fine if all known ones name the same attribute. The attribute and dimensions of an
-    unknown label are None.
+    Case, punctuation, an optional or possessive s and words such as "sound of" are ignored. Alternatives
+    between slashes must name the same attribute, as far as they are known. An unknown label has no attribute
+    and no dimensions.
 
     >>> cue_of("sound of dog(s) barking").attribute
     'dog barking'

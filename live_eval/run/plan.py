@@ -1,4 +1,4 @@
-"""The plan of a run, made before it begins: the endpoint, the cases and the settings of each session."""
+"""The plan of a run: the endpoint, the cases and the settings of each session."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["Job", "Plan", "make_live_plan", "make_plan"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One turn to play and record."""
+    """One turn to run and record."""
 
     case: Case
     repeat: int
@@ -53,14 +53,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything a run is going to do."""
+    """Everything that a run does."""
 
     config: RunConfig  # the run file, overridden by flags
     spec: ClientSpec
     data: DataSet
     prompt: SystemPrompt  # of conversations
     notes: tuple[str, ...]  # on the data and on the selected cases, one sentence each
-    jobs: tuple[Job, ...]  # in playing order
+    jobs: tuple[Job, ...]  # in order
     turn_mode: TurnMode
     key: Secret | None
     impairment: Impairment | None = None
@@ -68,12 +68,12 @@ class Plan:
 
     @property
     def base_url(self) -> str | None:
-        """The endpoint's base URL; None if the endpoint is to be launched for this run."""
+        """The endpoint's base URL; None to launch the endpoint for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
 
     @property
     def processes(self) -> int:
-        """How many processes hold the sessions; 0 for the run's own."""
+        """How many processes run the sessions; 0 for the run's own."""
         turns = self.config.turns
         if turns.processes is not None:
             return turns.processes
@@ -107,7 +107,7 @@ class Plan:
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
-        """Return the cassette of a turn, with what replaying needs, but without URL and key."""
+        """Return the cassette of a turn, with the settings for its replay, but without URL and key."""
         settings = asdict(replace(self.settings("", record.case), key=None))
         for private in ("base_url", "ice_servers", "key"):
             del settings[private]
@@ -180,7 +180,7 @@ class Plan:
 
 
 def make_plan(config: RunConfig) -> Plan:
-    """Look up everything that a run needs, before it begins.
+    """Plan a run, and check everything that it needs.
 
     Raises:
         UsageError: The configuration names something that does not exist, or options conflict.
@@ -226,11 +226,9 @@ def make_plan(config: RunConfig) -> Plan:
 
 
 def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
-    """Look up everything that a conversation with a person needs. There are no cases before somebody speaks.
+    """Plan a conversation with a person, which has no cases, and check everything that it needs.
 
-    Args:
-        config: The run file.
-        has_flags: Whether flags can name the key's source; the error about a missing key then lists them.
+    `has_flags` is whether the error about a missing key may name flags.
 
     Raises:
         UsageError: The configuration names something that does not exist, or options conflict.
@@ -260,7 +258,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
 
 
 def _load(plan: Plan) -> None:
-    """Import what the sessions need now, and not in the event loop; raise if their settings are invalid."""
+    """Import what the sessions need, before the event loop runs; raise if their settings are invalid."""
     load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
     load_object(plan.spec.transport)
 
@@ -270,11 +268,7 @@ def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
 
 
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
-    """Return the endpoint's key; None if it needs none, as on this machine.
-
-    Raises:
-        UsageError: It is missing.
-    """
+    """Return the endpoint's key; None if it needs none, as on this machine."""
     variable = _key_source(spec, config)
     if variable is None:
         return None
@@ -294,11 +288,7 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
 
 
 def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
-    """Return what is done to the user's sound and the traffic; None for nothing.
-
-    Raises:
-        UsageError: It is not one, or the endpoint's transport cannot have it.
-    """
+    """Return the impairment of the user's audio and the traffic, or None."""
     impairment = parse(config.impair.specs, config.turns.seed)
     if not impairment:
         return None
@@ -308,20 +298,17 @@ def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
     if "impairment" not in inspect.signature(load_object(spec.transport)).parameters:
         raise UsageError(f"the transport of {spec.name} ({spec.transport}) cannot impair the network")
     if any(server.startswith("turn") for server in config.endpoint.ice_servers):
-        raise UsageError("what goes through a TURN relay cannot be impaired: leave it out of the ICE servers")
+        raise UsageError("traffic through a TURN relay cannot be impaired: remove it from the ICE servers")
     return impairment
 
 
 def _within_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:
-    """Reduce the default concurrency to the endpoint's limit on sessions, with a note.
-
-    A concurrency that the user chose stays: some servers can be started with more sessions.
-    """
+    """Reduce the default concurrency to the endpoint's limit on sessions, with a note."""
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
         return config, ()
     takes = f"{spec.name} takes {counted(limit, 'session')} at a time"
-    if "concurrency" in config.turns.model_fields_set:
+    if "concurrency" in config.turns.model_fields_set:  # some servers can be started with more sessions
         note = (
             f"{takes} unless its server was started with more: {asked} are tried, and a turn without a free "
             "session waits for one"
@@ -361,11 +348,11 @@ def _left_out(
     data: DataSet, config: RunConfig, offered: Sequence[Case], chosen: Sequence[Case]
 ) -> Iterator[str]:
     """Yield which tasks a run of several leaves out, and why."""
-    there, played = {case.task for case in offered}, {case.task for case in chosen}
+    there, selected = {case.task for case in offered}, {case.task for case in chosen}
     for task in _tasks(config):
-        if task in there and task not in played:
+        if task in there and task not in selected:
             yield f"the task {task} is left out: none of its cases matches the selection"
-        elif task not in there and task not in data.unread:  # the data's own notes report those
+        elif task not in there and task not in data.unread:  # which the data's own notes report
             yield f"the task {task} is left out: {data.absence(task)}"
 
 
@@ -384,7 +371,7 @@ def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
 
 
 def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case]) -> None:
-    """Raise if dialogues are requested in a way that they cannot be played."""
+    """Raise if dialogues cannot be run with these settings."""
     instructions: dict[str, str] = {}
     for case in cases:
         name = case.dialogue_id
@@ -406,7 +393,7 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
 
 
 def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
-    """Raise if cases need an endpoint that listens by itself, and turns are manual."""
+    """Raise if turns are manual and cases need an endpoint that detects turns."""
     if turn_mode is not TurnMode.MANUAL:
         return
     for case in cases:
@@ -418,12 +405,12 @@ def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
             continue
         raise UsageError(
             f"turns.mode is manual, so each utterance is committed for an answer, but case {case.case_id!r} "
-            f"{what}: choose a mode in which the endpoint listens by itself"
+            f"{what}: choose a mode in which the endpoint detects turns"
         )
 
 
 def _check_turn_ids(jobs: Sequence[Job]) -> None:
-    """Raise if two turns have one name, since a case's own id may end like the name of a repetition."""
+    """Raise if two turns have one name: a case's id may end like the name of a repetition."""
     found: dict[str, Job] = {}
     for job in jobs:
         other = found.setdefault(job.turn_id, job)
@@ -441,13 +428,11 @@ def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
         raise UsageError(f"{spec.title} has no default URL: pass --base-url")
     mode = config.turns.mode
     if mode is not None and mode not in spec.turn_modes:
-        raise UsageError(
-            f"turns.mode: {spec.name} offers {', '.join(spec.turn_modes)}, but it is {mode.value!r}"
-        )
+        raise UsageError(f"turns.mode = {mode.value!r}: {spec.name} offers {', '.join(spec.turn_modes)}")
 
 
 def _packages() -> dict[str, str]:
-    """Return the versions of the installed packages that numbers depend on."""
+    """Return the versions of the installed packages that affect results."""
     names = ("websockets", "numpy", "soundfile", "soxr", "onnxruntime", "jiwer", "nltk", "faster-whisper")
     versions: dict[str, str] = {}
     for name in names:

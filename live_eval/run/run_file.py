@@ -1,7 +1,4 @@
-"""Run files: everything a run needs, as TOML. Every flag of ``live-eval run`` but ``--trust-host`` has a key.
-
-An error names the key, its line and the allowed values.
-"""
+"""Run files: the settings of a run as TOML. Each flag of ``live-eval run`` but ``--trust-host`` has a key."""
 
 from __future__ import annotations
 
@@ -55,11 +52,11 @@ ALL_TASKS = "all"
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
 
-_PASTED = ("key_variable", "key_from")  # what is given there by mistake may be the key
+_PASTED = ("key_variable", "key_from")  # users may paste the key itself there
 
 
 def _seconds(value: Any) -> Any:
-    """Return the seconds of a duration with a unit, and anything else as it is."""
+    """Return the seconds of a duration with a unit; any other value unchanged."""
     return seconds_of(value) if isinstance(value, str) else value
 
 
@@ -101,7 +98,7 @@ class EndpointTable(_Table):
 
 
 class DataTable(_Table):
-    """``[data]``: what to play."""
+    """``[data]``: the data set and the selection of its cases."""
 
     path: str = Field(
         "sample",
@@ -118,7 +115,7 @@ class DataTable(_Table):
     )
     audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")
     max_recording: float = Field(
-        MAX_RECORDING_S, gt=0, le=7200, description="length in seconds of the longest recording to play"
+        MAX_RECORDING_S, gt=0, le=7200, description="length in seconds of the longest recording to use"
     )
 
 
@@ -138,7 +135,7 @@ class TaskTable(_Table):
 
 
 class TurnsTable(_Table):
-    """``[turns]``: how turns are played."""
+    """``[turns]``: how turns are run."""
 
     mode: TurnMode | None = Field(None, description="who ends the user's turn, if not the endpoint's default")
     concurrency: int = Field(4, ge=1, le=1000, description="sessions at a time")
@@ -146,10 +143,10 @@ class TurnsTable(_Table):
         None,
         ge=0,
         le=64,
-        description="processes that hold the sessions; 0 to hold them in the run's own, chosen by sessions "
-        "and cores if not given",
+        description="processes that run the sessions; 0 for the run's own, chosen by sessions and cores if "
+        "not given",
     )
-    repeat: int = Field(1, ge=1, description="how often each case is played")
+    repeat: int = Field(1, ge=1, description="how often each case is run")
     retries: int = Field(2, ge=0, description="further attempts after a passing failure")
     patience: Annotated[float, BeforeValidator(_seconds)] = Field(
         PATIENCE_S,
@@ -175,12 +172,12 @@ class TurnsTable(_Table):
     word_times: Literal["auto", "on", "off"] = Field(
         "auto", description="refine speech boundaries with the offline recogniser's word times"
     )
-    shuffle: bool = Field(False, description="play in random order")
+    shuffle: bool = Field(False, description="run turns in random order")
     seed: int = Field(0, description="seed of everything random")
 
 
 class ImpairTable(_Table):
-    """``[impair]``: what is done to the user's sound and to the traffic."""
+    """``[impair]``: impairments of the user's audio and of the traffic."""
 
     specs: tuple[str, ...] = Field(
         (), description="damage to do, as NAME=VALUE,…; repeatable; `live-eval impair --list` has the names"
@@ -188,7 +185,7 @@ class ImpairTable(_Table):
 
 
 class ClusterTable(_Table):
-    """``[cluster]``: the machines that hold the sessions and run the judges."""
+    """``[cluster]``: the machines that run the sessions and the judges."""
 
     ray: str | None = Field(
         None,
@@ -198,7 +195,7 @@ class ClusterTable(_Table):
     timing_bound: float = Field(
         LAG_BOUND_NS / 1e6,
         gt=0,
-        description="largest error in ms (p99) that a node may show when it is calibrated",
+        description="largest error in ms (p99) of a node that is calibrated",
     )
 
 
@@ -264,7 +261,7 @@ class OutputTable(_Table):
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
     resume: bool = Field(False, description="continue the run in `out`")
     retry_failed: bool = Field(
-        False, description="play the failed turns of the run in `out` again, with its settings"
+        False, description="rerun the failed turns of the run in `out`, with its settings"
     )
     record_wire: bool = Field(
         False, description="record every message with its time stamps, to replay the run"
@@ -302,14 +299,10 @@ def read_run_file(path: Path) -> dict[str, Any]:
 
 
 def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
-    """Validate the values of a run file, overridden by flags.
-
-    Args:
-        values: Tables and keys.
-        path: The file that they come from, to name the line of an error.
+    """Validate the values of a run file, overridden by flags; errors name lines of the file at `path`.
 
     Raises:
-        RunFileError: A key is unknown or a value is not allowed; the message says where, and what is allowed.
+        RunFileError: A key is unknown or a value is not allowed; the message names the allowed ones.
     """
     for table in _AUTHENTICATES:
         SECRETS.learn_settings(values.get(table))

@@ -1,4 +1,4 @@
-"""System prompts: the benchmark's settings, or a user's own text.
+"""System prompts: the benchmark's settings, or a user's text.
 
 EchoMind compares how models reply with no prompt, a basic one, one that mentions the dimension of vocal cues
 (enhance), and one that names the true cue (upper-bound). The content of each is the benchmark's; the wording,
@@ -19,7 +19,7 @@ from live_eval.types import Case, Task
 __all__ = ["PLACES", "PROMPTS", "SystemPrompt", "instructions_for", "load_prompt"]
 
 PROMPTS = ("no", "basic", "enhance", "upper-bound")
-"""The settings that have a name."""
+"""The named settings."""
 
 PLACES = frozenset({"topic", "cue", "dimension", "hint", "language"})
 """The placeholders of a prompt for conversation, written as ``{topic}``."""
@@ -56,8 +56,8 @@ class SystemPrompt:
     def fill(self, case: Case) -> str:
         """Return the prompt for the session of `case`.
 
-        A line with a placeholder for which the case has no value is left out; a topic such as
-        "no_specific_topics" counts as no value.
+        A line is left out if the case has no value for its placeholder; a topic such as "no_specific_topics"
+        is no value.
         """
         values = _values(case)
         lines = [
@@ -94,7 +94,7 @@ def instructions_for(case: Case, prompt: SystemPrompt) -> str:
         return _text("transcription")
     question = case.question
     if question is None or case.problem is not None:
-        return ""  # the question is not asked; the case says what is wrong with it
+        return ""  # the question is not asked; the case has the problem
     options = "\n".join(f"{letter}. {text}" for letter, text in question.options)
     return _text("question").replace("{question}", question.text).replace("{options}", options)
 
@@ -105,7 +105,7 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # For a neutral take the hint is about its script's cue, so it does not give away that it is neutral.
+    # For a neutral take, the hint is about its script's cue, so that it does not reveal that it is neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
     # One line for each dimension, after its name and a colon.
