@@ -205,9 +205,9 @@ async def test_refusing_statuses(status: int, code: str | None, kind: FailureKin
     assert end.kind is kind
     assert end.retry_after_s == 7
     assert end.message.startswith(
-        f"http://127.0.0.1:{port}/v1/chat/completions: expected an answer with HTTP"
+        f"http://127.0.0.1:{port}/v1/chat/completions: expected a response with HTTP"
     )
-    assert f"but {status} " in end.message
+    assert f"but got {status} " in end.message
     assert "Not with ***" in end.message
 
 
