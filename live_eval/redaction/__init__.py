@@ -1,18 +1,8 @@
 """Secrets: learned where they enter the process, removed from everything that leaves it."""
 
 from live_eval.redaction.keys import find_key, has_key, key_source, key_variable, recipient_in_words
-from live_eval.redaction.redactor import (
-    MASK,
-    PUBLIC_QUERY,
-    SECRET_FIELDS,
-    SECRETS,
-    Concealer,
-    Redactor,
-    host_of,
-    mask_halves,
-    public_settings,
-    public_url,
-)
+from live_eval.redaction.redactor import SECRET_FIELDS, SECRETS, Concealer, Redactor, mask_halves
+from live_eval.redaction.settings import MASK, PUBLIC_QUERY, host_of, public_settings, public_url
 
 __all__ = [
     "MASK",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from live_eval.errors import UsageError
 from live_eval.files import open_regular
-from live_eval.redaction.redactor import SECRETS, host_of
+from live_eval.redaction.redactor import SECRETS
+from live_eval.redaction.settings import host_of
 from live_eval.types import Secret
 
 __all__ = ["find_key", "has_key", "key_source", "key_variable", "recipient_in_words"]

@@ -7,9 +7,9 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from urllib.parse import quote, quote_plus, unquote_plus
+from urllib.parse import quote, unquote_plus
 
-__all__ = ["escapable", "nested", "spellings"]
+__all__ = ["nested", "spellings"]
 
 _BACKSLASHED = re.compile(r"\\+(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 
@@ -27,10 +27,8 @@ def spellings(secret: str) -> frozenset[str]:
     found = {
         secret,
         json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
         html.escape(secret),
         quote(data, safe=""),
-        quote_plus(data),
         data.hex(),
         data.hex().upper(),
     }
@@ -49,7 +47,7 @@ def _within_base64(data: bytes, before: int) -> tuple[str, str]:
 def _decodings(text: str) -> Iterator[str]:
     """Yield the text with one kind of escape resolved, for each kind that it contains."""
     if "%" in text:
-        yield unquote_plus(text, errors="surrogateescape")
+        yield unquote_plus(text)
     if "&" in text:
         yield html.unescape(text)
     if "\\" in text:
@@ -67,27 +65,3 @@ def nested(text: str) -> Iterator[str]:
         yield plain
         if plain != text:
             yield from _decodings(plain)
-
-
-def escapable(secret: str) -> str:
-    r"""Return a pattern of the secret, its characters escaped or not (``%6b``, ``\u006b``, ``&#107;``)."""
-    return "".join(map(_escapable, secret))
-
-
-def _escapable(character: str) -> str:
-    point = ord(character)
-    percent = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
-    ways = [
-        rf"\\{{0,4}}{re.escape(character)}",
-        f"(?i:{percent})",
-        rf"\\{{1,4}}u(?i:{point:04x})",
-        *([rf"\\{{1,4}}x(?i:{point:02x})"] if point < 256 else ()),
-        f"&#0{{0,4}}{point};",
-        f"(?i:&#x0{{0,4}}{point:x};)",
-    ]
-    named = html.escape(character)
-    if named != character:
-        ways.append(re.escape(named))
-    if character == " ":
-        ways.append(r"\+")
-    return f"(?:{'|'.join(ways)})"

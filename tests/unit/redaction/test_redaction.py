@@ -1,6 +1,7 @@
 """Which values are secrets, in which spellings they are found, and what stays unchanged."""
 
 import base64
+import html
 import json
 import time
 from urllib.parse import quote
@@ -46,6 +47,8 @@ def knowing(*secrets: str) -> Redactor:
         KEY.replace('"', "&quot;"),
         KEY.encode().hex(),
         KEY.encode().hex().upper(),
+        "".join(f"\\x{ord(one):02x}" for one in KEY),
+        quote(quote(KEY, safe=""), safe=""),
     ],
 )
 def test_a_secret_is_found_in_every_encoding(spelled: str) -> None:
@@ -55,6 +58,28 @@ def test_a_secret_is_found_in_every_encoding(spelled: str) -> None:
     assert hidden.endswith(" is")
     assert len(hidden) < len("so ... is") + 12
     assert "quiet" not in hidden
+
+
+@pytest.mark.parametrize("spelled", [json.dumps(KEY)[1:-1], quote(KEY, safe=""), html.escape(KEY)])
+def test_escapes_next_to_an_escaped_secret_stay(spelled: str) -> None:
+    assert knowing(KEY).text(f"1+1 \\n %41 {spelled}") == "1+1 \\n %41 ***"
+
+
+def test_a_space_in_a_secret_is_found_as_a_plus() -> None:
+    assert knowing("pass word-4711").text("pass+word%2D4711") == "***"
+
+
+def test_the_longest_of_several_secrets_is_found() -> None:
+    assert knowing("quiet-4711", "quiet-4711-long").text("quiet-4711-long") == "***"
+
+
+def test_white_space_around_a_secret_is_not_part_of_it() -> None:
+    assert knowing(" quiet-4711\n").text("'quiet-4711'") == "'***'"
+
+
+@pytest.mark.parametrize("text", ["sk-proj-4711aabbccdd", "Bearer  eyJ4711.aabb-ccddee=", "ws://me:quiet@"])
+def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
+    assert Redactor().text(f"'{text}h/x'").replace("h/x", "") in ("'***'", "'ws://'", "'***/x'")
 
 
 @pytest.mark.parametrize("word", ["hush-7", "cat", "Anything", "reference", "placeholder"])
@@ -76,6 +101,7 @@ def test_secrets_longer_than_words_or_with_other_characters_are_searched_for() -
         ("ws://u:SEC/RET@[bad", "ws://[bad", "[bad"),
         ("u:SECRET@host:80/v1?key=1", "host:80/v1", "host"),
         ("ws://host:99999/v1", "ws://host:99999/v1", "host"),
+        ("ws://host:0/v1", "ws://host:0/v1", "host"),
         ("", "", ""),
     ],
 )
@@ -87,11 +113,41 @@ def test_an_address_is_shown_without_credentials(url: str, shown: str, host: str
 
 def test_a_login_and_a_query_are_learned_except_words_of_a_query() -> None:
     redactor = Redactor()
-    redactor.learn_url("ws://me:pass%2Fword-1@h/v1?fault=close_mid_reply&model=gpt-4711-mini&x=ab12cd34ef")
+    redactor.learn_url(
+        "ws://me:pass%2Fword-1@h/v1?fault=close_mid_reply&model=gpt-4711-mini&x=ab12cd34ef&y=ab%2Bcd+ef"
+    )
+    redactor.learn_url("ws://h/v1?token=correcthorsebattery")
     redactor.learn_url("ws://u:quiet-9#pass@HOST")
     redactor.learn_url("turn:user-4711:quiet-turn@h:1")
-    said = "pass/word-1 close_mid_reply gpt-4711-mini ab12cd34ef quiet-9#pass user-4711 quiet-turn"
-    assert redactor.text(said) == "*** close_mid_reply gpt-4711-mini *** *** *** ***"
+    said = "pass/word-1 close_mid_reply gpt-4711-mini ab12cd34ef ab+cd ef user-4711 quiet-turn quiet-9#pass"
+    assert redactor.text(said) == "*** close_mid_reply gpt-4711-mini *** *** *** *** ***"
+    assert redactor.text("correcthorsebattery") == "***"
+    assert "***" in redactor.text(base64.b64encode(b"user-4711:quiet-turn").decode()), "as Basic sends it"
+
+
+@pytest.mark.parametrize(
+    ("setting", "public"),
+    [
+        ({"base_url": "me:quiet-4711@h/v1"}, {"base_url": "h/v1"}),
+        ({"baseURL": "me:quiet-4711@h/v1"}, {"baseURL": "h/v1"}),
+        (["turn:me:quiet-4711@h:1", "stun:h"], ["turn:***@h:1", "stun:h"]),
+        ({"note": "at ws://me:quiet-4711@h"}, {"note": "at ws://h"}),
+        ({"authorization": "Bearer quiet-4711"}, {"authorization": "***"}),
+    ],
+)
+def test_addresses_and_headers_in_settings_are_hidden_and_learned(setting: object, public: object) -> None:
+    assert public_settings(setting) == public
+    redactor = Redactor()
+    redactor.learn_settings(setting)
+    assert redactor.text("'quiet-4711'") == ("'***'" if "note" not in str(setting) else "'quiet-4711'")
+
+
+def test_a_secret_left_in_json_values_is_named_by_its_path() -> None:
+    redactor = knowing("quiet-4711")
+    assert redactor.exposed_in({"a": [{"api_key": "x"}]}) == "a.0.api_key"
+    assert redactor.exposed_in({"headers": ["x"]}) == "headers.0"
+    assert redactor.exposed_in({"note": "quiet-4711"}) == "note"
+    assert redactor.exposed_in({"api_key": "***", "note": "x"}) is None
 
 
 def test_secrets_of_settings_are_hidden_and_learned() -> None:
@@ -115,6 +171,7 @@ def test_secrets_of_settings_are_hidden_and_learned() -> None:
     redactor.learn_settings(settings)
     assert redactor.text("quiet-4711 quiet-0815") == "*** ***"
     assert redactor.body({"password": "pw", "note": "pw"}) == {"password": "***", "note": "pw"}
+    assert redactor.body({"password": ""}) == {"password": ""}
 
 
 def test_a_secret_in_pieces_of_one_field_is_found() -> None:
@@ -135,6 +192,20 @@ def test_a_secret_in_a_long_message_is_found_fast() -> None:
     assert time.process_time() - began < 0.5
 
 
+def test_audio_is_not_searched_for_pieces_of_secrets() -> None:
+    messages = [{"type": "delta", "audio": "Zm9v" * 300 + "quiet-"}, {"type": "delta", "audio": "4711"}]
+    assert knowing("quiet-4711").series(messages) == messages
+
+
+def test_a_message_keeps_its_form_and_loses_its_secrets() -> None:
+    SECRETS.learn("quiet-4711")
+    concealer = Concealer(None)
+    assert concealer.message('{"a" :  "quiet-4711"}') == '{"a" :  "***"}'
+    assert concealer.message(b'{"a": "quiet\\u002d4711"}') == b'{"a": "***"}'
+    assert concealer.message('{"quiet\\u002d4711": 1}') == '{"***": 1}'
+    assert concealer.message(b"\xffquiet-4711") == b"\xff***"
+
+
 def test_numbers_of_a_message_stay_numbers() -> None:
     SECRETS.learn("12345678")
     found = Concealer(None).message('{"at":123456789,"said":"12345678"}')
@@ -153,29 +224,51 @@ def test_emphasis_is_not_a_masked_key(text: str) -> None:
     assert mask_halves(text) == text
 
 
+@pytest.mark.parametrize("half", ["sk-ab***cd", "***ab12", "abcd*****wxyz"])
+def test_a_partly_masked_key_is_hidden(half: str) -> None:
+    assert mask_halves(f"key '{half}' of ws://me:pw@h") == "key '***' of ws://h"
+
+
+def test_half_a_key_in_a_long_word_is_found_fast() -> None:
+    began = time.process_time()
+    mask_halves("a" * 100_000 + " ***")
+    assert time.process_time() - began < 0.5
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        *("auth_header", "pat", "api-key-v2", "private_key_pem", "password2", "KEY_2"),
-        *("pwd", "keys", "apiKeys", "tokens", "accessKeyId", "secrets"),
+        *("auth_header", "authorization", "X-Bearer", "cookie.jar", "credential", "aws_credentials", "jwt_1"),
+        *("passphrase", "passwd", "password2", "passwords", "pat", "private_key_pem", "pwd", "client_secret"),
+        *(
+            "secrets",
+            "request signature",
+            "apiKey",
+            "KEY_2",
+            "keys",
+            "db_pass",
+            "sig",
+            "accessToken",
+            "tokens",
+        ),
+        *("accessKeyId", "access_key_id", "api-key-v2", "key_value", "Headers"),
     ],
 )
-def test_a_secrets_name_may_continue_after_the_word(name: str) -> None:
-    assert public_settings({name: "value", "max_tokens": 5, "key_terms": "a"}) == {
-        name: "***",
-        "max_tokens": 5,
-        "key_terms": "a",
-    }
+def test_a_field_is_secret_by_its_name(name: str) -> None:
+    assert public_settings({name: "value"}) == {name: "***"}
     assert public_settings({name: ["value"]}) == {name: "***"}
 
 
-@pytest.mark.parametrize("echo", ["{}%252F{}", r"\x{:02x}"])
-def test_a_secret_encoded_twice_or_in_hexadecimal_is_found(echo: str) -> None:
-    redactor = Redactor()
-    redactor.learn("key/4711-abcd")
-    twice = (
-        echo.format("key", "4711-abcd")
-        if "252F" in echo
-        else "".join(echo.format(ord(c)) for c in "key/4711-abcd")
-    )
-    assert redactor.text(f"you sent {twice}, did you") == "you sent ***, did you"
+@pytest.mark.parametrize("name", ["key_terms", "monkey", "author", "path", "signal", "key_id", "header", "v"])
+def test_a_name_that_resembles_a_secrets_is_public(name: str) -> None:
+    assert public_settings({name: "value"}) == {name: "value"}
+
+
+@pytest.mark.parametrize("value", [5, -1, None, True, "12", ""])
+def test_a_number_of_tokens_is_no_secret(value: object) -> None:
+    assert public_settings({"max_tokens": value}) == {"max_tokens": value}
+
+
+@pytest.mark.parametrize("value", [4711, "12,000"])
+def test_other_values_of_a_secret_field_are_secrets(value: object) -> None:
+    assert public_settings({"tokens": "12,000", "pin_key": 4711}) == {"tokens": "***", "pin_key": "***"}

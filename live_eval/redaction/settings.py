@@ -1,0 +1,193 @@
+"""Which parts of settings and addresses are secrets, and how the rest is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import SplitResult, unquote_plus, urlsplit, urlunsplit
+
+__all__ = [
+    "MASK",
+    "PUBLIC_QUERY",
+    "host_of",
+    "is_address",
+    "mapped",
+    "names_secret",
+    "public_settings",
+    "public_url",
+    "secrets_in_field",
+    "secrets_in_url",
+    "texts_in",
+    "without_logins",
+]
+
+MASK = "***"
+"""What replaces a secret."""
+
+PUBLIC_QUERY = frozenset({"api-version", "api_version", "deployment", "model"})
+"""Query parameters whose values are never secrets."""
+
+_SECRET_WORDS = frozenset(
+    {"auth", "authorization", "bearer", "cookie", "credential", "credentials", "jwt", "passphrase", "passwd"}
+    | {"password", "passwords", "pat", "pem", "pwd", "secret", "secrets", "signature"}
+)
+_SECRET_ENDS = frozenset({"key", "keys", "pass", "sig", "token", "tokens"})
+_AFTER_THE_END = frozenset({"v", "value"})
+_ACCESS_KEY_ID = ["access", "key", "id"]
+_WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
+_LOGIN = re.compile(r'//[^/@\s"]+@')
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
+
+
+def names_secret(name: str) -> bool:
+    """Return whether a field of this name holds a secret.
+
+    >>> [names_secret(name) for name in ("apiKey", "auth_header", "api-key-v2", "key_variable", "monkey")]
+    [True, True, True, False, False]
+    """
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    words = re.findall("[^\\W\\d_]+", snake)
+    if words == ["headers"] or words[-3:] == _ACCESS_KEY_ID or not _SECRET_WORDS.isdisjoint(words):
+        return True
+    while words and words[-1] in _AFTER_THE_END:
+        words.pop()
+    return bool(words) and words[-1] in _SECRET_ENDS
+
+
+def secrets_in_field(name: str, value: Any) -> list[str]:
+    """Return the texts of a field that is named as a secret; the number in ``max_tokens`` is none."""
+    texts = texts_in(value) if names_secret(name) else []
+    return [text for text in texts if not (name.endswith("tokens") and text.lstrip("-").isdigit())]
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return every text and number in JSON values, without the names of fields."""
+    match value:
+        case bool() | None | "":
+            return []
+        case str() | int():
+            return [str(value)]
+        case list() | tuple():
+            return [text for inner in value for text in texts_in(inner)]
+        case Mapping():
+            return [text for inner in value.values() for text in texts_in(inner)]
+    return []
+
+
+def public_settings(value: Any) -> Any:
+    """Return settings that are safe to show, as JSON values: fields named as secrets become ``***``.
+
+    Addresses keep neither login nor query values.
+    """
+    return mapped(value, _public_text, _public_member)
+
+
+def _public_text(text: str, *, is_url: bool = False) -> str:
+    if ice := _ICE.fullmatch(text):
+        login, at, place = ice[2].rpartition("@")
+        return f"{ice[1]}{MASK if login else ''}{at}{place}"
+    return public_url(text) if is_url or _URL.fullmatch(text) else without_logins(text)
+
+
+def _public_member(name: str, value: Any) -> tuple[str, Any]:
+    if secrets_in_field(name, value):
+        return name, MASK
+    if isinstance(value, str):
+        return name, _public_text(value, is_url=is_address(value, name))
+    return name, public_settings(value)
+
+
+def mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any], tuple[str, Any]]) -> Any:
+    """Return JSON values with `text` applied to every text, and `member` to every member of an object."""
+    match value:
+        case str():
+            return text(value)
+        case list() | tuple():
+            return [mapped(inner, text, member) for inner in value]
+        case Mapping():
+            return dict(member(name, inner) for name, inner in value.items())
+    return value
+
+
+def is_address(text: str, name: str = "") -> bool:
+    """Return whether a setting is an address, by itself or by its name."""
+    return bool(name.lower().endswith("url") or _URL.fullmatch(text) or _ICE.fullmatch(text))
+
+
+def public_url(url: str) -> str:
+    """Return a URL that is safe to show: no login, no fragment, query values hidden.
+
+    >>> public_url("wss://me:secret@host:8000/v1?key=1")
+    'wss://host:8000/v1?key=***'
+    >>> public_url("ws://me:secret#@host/v1")
+    'ws://host/v1'
+    """
+    parts = _parsed(url)
+    if parts is None:
+        scheme, _, place = _unparsed(url)
+        name, colon, port = place.partition(":")
+        if colon and not port.partition("/")[0].isdigit():  # rather a login
+            place = f"{name}:{MASK}"
+        return scheme + place
+    query = "&".join(f"{pair.partition('=')[0]}={MASK}" for pair in parts.query.split("&") if pair)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=host, query=query, fragment=""))
+
+
+def host_of(url: str) -> str:
+    """Return the host and port of a URL.
+
+    >>> host_of("wss://me:secret@host:8000/v1?key=1")
+    'host:8000'
+    """
+    parts = _parsed(url)
+    return re.split("[:/]", _unparsed(url)[2])[0] if parts is None else parts.netloc.rpartition("@")[2]
+
+
+def without_logins(text: str) -> str:
+    """Return text whose addresses have no login."""
+    return _LOGIN.sub("//", text) if "@" in text else text
+
+
+def secrets_in_url(url: str) -> Iterator[str]:
+    """Yield the secrets in an address, even in one that cannot be parsed: its login and query values."""
+    ice, parts = _ICE.fullmatch(url), _parsed(url)
+    if ice is not None:
+        login = ice[2].rpartition("@")[0]
+    elif parts is not None:
+        login = parts.netloc.rpartition("@")[0]
+    else:
+        login = _unparsed(url)[1]
+        yield from filter(_no_words, re.split(r"[/?#:@&=]", login))
+    user, colon, password = login.partition(":")
+    yield from (login, password) if colon else (login,)  # Basic authentication sends the whole login
+    if colon and _no_words(user):
+        yield user
+    for pair in url.partition("?")[2].partition("#")[0].split("&"):
+        name, _, value = pair.partition("=")
+        plain = unquote_plus(value)
+        if names_secret(name) or (name not in PUBLIC_QUERY and _no_words(plain)):
+            yield plain
+
+
+def _no_words(text: str) -> bool:
+    return not _WORDS.fullmatch(text)
+
+
+def _parsed(url: str) -> SplitResult | None:
+    """Return the parts of a URL; None if it is not one, so that any part of it may be a login."""
+    try:
+        parts = urlsplit(url)
+        good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.fragment
+    except ValueError:
+        return None
+    return parts if good else None
+
+
+def _unparsed(url: str) -> tuple[str, str, str]:
+    """Return scheme, possible login and host with path of a URL that cannot be parsed."""
+    scheme, slashes, rest = url.partition("//")
+    login, _, place = (rest if slashes else url).rpartition("@")
+    return scheme + slashes if slashes else "", login, re.split(r"[?#]", place)[0]
