@@ -1,8 +1,8 @@
-"""What a session captured of a turn, and how it becomes the record that is written and read.
+"""The capture of a turn, and the record that is made of it, written and read.
 
-`Session` returns a `TurnCapture` with the reply as it came over the wire. `finish` decodes it, times it and
-lays both sides on one axis. That is heavy work and belongs outside the event loop. `RunWriter` writes the
-resulting `TurnRecord`, and `RunReader` returns the same type.
+`Session` returns a `TurnCapture` with the reply as it arrived. `finish` decodes it, times it and aligns both
+sides on one axis; this is heavy work and belongs outside the event loop. `RunWriter` writes the resulting
+`TurnRecord`, and `RunReader` returns the same type.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ __all__ = [
     "heard_pieces",
     "heard_stretches",
     "no_packet",
+    "on_axis",
     "turn_id",
     "with_heard",
 ]
 
 _AXIS_BOUND_S = 600
+_MOST_AXIS_SAMPLES = 1 << 28  # three hours of one side at 24 kHz
 _SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """A message of either direction as it is kept: audio replaced by its size, secrets removed.
+    """A message of either direction as it is stored: audio replaced by its size, secrets removed.
 
     Args:
         at_ns: When it arrived, or was handed to the transport.
@@ -67,16 +69,16 @@ class LoggedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedResponse:
-    """One response as it came over the wire.
+    """One response as it arrived.
 
     Args:
-        record: What is kept of it; `finish` corrects the number of samples in each chunk.
-        chunks: The audio that arrived at `record.chunk_arrival_ns`: bytes in `codec`, or samples where the
-            session had to decode them (int16 mono, shape (samples,), at the codec's rate).
-        concealed: Samples concealed before each chunk, on a media track that lost packets; they are played
-            as silence. Empty where nothing was lost.
-        preroll: What came on a media track before the event that announced the response; the first chunks
-            are part of it. None without any.
+        record: Its marks; `finish` corrects the number of samples in each chunk.
+        chunks: The audio that arrived at `record.chunk_arrival_ns`: bytes in `codec`, or samples that the
+            session had to decode (int16 mono, shape (samples,), at the codec's rate).
+        concealed: Samples concealed as silence before each chunk, on a media track that lost packets; empty
+            without loss.
+        preroll: The first chunks, if they arrived on a media track before the event that announced the
+            response; else None.
         codec: How the bytes are encoded; None without audio.
     """
 
@@ -93,8 +95,8 @@ class TurnCapture:
 
     Args:
         trace: Every mark; `finish` adds those of the responses.
-        wire: The responses in the order in which they began, as they came; empty in a record.
-        log: Every message with its stamp, in order; appends of user audio are kept as frame times alone.
+        wire: The responses as they arrived, in the order in which they began; empty in a record.
+        log: Every message with its stamp, in order; of appended user audio only frame times are stored.
             Empty in a record that is read.
         heard_text: What the endpoint's transcriber heard, or None.
         rate_limits: The endpoint's rate limits, as last reported.
@@ -104,8 +106,8 @@ class TurnCapture:
         late_speech_frames: Frames of speech that left more than a frame late, and caught up.
         skipped_silence_frames: Frames of silence that were skipped to catch up.
         failure: Why the turn failed; None if it ended normally.
-        retry_after_s: Seconds after which the endpoint asks to try again, if it said so; not stored.
-        warnings: Oddities that did not fail the turn.
+        retry_after_s: Seconds after which the endpoint asks for a retry, or None; not stored.
+        warnings: Anomalies that did not fail the turn.
         media: Statistics of the packets of a media track; None without a track.
     """
 
@@ -134,8 +136,8 @@ class TurnRecord(TurnCapture):
 
     Args:
         turn_id: Unique in the run: case and repetition.
-        case: What was played; in a run that is read, its paths as they are found from here.
-        repeat: 0 for the first playing of the case.
+        case: The case; in a run that is read, with paths as they are found from the working folder.
+        repeat: Repetition of the case, from 0.
         attempt: 1 for the first attempt.
         timing: The latencies, by the definitions of `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or the present one after retiming.
@@ -172,17 +174,17 @@ class TurnRecord(TurnCapture):
 
     @property
     def headline(self) -> ResponseRecord | None:
-        """The response that answers the turn: latencies and reply are of this one."""
+        """The response that answers the turn, to which latencies and reply refer."""
         return None if self.timing.headline is None else self.responses[self.timing.headline]
 
     @property
     def reply_text(self) -> str | None:
-        """What the headline response says, or None."""
+        """The text of the headline response, or None."""
         return self.headline.text if self.headline is not None else None
 
     @property
     def reply(self) -> NDArray[np.int16] | None:
-        """Audio of the headline response, int16 mono, shape (samples,); None without, and once it is read."""
+        """Audio of the headline response, int16 mono, shape (samples,); None if missing or read from disk."""
         if self.timing.headline is None or not self.audio:
             return None
         reply = self.audio[self.timing.headline]
@@ -214,15 +216,14 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
 
     Args:
         capture: What the session captured.
-        case: What was played.
+        case: The case.
         user: The user's audio as it was streamed (at the wire's rate), or None without any.
-        repeat: 0 for the first playing of the case.
-        attempt: 1 for the first attempt.
+        repeat: Repetition of the case, from 0.
+        attempt: Number of the attempt, from 1.
 
     Returns:
-        The record. A turn whose audio cannot be decoded has failed; it keeps the audio before the fault. A
-        turn that a bug keeps from being timed has failed as `INTERNAL`, without its replies: it costs no
-        other turn of the session.
+        The record. If its audio cannot be decoded, the turn fails and keeps the audio before the error. If a
+        bug prevents its timing, it fails as `INTERNAL`, without its replies; other turns are not affected.
     """
     try:
         return _finished(capture, case, user, repeat=repeat, attempt=attempt)
@@ -239,7 +240,7 @@ def _finished(
     failure = capture.failure
     responses: list[ResponseRecord] = []
     audio: list[NDArray[np.int16]] = []
-    decoders: dict[Codec, Decoder] = {}  # a codec's memory goes on from one response to the next
+    decoders: dict[Codec, Decoder] = {}  # a codec keeps its state from one response to the next
     for response in capture.wire:
         pcm, broken = _decode_chunks(response, decoders)
         failure = failure or broken
@@ -268,7 +269,7 @@ def _finished(
         and capture.wire[timing.headline].preroll
         and not len(audio[timing.headline])
     ):
-        answer = responses[timing.headline]  # every packet before its event was of another sound
+        answer = responses[timing.headline]  # no packet before its event belonged to it
         failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
@@ -286,24 +287,24 @@ def _finished(
 
 
 def no_packet(response_id: str) -> str:
-    """Return the message of a response whose playback was announced, but no packet of it arrived."""
+    """Return the message for a response whose playback was announced without a packet."""
     return f"the sound of response {response_id} began and ended without a packet"
 
 
 def heard_pieces(
     marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False
 ) -> Iterator[tuple[int, NDArray[np.int16]]]:
-    """Yield the audio of a response that is heard, in pieces without a break, each with when it is heard.
+    """Yield the contiguous pieces of a response that are heard, each with its time.
 
     Args:
         marks: The response.
         pcm: Its audio as it arrived, int16 mono, shape (samples,), at its own rate.
-        rate_hz: The rate at which the pieces are wanted.
-        paced: Whether it came on media at the pace of speech (`live_eval.timing.is_paced`).
+        rate_hz: Rate of the pieces.
+        paced: Whether it arrived on media at the pace of speech (`live_eval.timing.is_paced`).
     """
     if not len(pcm) or marks.rate_hz is None:
         return
-    # As a whole: the end of a chunk is not the end of a sound.
+    # Resampled as a whole, so that chunk boundaries cause no discontinuity.
     spoken = resample_int16(pcm, marks.rate_hz, rate_hz)
     stretches = audible_stretches(pcm, marks.rate_hz) if paced else ()
     for run in play(marks, stretches=stretches).runs():
@@ -314,7 +315,7 @@ def heard_pieces(
 
 
 def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrace:
-    """Return a trace with what was heard of each response, and how much was discarded.
+    """Return a trace with the heard stretches of each response and the length of its discarded audio.
 
     Args:
         trace: The marks.
@@ -348,10 +349,8 @@ def heard_stretches(
     if not pieces:
         return ()
     start_ns = pieces[0][0]
-    placed = [(round((at_ns - start_ns) * rate_hz / _SECOND_NS), piece) for at_ns, piece in pieces]
-    axis = np.zeros(max(at + len(piece) for at, piece in placed), np.int16)
-    for at, piece in placed:
-        axis[at : at + len(piece)] = piece
+    placed = [(0, round((at_ns - start_ns) * rate_hz / _SECOND_NS), piece) for at_ns, piece in pieces]
+    axis = on_axis(placed, 1)[:, 0]
     return tuple(
         (start_ns + begin * _SECOND_NS // rate_hz, start_ns + end * _SECOND_NS // rate_hz)
         for begin, end in audible_stretches(axis, rate_hz)
@@ -394,7 +393,7 @@ def _decode_chunks(
 def _both_sides(
     trace: TurnTrace, reply: Sequence[NDArray[np.int16]], user: Audio | None
 ) -> tuple[NDArray[np.int16] | None, int | None]:
-    """Lay the user's audio and every response, as heard, on the session's axis."""
+    """Align the user's audio and every response, as heard, on the session's axis."""
     if user is None or trace.t0_ns is None:
         return None, None
     rates = [marks.rate_hz for marks in trace.responses if marks.rate_hz]
@@ -403,11 +402,31 @@ def _both_sides(
     for marks, pcm in zip(trace.responses, reply, strict=True):
         for at_ns, piece in heard_pieces(marks, pcm, rate_hz, paced=is_paced(trace, marks)):
             pieces.append((1, round((at_ns - trace.t0_ns) * rate_hz / 1e9), piece))
-    length = min(max(at + len(pcm) for _, at, pcm in pieces), _AXIS_BOUND_S * rate_hz)
-    both = np.zeros((length, 2), np.int16)
+    return on_axis(pieces, 2, _AXIS_BOUND_S * rate_hz), rate_hz
+
+
+def on_axis(
+    pieces: Sequence[tuple[int, int, NDArray[np.int16]]], channels: int, bound: int | None = None
+) -> NDArray[np.int16]:
+    """Return pieces of audio on one axis, int16, shape (samples, channels).
+
+    Args:
+        pieces: The channel of each, its first sample on the axis (what precedes the axis is cut off), and its
+            samples.
+        channels: Number of channels.
+        bound: Limit on the samples of a channel, after which audio is cut off.
+
+    Raises:
+        ValueError: Without a bound, the axis is too long: arrivals in a damaged run may be years apart.
+    """
+    length = max(at + len(pcm) for _, at, pcm in pieces)
+    if bound is not None:
+        length = min(length, bound)
+    elif length * channels > _MOST_AXIS_SAMPLES:
+        raise ValueError(f"its audio extends over {length} samples, expected at most {_MOST_AXIS_SAMPLES}")
+    axis = np.zeros((length, channels), np.int16)
     for channel, at, pcm in pieces:
-        begin = max(0, -at)
-        room = max(0, length - max(at, 0))
-        kept = pcm[begin : begin + room]
-        both[max(at, 0) : max(at, 0) + len(kept), channel] = kept
-    return both, rate_hz
+        first = max(at, 0)
+        kept = pcm[first - at : first - at + max(0, length - first)]
+        axis[first : first + len(kept), channel] = kept
+    return axis

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.audio import Audio, int16_to_float, resample
-from live_eval.recording import RunReader, TurnRecord
-from live_eval.recording.record import heard_pieces, with_heard
+from live_eval.recording import RunReader, TurnRecord, decoding
+from live_eval.recording.record import heard_pieces, on_axis, with_heard
 from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, greets, is_paced
 
 __all__ = ["both_sides_of", "conversation_of"]
@@ -86,7 +86,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
         `start_ns`; and their rate. None without audio of the user.
 
     Raises:
-        StoreError: Audio of a turn is missing.
+        StoreError: Audio of a turn is missing, or the turns are hours apart.
     """
     users = [(turn.trace.t0_ns, sides) for turn in turns if (sides := _user_audio(run, turn)) is not None]
     spoken = [(t0_ns, sides) for t0_ns, sides in users if t0_ns is not None]
@@ -107,11 +107,8 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
         for at_ns, pcm in heard_pieces(marks, whole, rate_hz, paced=is_paced(turn.trace, marks))
     ]
     placed = [(side, round((at_ns - start_ns) * rate_hz / _SECOND_NS), pcm) for side, at_ns, pcm in pieces]
-    both = np.zeros((max(at + len(pcm) for _, at, pcm in placed), 2), np.int16)
-    for side, at, pcm in placed:
-        kept = pcm[max(0, -at) :]
-        both[max(at, 0) : max(at, 0) + len(kept), side] = kept
-    return both, rate_hz
+    with decoding("the audio of a trial" if run is None else f"{run.path}: the audio of a trial"):
+        return on_axis(placed, 2), rate_hz
 
 
 def _heard_responses(run: RunReader | None, turn: TurnRecord) -> tuple[ResponseRecord, ...]:

@@ -15,6 +15,7 @@ from live_eval.campaigns.duplex.from_turns import (
     conversation_of,
 )
 from live_eval.campaigns.duplex.segmentation import as_replies
+from live_eval.errors import StoreError
 from live_eval.recording import RunReader, RunWriter
 from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
@@ -232,3 +233,9 @@ def test_a_stored_conversation_is_read_without_its_audio(tmp_path: Path) -> None
         assert conversation_of(run, [earlier]) == heard  # a run that did not keep what was heard
         shutil.rmtree(tmp_path / "run" / "audio")
         assert conversation_of(run, [stored]) == heard
+
+
+def test_the_audio_of_turns_that_are_days_apart_is_refused() -> None:
+    turns = [turn(), turn(t0_ms=1e9)]
+    with pytest.raises(StoreError, match="its audio extends over"):
+        both_sides_of(None, turns)
