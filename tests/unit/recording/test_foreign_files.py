@@ -15,13 +15,17 @@ from live_eval.errors import StoreError
 from live_eval.files import atomic_write, open_regular, private_file, read_regular
 from live_eval.recording import own_folder
 
-PACKAGE = Path(__file__).parents[3] / "live_eval"
+ROOT = Path(__file__).parents[3]
 METHODS = {"open", "fdopen", "read_bytes", "read_text", "write_bytes", "write_text"}
 FUNCTIONS = {
-    "np": {"fromfile", "load", "loadtxt", "memmap", "save", "savez"},
+    "np": {"fromfile", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt", "savez"},
     "shutil": {"copy", "copy2", "copyfile", "copyfileobj", "copytree", "move", "rmtree"},
     "soundfile": {"SoundFile", "blocks", "info", "read", "write"},
     "sqlite3": {"connect"},
+    "tarfile": {"TarFile"},
+    "torch": {"load", "save"},
+    "wave": {"Wave_read", "Wave_write"},
+    "zipfile": {"ZipFile"},
 }
 NO_FILES = {"self", "self._actor", "self._connection", "self._seal", "webbrowser"}
 """What has a method or an attribute `open`, and is no file."""
@@ -37,13 +41,23 @@ ALLOWED = {
     "files.py open_regular": "the opener for reading",
     "files.py private_opener": "the opener for writing",
     "files.py read_text": "with links=True, a file that the user names",
+    "judges/_asking.py PromptTemplate.load": "a file of the package, or one that the user names",
+    "judges/distillmos.py DistillMos.__init__": "weights, in the user's folder",
+    "judges/dnsmos.py Dnsmos.__init__": "weights, in the user's folder",
+    "judges/meteor.py Meteor.__init__": "removes a temporary folder of its own",
+    "judges/meteor.py _Reader.open": "calls the method of its base class",
+    "judges/meteor.py _has_carriage_returns": "WordNet, in the user's folder of weights",
+    "judges/meteor.py _plain_copy": "copies WordNet to a new temporary folder",
+    "judges/networks/_emotion2vec.py _text": "weights, in the user's folder",
+    "judges/networks/_torch.py read_tensors": "weights, in the user's folder",
+    "judges/nisqa.py Nisqa.__init__": "weights, in the user's folder",
     "pytest_plugin/endpoint_tester.py EndpointTester.play": "in a new temporary folder",
     "recording/_database.py _connected": "SQLite opens by path; own_file has checked every file",
     "recording/_database.py is_local_disk": "the kernel's table of mounts",
     "recording/_database.py sync_folder": "opens a folder",
     "recording/_files.py read_sound": "takes a descriptor of open_regular",
     "recording/schema.py column_types": "a database in memory",
-    "reference/faults/accept.py _untrusted": "in a new temporary folder",
+    "reference/faults/handshake.py _untrusted": "in a new temporary folder",
     "reference/server/process.py ReferenceProcess._log_tail": "the log that _open_log opened",
     "reference/truth.py TruthFile.__init__": "a file that the user names",
     "reference/truth.py read_truth": "a file that the user names",
@@ -109,8 +123,9 @@ def safe_in(function: ast.AST) -> Iterator[str]:
 
 def test_no_other_function_opens_files_by_itself() -> None:
     found = {
-        f"{path.relative_to(PACKAGE).as_posix()} {name}".strip()
-        for path in PACKAGE.rglob("*.py")
+        f"{path.relative_to(ROOT).as_posix()} {name}".strip().removeprefix("live_eval/")
+        for package in ("live_eval", "clients", "judges")
+        for path in (ROOT / package).rglob("*.py")
         for name in opened_in(ast.parse(path.read_text("utf-8")))
     }
     assert found == set(ALLOWED)
