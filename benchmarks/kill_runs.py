@@ -62,7 +62,7 @@ _POLL_S = 0.01
 _LOADED = (
     "live_eval.cli.run",
     "live_eval.cli.runs",
-    "live_eval.recording.folders",
+    "live_eval.campaigns.folders",
     "live_eval.recording.housekeeping",
 )
 _LONGEST_S = 300.0

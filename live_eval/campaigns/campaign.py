@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from live_eval.campaigns.documents import CampaignDocument
 from live_eval.errors import StoreError
 from live_eval.files import flattened, private_folder
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, TurnRecord, own_folder
-from live_eval.recording.campaign_documents import CampaignDocument
 from live_eval.recording.contents import check_new
 from live_eval.redaction import SECRETS
 from live_eval.run.greetings import Greetings
@@ -69,8 +69,6 @@ class Campaign(ABC):
     """
 
     document: ClassVar[CampaignDocument]
-    made: ClassVar[str]
-    """The folder of `CAMPAIGN_FORMS` for the recordings that the campaign makes."""
 
     def __init__(
         self, folder: Path, base: Plan, order: Sequence[str], asked: Mapping[str, Any], *, resume: bool
@@ -183,7 +181,7 @@ class Campaign(ABC):
                 f"{self.folder}: holds a campaign already; choose another folder, or continue it with "
                 "--resume"
             )
-        check_new(self.folder, "a campaign", (f"{name}.part",), (self.made,))
+        check_new(self.folder, "a campaign", (f"{name}.part",), {self.document.made: self.document.forms})
 
     def _resumed(self) -> dict[str, Any]:
         """Return the document of the campaign to resume, which must have the same plan; take its turns."""
@@ -201,7 +199,7 @@ class Campaign(ABC):
     def _inputs(self, *inside: str) -> Path:
         """Return a folder for recordings that the campaign makes; a link in its place could lead anywhere."""
         path = self.folder
-        for name in (self.made, *inside):
+        for name in (self.document.made, *inside):
             path /= name
             if os.path.lexists(path):
                 own_folder(self.folder, path)

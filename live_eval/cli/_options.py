@@ -26,7 +26,7 @@ STDOUT = Path("-")
 
 def check_is_run(folder: Path) -> None:
     """Raise a `UsageError` with the names of its runs if a folder is a latency campaign."""
-    from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN
+    from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):
         from live_eval.campaigns.latency.campaign_file import point_runs  # takes 0.4 s

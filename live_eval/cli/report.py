@@ -45,7 +45,7 @@ def command(
     For the folder of a latency campaign, write latency.html, and report.html for each of its runs. For that
     of a duplex campaign, write duplex.html likewise; for two of them, a page that compares them.
     """
-    from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
+    from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.report import write_report
 
     if len(runs) == 1 and LATENCY_CAMPAIGN.is_in(runs[0]):
@@ -78,7 +78,8 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
         UsageError: Another format or another place is asked for.
     """
     from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
-    from live_eval.report.latency import CAMPAIGN_PAGE, write_campaign_page
+    from live_eval.report.files import CAMPAIGN_PAGE
+    from live_eval.report.latency import write_campaign_page
 
     if form not in (None, "html") or output is not None:
         raise UsageError(
@@ -96,7 +97,8 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
         UsageError: Another format or another place is asked for, or there are more than two.
     """
     from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
-    from live_eval.report.duplex import DUPLEX_PAGE, write_comparison_page, write_duplex_page
+    from live_eval.report.duplex import write_comparison_page, write_duplex_page
+    from live_eval.report.files import DUPLEX_PAGE
 
     one = len(folders) == 1
     if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
@@ -117,8 +119,10 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
 
 def _page_of(runs: Sequence[Path]) -> Path:
     """Return the default path of the page: in a single run's folder, or next to the first of several."""
+    from live_eval.report.files import RUN_PAGE
+
     first, *others = (run.resolve() for run in runs)
     if not others:
-        return runs[0] / "report.html"
+        return runs[0] / RUN_PAGE
     more = f"-and-{len(others) - 1}-more" if len(others) > 1 else ""
     return first.with_name(f"report-{first.name}-{others[0].name}{more}.html")

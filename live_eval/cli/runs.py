@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from live_eval.errors import AudioError, LiveEvalError, StoreError, StoreLockedE
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
-    from live_eval.recording.folders import FoundFolder
+    from live_eval.campaigns.folders import FoundFolder
+    from live_eval.recording.contents import FolderForms
     from live_eval.types import Case
 
 __all__ = ["command"]
@@ -122,9 +123,10 @@ def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
     """Clean up a run; return what was, or would be, removed."""
     from live_eval.recording.housekeeping import is_busy, leftovers, remove_leftovers
 
+    others, _ = _written_by_others()
     row: dict[str, Any] = {"path": str(folder), "removed": [], "being_written": False, "problem": None}
     try:
-        removed = leftovers(folder) if dry_run else remove_leftovers(folder)
+        removed = leftovers(folder, others) if dry_run else remove_leftovers(folder, others)
         row["removed"] = [str(path.relative_to(folder)) for path in removed]
         row["being_written"] = dry_run and is_busy(folder)
     except StoreLockedError:
@@ -136,7 +138,7 @@ def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
 
 def _found(folders: Sequence[Path]) -> list[FoundFolder]:
     """Return the runs and campaigns in folders, by default in recordings/."""
-    from live_eval.recording.folders import find_folders
+    from live_eval.campaigns.folders import find_folders
 
     return find_folders(folders or [_options.RECORDINGS])
 
@@ -241,6 +243,20 @@ def _shown(path: Path) -> str:
 
 def _deleted(each: FoundFolder) -> list[Path]:
     """Delete a folder; return the files that are kept."""
-    from live_eval.recording.housekeeping import delete_campaign, delete_run
+    from live_eval.campaigns.folders import delete_campaign
+    from live_eval.recording.housekeeping import delete_run
 
-    return delete_run(each.path) if each.kind == "run" else delete_campaign(each.path)
+    others, forms = _written_by_others()
+    return delete_run(each.path, others) if each.kind == "run" else delete_campaign(each.path, others, forms)
+
+
+def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
+    """Return what reports and the reference endpoint write to the folders of runs and campaigns.
+
+    Returns:
+        The names of files, and folders with the forms of the paths in them.
+    """
+    from live_eval.reference.server.process import LOG_NAME
+    from live_eval.report.files import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
+
+    return (RUN_PAGE, CAMPAIGN_PAGE, DUPLEX_PAGE, LOG_NAME), {SOUNDS: SOUND_FORMS}

@@ -1,6 +1,6 @@
-"""What is in the folder of a run or a campaign: the files that live-eval writes, and those of others.
+"""Tell the files of live-eval in a folder from those of others.
 
-Files are recognised by the form of their names, so that what somebody else put there is never removed.
+Files are recognised by the form of their names, so that other people's files are never removed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,11 +28,10 @@ from live_eval.recording.schema import (
 )
 
 __all__ = [
-    "CAMPAIGN_FORMS",
     "FolderForms",
-    "begun_campaign",
     "check_new",
     "files_in",
+    "holds_only",
     "holds_recordings",
     "orphans",
     "recorded_files",
@@ -44,18 +43,13 @@ _FORMS = {
     WIRE_FOLDER: re.compile(rf"{_STEM}-[0-9]+\.jsonl(\.part)?"),
     USER_FOLDER: re.compile(r"turn-[0-9]{4,}\.flac(\.part)?"),
 }
-"""Forms of the names of recorded files, by folder; `file_stem` and `cassette_name` begin the first two."""
+"""Forms of the names of recorded files, by folder; the first two begin as `file_stem` returns."""
 _OF_ATTEMPTS = (AUDIO_FOLDER, WIRE_FOLDER)
 _NAMED = 5
 
 
 class FolderForms(NamedTuple):
-    """Forms of the paths in a folder that live-eval fills.
-
-    Args:
-        recording: Of a recording.
-        manifest: Of a manifest of recordings next to it; None where there are none.
-    """
+    """Forms of the paths in a folder that live-eval writes: of recordings, and of manifests next to them."""
 
     recording: re.Pattern[str]
     manifest: re.Pattern[str] | None = None
@@ -65,25 +59,12 @@ class FolderForms(NamedTuple):
         return any(form.fullmatch(path) for form in self if form is not None)
 
 
-CAMPAIGN_FORMS = {
-    "inputs": FolderForms(
-        re.compile(r"(sentinel/sentinel|[0-9.]+s/input-[0-9]+)\.flac(\.part)?"),
-        re.compile(r"(sentinel|[0-9.]+s)/manifest\.jsonl"),
-    ),
-    "stimuli": FolderForms(
-        re.compile(r"[a-z-]+-[0-9a-f]{8}\.flac(\.part)?|own-[0-9a-f]{8}-[^/]+"),
-        re.compile(r"manifest\.jsonl"),
-    ),
-}
-"""Recordings that campaigns make, by folder: by `campaigns.latency.inputs` and `campaigns.duplex.stimuli`."""
-
-
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio and the cassettes in a run's folder, and what a live run's user said.
+    """Return the audio and the cassettes in a run's folder, and the user's utterances of a live run.
 
     Args:
         folder: The run's folder.
-        kinds: Some of ``audio``, ``wire`` and ``user``, to return only these.
+        kinds: Some of ``audio``, ``wire`` and ``user``; all by default.
 
     Raises:
         OSError: The folder cannot be read.
@@ -98,12 +79,12 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
 
 
 def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio and the cassettes in a run's folder that belong to no attempt in the store.
+    """Return the audio and the cassettes in a run's folder that belong to no attempt in its database.
 
     Args:
         db: The run's database.
         folder: The run's folder.
-        kinds: ``audio`` or ``wire``, to return only these.
+        kinds: ``audio`` or ``wire``; both by default.
 
     Raises:
         StoreError: The folder cannot be read, or a link in it leads elsewhere.
@@ -122,7 +103,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
 
 
 def holds_recordings(folder: Path) -> bool:
-    """Return whether a folder holds a run, or what is left of one whose database is missing.
+    """Return whether a folder contains a run, or the remains of one without its database.
 
     Raises:
         OSError: It cannot be read.
@@ -132,41 +113,29 @@ def holds_recordings(folder: Path) -> bool:
     )
 
 
-def begun_campaign(folder: Path) -> str | None:
-    """Return which folder of `CAMPAIGN_FORMS` a campaign left that was killed before it wrote its document.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    for name, forms in CAMPAIGN_FORMS.items():
-        if _holds_only(folder / name, forms) and any((folder / name).rglob("*.*")):
-            return name
-    return None
-
-
 def check_new(
     folder: Path,
     what: str,
     begun: Collection[str] = (),
-    made: Collection[str] = (),
+    made: Mapping[str, FolderForms] | None = None,
 ) -> None:
-    """Refuse to begin a run or a campaign in a folder that already holds something.
+    """Refuse to begin a run or a campaign in a folder that is not empty.
 
     Args:
-        folder: Where it is to begin.
+        folder: The folder.
         what: What begins, in words.
-        begun: Names that may be there, since a creation that was killed leaves them; folders only if empty.
-        made: Folders of `CAMPAIGN_FORMS` that may be there for the same reason, with what has these forms.
+        begun: Names that are allowed, since a killed creation leaves them; folders only if empty.
+        made: Folders that are allowed for the same reason, and the forms of the paths in them.
 
     Raises:
-        StoreError: It holds something else, or cannot be read.
+        StoreError: The folder contains something else, or cannot be read.
     """
     try:
         there = [
             f"{path.name}{os.sep}" if path.is_dir() else path.name
             for path in (sorted(folder.iterdir()) if os.path.lexists(folder) else ())
             if path.name not in begun or (path.is_dir() and any(path.iterdir()))
-            if not (path.name in made and _holds_only(path, CAMPAIGN_FORMS[path.name]))
+            if not (made and path.name in made and holds_only(path, made[path.name]))
         ]
     except OSError as error:
         raise StoreError(f"{folder}: expected a folder to write {what} to: {error.strerror}") from None
@@ -177,11 +146,8 @@ def check_new(
         )
 
 
-def _holds_only(folder: Path, forms: FolderForms) -> bool:
-    """Return whether a folder holds nothing but recordings of a form, and the manifests next to them.
-
-    A manifest without a recording is somebody else's: live-eval writes it last.
-    """
+def holds_only(folder: Path, forms: FolderForms) -> bool:
+    """Return whether a folder contains only recordings of a form and manifests next to them."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     inside = sorted(folder.rglob("*"))
@@ -189,6 +155,7 @@ def _holds_only(folder: Path, forms: FolderForms) -> bool:
         return False
     files = {path: path.relative_to(folder).as_posix() for path in inside if path.is_file()}
     recorded = {path.parent for path, name in files.items() if forms.recording.fullmatch(name)}
+    # A manifest without a recording is somebody else's: live-eval writes it last.
     return all(forms.fits(name) and path.parent in recorded for path, name in files.items())
 
 
@@ -221,7 +188,7 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
 
 
 def _first_turns(db: sqlite3.Connection) -> dict[str, str]:
-    """Return the first turn of the dialogue of each turn: the cassette of their session is named after it."""
+    """Return the first turn of each turn's dialogue, after which the cassette of the session is named."""
     rows = db.execute(
         """SELECT turn_id, repeat, json_extract("case", '$.dialogue_id') AS dialogue FROM turns
         WHERE dialogue IS NOT NULL ORDER BY json_extract("case", '$.turn_index')"""

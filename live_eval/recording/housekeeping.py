@@ -1,13 +1,12 @@
-"""Find and remove what an ended process left in a run's folder, or everything that was recorded there.
+"""Remove the leftovers of a killed process from a run's folder, or everything that was recorded there.
 
-Nothing here touches a run that is being written: both of its locks are taken first.
+Both locks of a run are taken first, so that a run that is being written stays untouched.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -15,14 +14,7 @@ from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._database import SIDE_FILES, has_tables, open_database, open_for_reading, settle
 from live_eval.recording._lock import WriterLock, is_held
-from live_eval.recording.contents import (
-    CAMPAIGN_FORMS,
-    FolderForms,
-    files_in,
-    holds_recordings,
-    orphans,
-    recorded_files,
-)
+from live_eval.recording.contents import FolderForms, orphans, recorded_files
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -35,162 +27,141 @@ from live_eval.recording.schema import (
 from live_eval.recording.scores import SCORES_LOCK_FILE
 from live_eval.recording.writer import RUN_LOCK_FILE
 
-__all__ = ["delete_campaign", "delete_run", "is_busy", "leftovers", "locked", "remove_leftovers"]
+__all__ = [
+    "delete_run",
+    "is_busy",
+    "leftovers",
+    "locked",
+    "remove_files",
+    "remove_if_empty",
+    "remove_leftovers",
+]
 
 _LOCKS = (RUN_LOCK_FILE, SCORES_LOCK_FILE)
 _LOGS = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suffix in SIDE_FILES[1:])
 _DATABASES = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suffix in SIDE_FILES)
-_PART = ".part"
-_PAGE = "report.html"
-_OTHERS = (f"{_PAGE}{_PART}", _PAGE, "reference-endpoint.log")
-_CAMPAIGN_FILES = ("campaign.json", "latency.html", "words.json", "duplex.json", "duplex.html")
-_REPORT_FORMS = {"sounds": FolderForms(re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"))}
-_CAMPAIGN_FOLDERS = {**CAMPAIGN_FORMS, **_REPORT_FORMS}
 
 
 def is_busy(folder: Path) -> bool:
-    """Return whether a process is writing the run in a folder or its scores, as far as can be seen."""
+    """Return whether a process is writing the run in a folder or its scores, judged by its locks."""
     return any(is_held(folder / name) for name in _LOCKS)
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """Return the files in a run's folder that killed processes left, none while the run is being written.
+def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
+    """Return the files in a run's folder that killed processes left; none while the run is being written.
 
-    Audio and cassettes of attempts that are not in the store, temporary files, locks of processes that have
-    ended, and SQLite's logs, which the databases have yet to take in.
+    These are audio and cassettes of attempts that are not in the database, temporary files, stale locks, and
+    SQLite's logs, which are applied before they are removed.
 
     Args:
         folder: The run's folder.
+        others: Names of files that other parts of live-eval write to it, atomically.
 
     Raises:
         StoreError: It cannot be read.
     """
     if is_busy(folder):
         return []
-    side_files = [path for name in (*_LOCKS, *_LOGS) if os.path.lexists(path := folder / name)]
-    return sorted([*side_files, *_unknown(folder)])
+    return sorted([*_in(folder, (*_LOCKS, *_LOGS)), *_unknown(folder, others)])
 
 
-def remove_leftovers(folder: Path) -> list[Path]:
+def remove_leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
     """Remove the `leftovers` in a run's folder and return them.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.
         StoreError: The folder cannot be read or written.
     """
-    found = [path for name in _LOCKS if os.path.lexists(path := folder / name)]
-    with locked(folder):  # which removes the locks at the end
-        found += (path for name in _LOGS if os.path.lexists(path := folder / name))
+    found = _in(folder, _LOCKS)
+    with locked(folder):  # removes the locks at the end
+        found += _in(folder, _LOGS)
         for name, versions in ((RUN_FILE, RUN_VERSIONS_READ), (SCORES_FILE, (SCORES_SCHEMA_VERSION,))):
-            logs = [folder / f"{name}{suffix}" for suffix in SIDE_FILES[1:]]
-            if any(map(os.path.lexists, logs)) and has_tables(folder / name):
+            logs = _in(folder, [f"{name}{suffix}" for suffix in SIDE_FILES[1:]])
+            if logs and has_tables(folder / name):
                 with encoding.decoding(f"{folder / name}"):
                     settle(open_database(folder / name, *versions))
-        for path in (unknown := _unknown(folder)):
-            _remove(path)
+        for path in (unknown := _unknown(folder, others)):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreError(f"{path}: cannot be deleted: {error.strerror}") from None
     return sorted(path for path in (*found, *unknown) if not os.path.lexists(path))
 
 
-def _unknown(folder: Path) -> list[Path]:
-    """Return the temporary files of a run, and its `orphans`; none if its database is missing or empty."""
+def _in(folder: Path, names: Iterable[str]) -> list[Path]:
+    return [path for name in names if os.path.lexists(path := folder / name)]
+
+
+def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
+    """Return the temporary files of a run and its `orphans`; none if its database is missing or empty."""
     file = folder / RUN_FILE
     if not has_tables(file):
         return []
-    part = folder / f"{_PAGE}{_PART}"
     with encoding.decoding(f"{file}"), closing(open_for_reading(file, *RUN_VERSIONS_READ)) as db:
-        return [*([part] if os.path.lexists(part) else ()), *orphans(db, folder)]
+        return [*_in(folder, [f"{name}.part" for name in others]), *orphans(db, folder)]
 
 
-def delete_run(folder: Path) -> list[Path]:
-    """Delete what live-eval has written to a run's folder, and the folder if nothing else is in it.
-
-    Turns, audio, what the user of a live run said, scores with the answers of judging models, cassettes, the
-    report and the log.
+def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
+    """Delete everything that live-eval has written to a run's folder, and the folder if it is then empty.
 
     Args:
         folder: The run's folder.
+        others: Names of files that other parts of live-eval write to it.
 
     Returns:
-        What is left in the folder, since somebody else put it there; empty if the folder is gone.
+        Other people's files, which stay in the folder; empty if the folder is gone.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.
         StoreError: Something cannot be deleted.
     """
-    with locked(folder):
-        try:
-            for path in recorded_files(folder):
-                _remove(path)
-            for name in (AUDIO_FOLDER, WIRE_FOLDER, USER_FOLDER):
-                _remove_empty(folder / name)
-            # The database goes last: until then the folder is still listed as a run.
-            for name in (*_OTHERS, *reversed(_DATABASES)):
-                if (folder / name).is_symlink() or (folder / name).is_file():
-                    _remove(folder / name)
-        except OSError as error:
-            raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None
-    return _removed_if_empty(folder)
-
-
-def delete_campaign(folder: Path) -> list[Path]:
-    """Delete what live-eval has written to a campaign's folder: its runs, its recordings, its document.
-
-    Args:
-        folder: The campaign's folder.
-
-    Returns:
-        As `delete_run`.
-
-    Raises:
-        StoreLockedError: As `delete_run`, of one of its runs; those before it are gone.
-        StoreError: As `delete_run`.
-    """
+    temporary = [f"{name}.part" for name in others]
     try:
-        for inside in sorted(folder.iterdir()):
-            if inside.is_symlink() or not inside.is_dir():
-                continue
-            if holds_recordings(inside):
-                delete_run(inside)
-            elif inside.name in _CAMPAIGN_FOLDERS:
-                _delete_sounds(inside, _CAMPAIGN_FOLDERS[inside.name])
-        for path in files_in(folder):
-            if path.name.removesuffix(_PART) in (*_CAMPAIGN_FILES, *_OTHERS):
-                _remove(path)
+        with locked(folder):
+            for path in recorded_files(folder):
+                path.unlink(missing_ok=True)
+            for inside in _in(folder, (AUDIO_FOLDER, WIRE_FOLDER, USER_FOLDER)):
+                if inside.is_dir() and not inside.is_symlink():
+                    remove_if_empty(inside)
+            # The database is deleted last: until then the folder is still listed as a run.
+            for path in _in(folder, (*temporary, *others, *reversed(_DATABASES))):
+                if path.is_symlink() or path.is_file():
+                    path.unlink()
+        return remove_if_empty(folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None
-    return _removed_if_empty(folder)
 
 
-def _delete_sounds(folder: Path, forms: FolderForms) -> None:
-    """Delete the files in a folder and its folders whose paths have these forms, and what is empty then."""
+def remove_files(folder: Path, forms: FolderForms) -> None:
+    """Remove the files in a folder whose paths have these forms, and the folders that become empty.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
     inside = sorted(folder.rglob("*"), reverse=True)
     for path in inside:
         if forms.fits(path.relative_to(folder).as_posix()) and (path.is_symlink() or path.is_file()):
-            _remove(path)
+            path.unlink()
     for path in (*inside, folder):
-        _remove_empty(path)
+        if path.is_dir() and not path.is_symlink():
+            remove_if_empty(path)
 
 
-def _remove_empty(path: Path) -> None:
-    """Remove a path if it is an empty folder."""
-    if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
-        path.rmdir()
+def remove_if_empty(folder: Path) -> list[Path]:
+    """Remove a folder if it is empty; otherwise return its content.
 
-
-def _removed_if_empty(folder: Path) -> list[Path]:
-    """Remove a folder if it is empty; return what is in it otherwise."""
-    try:
-        left = sorted(folder.iterdir())
-        if not left:
-            folder.rmdir()
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None
+    Raises:
+        OSError: It cannot be removed.
+    """
+    left = sorted(folder.iterdir())
+    if not left:
+        folder.rmdir()
     return left
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep every other process from writing the run in a folder or its scores.
+    """Prevent other processes from writing the run in a folder and its scores.
 
     Raises:
         StoreLockedError: Another process is writing them.
@@ -199,10 +170,3 @@ def locked(folder: Path) -> Iterator[None]:
         for name in _LOCKS:
             stack.callback(WriterLock(folder / name).release)
         yield
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be deleted: {error.strerror}") from None

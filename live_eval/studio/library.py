@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from live_eval.campaigns.folders import FolderKind, FoundFolder, find_folders, kind_of
 from live_eval.errors import UsageError
-from live_eval.recording.folders import FolderKind, FoundFolder, find_folders, kind_of
 from live_eval.studio.answers import NotFoundError
 
 __all__ = ["Library", "ListedFolder"]

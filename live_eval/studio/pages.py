@@ -20,10 +20,9 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.errors import UsageError
 from live_eval.report import write_report
-from live_eval.report.duplex import DUPLEX_PAGE, write_duplex_page
-from live_eval.report.duplex.sounds import SOUNDS
-from live_eval.report.latency import CAMPAIGN_PAGE, campaign_page
-from live_eval.report.latency.points import RUN_PAGE
+from live_eval.report.duplex import write_duplex_page
+from live_eval.report.files import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUNDS
+from live_eval.report.latency import campaign_page
 from live_eval.report.leaderboard import build_board, render
 from live_eval.studio.answers import NotFoundError
 from live_eval.studio.library import Library, ListedFolder

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.turn_view import milliseconds
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.latency.campaign_file import read_campaign_file
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.recording import RunReader, is_being_written, part_of, text_of
-from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
 from live_eval.studio.library import ListedFolder
 
 __all__ = ["folder_facts", "run_progress"]

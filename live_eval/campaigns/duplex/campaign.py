@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.campaigns.campaign import Campaign
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.outcomes import Outcome
 from live_eval.campaigns.duplex.probes import (
     SENTINEL,
@@ -39,7 +40,6 @@ from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
-from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, ImpairTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer
@@ -87,7 +87,6 @@ class DuplexCampaign(Campaign):
     """
 
     document = DUPLEX_CAMPAIGN
-    made = "stimuli"
 
     def __init__(self, plan: DuplexPlan, folder: Path, *, resume: bool = False) -> None:
         self._plan = plan

@@ -12,6 +12,7 @@ from typing import Any
 
 from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.summary.run import outages_in_words
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, names_a_run
 from live_eval.campaigns.duplex.metrics import (
     condition_metrics,
     differences,
@@ -26,7 +27,6 @@ from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.trial_results import CLEAN, TrialResult, last_attempts, read_trials
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader
-from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, names_a_run
 from live_eval.text.wording import counted
 
 __all__ = [

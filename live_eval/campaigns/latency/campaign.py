@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.campaigns.campaign import Campaign
+from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 from live_eval.campaigns.latency.inputs import write_inputs, write_sentinel
 from live_eval.campaigns.latency.points import (
     LONGEST_WARM,
@@ -28,7 +29,6 @@ from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord, part_of
 from live_eval.recording.calibrations import nearest
-from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN
 from live_eval.redaction import public_settings
 from live_eval.registry import client
 from live_eval.run.plan import Job, Plan, make_plan
@@ -60,7 +60,6 @@ class LatencyCampaign(Campaign):
     """
 
     document = LATENCY_CAMPAIGN
-    made = "inputs"
 
     def __init__(self, plan: CampaignPlan, folder: Path, *, resume: bool = False) -> None:
         self._plan = plan

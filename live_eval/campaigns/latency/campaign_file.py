@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from live_eval.campaigns.documents import LATENCY_CAMPAIGN, names_a_run
 from live_eval.campaigns.latency.points import MOST_POINTS
 from live_eval.errors import StoreError
-from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN, names_a_run
 
 __all__ = ["CAMPAIGN_FILE", "point_runs", "read_campaign_file"]
 

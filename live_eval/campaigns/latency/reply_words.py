@@ -10,12 +10,13 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from live_eval.audio import Audio
+from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 from live_eval.files import atomic_write, read_regular
 from live_eval.speech.recognition import Recogniser, Word
 
 __all__ = ["WORDS_FILE", "ReplyWords"]
 
-WORDS_FILE = "words.json"
+[WORDS_FILE] = LATENCY_CAMPAIGN.others
 _MOST_BYTES = 1 << 28
 
 _KEPT: TypeAdapter[dict[str, tuple[Word, ...]]] = TypeAdapter(dict[str, tuple[Word, ...]])

@@ -1,9 +1,5 @@
 """The page of a duplex campaign: outcomes, durations, and every trial on two tracks with its sound."""
 
-from live_eval.report.duplex.page import (
-    DUPLEX_PAGE,
-    write_comparison_page,
-    write_duplex_page,
-)
+from live_eval.report.duplex.page import write_comparison_page, write_duplex_page
 
-__all__ = ["DUPLEX_PAGE", "write_comparison_page", "write_duplex_page"]
+__all__ = ["write_comparison_page", "write_duplex_page"]

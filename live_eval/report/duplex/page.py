@@ -26,17 +26,15 @@ from live_eval.report.duplex.sections import probe_section
 from live_eval.report.duplex.sides import Side, probes_of, sentinel_link
 from live_eval.report.duplex.sounds import write_sounds
 from live_eval.report.duplex.tables import metric_rows, pair_table, tiles
-from live_eval.report.duplex.trials import RUN_PAGE, TrialRow, TrialView, trial_row
+from live_eval.report.duplex.trials import TrialRow, TrialView, trial_row
 from live_eval.report.duplex.words import DUPLEX_DEFINITIONS, spelt
+from live_eval.report.files import DUPLEX_PAGE, RUN_PAGE
 from live_eval.report.pages import inline_script, page_template, write_page
 from live_eval.report.tables import Table, number
 from live_eval.report.words import LAG_BOUND_MS
 from live_eval.text.wording import counted, natural_order
 
-__all__ = ["DUPLEX_PAGE", "write_comparison_page", "write_duplex_page"]
-
-DUPLEX_PAGE = "duplex.html"
-"""The page of a campaign, in its folder."""
+__all__ = ["write_comparison_page", "write_duplex_page"]
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _COLOURS = 6

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_write, private_folder
+from live_eval.report.files import SOUNDS
 
-__all__ = ["SOUNDS", "write_sounds"]
-
-SOUNDS = "sounds"
-"""The folder of the files, in the campaign's."""
+__all__ = ["write_sounds"]
 
 _LONGEST_SLUG = 60
 

@@ -16,14 +16,12 @@ from live_eval.audio.peaks import peaks
 from live_eval.campaigns.duplex.outcomes import Rule
 from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
+from live_eval.report.files import RUN_PAGE
 from live_eval.report.pages import script_json
 from live_eval.report.tables import number
 from live_eval.report.waveforms import drawn_envelope, length_s
 
-__all__ = ["RUN_PAGE", "TrialRow", "TrialView", "telling", "trial_row"]
-
-RUN_PAGE = "report.html"
-"""The page of a run, in its folder."""
+__all__ = ["TrialRow", "TrialView", "telling", "trial_row"]
 
 _TELLING = {
     Rule.ANSWER: ("response_latency",),

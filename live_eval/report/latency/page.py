@@ -13,20 +13,18 @@ from live_eval.files import flattened
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table
+from live_eval.report.files import CAMPAIGN_PAGE, RUN_PAGE
 from live_eval.report.latency import tables
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
 from live_eval.report.latency.curves import TailChart, TurnChart, tail_chart, turn_chart
-from live_eval.report.latency.points import RUN_PAGE, PointView
+from live_eval.report.latency.points import PointView
 from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
 from live_eval.report.pages import page_template, write_page
 from live_eval.report.tables import number
 from live_eval.report.words import LAG_NOTE
 from live_eval.text.wording import stamped_by
 
-__all__ = ["CAMPAIGN_PAGE", "campaign_page", "write_campaign_page"]
-
-CAMPAIGN_PAGE = "latency.html"
-"""The page of a campaign, in its folder."""
+__all__ = ["campaign_page", "write_campaign_page"]
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _COLOURS = 6

@@ -10,12 +10,10 @@ from urllib.parse import quote
 
 from live_eval.analysis.latency.latencies import latency_values
 from live_eval.campaigns.latency.summary import PointRecord
+from live_eval.report.files import RUN_PAGE
 from live_eval.text.wording import counted
 
-__all__ = ["RUN_PAGE", "PointView", "detector_in_words", "load_in_words"]
-
-RUN_PAGE = "report.html"
-"""The page of a point's run, in its folder."""
+__all__ = ["PointView", "detector_in_words", "load_in_words"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

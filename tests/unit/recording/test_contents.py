@@ -8,9 +8,13 @@ import pytest
 
 from live_eval.errors import StoreError
 from live_eval.recording import AUDIO_FOLDER, RUN_FILE, WIRE_FOLDER, RunWriter, cassette_name
-from live_eval.recording.contents import check_new, recorded_files
+from live_eval.recording.contents import FolderForms, check_new, recorded_files
 from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
+
+INPUTS = FolderForms(
+    re.compile(r"[0-9.]+s/input-[0-9]+\.flac(\.part)?"), re.compile(r"[0-9.]+s/manifest\.jsonl")
+)
 
 
 @pytest.mark.parametrize("turn_id", ["a", "id_355/target", "Grüße, 你好" * 30, "../..", "-" * 99])
@@ -58,7 +62,7 @@ def test_a_run_begins_where_a_creation_was_killed(tmp_path: Path) -> None:
 )
 def test_a_campaign_begins_among_recordings_of_its_own_form(tmp_path: Path, made: list[str]) -> None:
     fill(tmp_path / "inputs", made)
-    check_new(tmp_path, "a campaign", made=("inputs",))
+    check_new(tmp_path, "a campaign", made={"inputs": INPUTS})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ def test_a_campaign_begins_among_recordings_of_its_own_form(tmp_path: Path, made
 def test_a_campaign_does_not_begin_among_recordings_of_others(tmp_path: Path, theirs: list[str]) -> None:
     fill(tmp_path / "inputs", theirs)
     with pytest.raises(StoreError, match="found inputs/; choose another folder"):
-        check_new(tmp_path, "a campaign", made=("inputs",))
+        check_new(tmp_path, "a campaign", made={"inputs": INPUTS})
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ def test_a_campaign_does_not_begin_where_a_link_leads_elsewhere(tmp_path: Path, 
     linked.rename(tmp_path / "before")
     linked.symlink_to(tmp_path / "theirs" / link)
     with pytest.raises(StoreError, match="found inputs"):
-        check_new(tmp_path / "c", "a campaign", made=("inputs",))
+        check_new(tmp_path / "c", "a campaign", made={"inputs": INPUTS})
 
 
 def fill(folder: Path, names: list[str]) -> None:

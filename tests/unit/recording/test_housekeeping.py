@@ -25,12 +25,13 @@ from live_eval.recording import (
 )
 from live_eval.recording._database import open_database
 from live_eval.recording.contents import holds_recordings, recorded_files
-from live_eval.recording.housekeeping import delete_campaign, delete_run, leftovers, remove_leftovers
+from live_eval.recording.housekeeping import delete_run, leftovers, remove_leftovers
 from live_eval.recording.record import turn_id
 from live_eval.recording.schema import USER_FOLDER
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
 
+PAGES = ("report.html", "endpoint.log")
 DEAD = "process 999999999 on {}"
 
 
@@ -94,9 +95,9 @@ def test_leftovers_are_found_and_removed_and_nothing_else_is(run: Path) -> None:
     before = files(run)
     assert leftovers(run) == []
     left = leave(run)
-    assert {str(path.relative_to(run)) for path in leftovers(run)} == left
+    assert {str(path.relative_to(run)) for path in leftovers(run, PAGES)} == left
     assert files(run) == before | left
-    assert {str(path.relative_to(run)) for path in remove_leftovers(run)} == left
+    assert {str(path.relative_to(run)) for path in remove_leftovers(run, PAGES)} == left
     assert files(run) == before
     assert remove_leftovers(run) == []
     with RunReader.open(run) as reader:
@@ -146,9 +147,9 @@ def test_a_run_that_is_being_scored_is_not_deleted(run: Path) -> None:
 
 def test_a_run_is_deleted_with_everything_that_was_recorded(run: Path) -> None:
     leave(run)
-    for name in ("report.html", "reference-endpoint.log"):
+    for name in PAGES:
         (run / name).touch()
-    assert delete_run(run) == []
+    assert delete_run(run, PAGES) == []
     assert not run.exists()
 
 
@@ -225,36 +226,6 @@ def test_what_is_left_of_a_damaged_run_is_deleted(run: Path) -> None:
     assert remove_leftovers(run) == [], "without a database, nobody knows which audio belongs to no turn"
     assert recorded_files(run)
     assert delete_run(run) == []
-
-
-CAMPAIGN_RECORDINGS = (
-    "inputs/sentinel/sentinel.flac",
-    "inputs/2.5s/input-12.flac",
-    "inputs/2.5s/manifest.jsonl",
-    "stimuli/could-you-tell-me-0a1b2c3d.flac",
-    "stimuli/own-0a1b2c3d-My recording.wav",
-    "stimuli/manifest.jsonl",
-    "sounds/kept-talking-1.both.flac",
-)
-
-
-def test_a_campaign_is_deleted_with_its_runs_and_recordings(run: Path) -> None:
-    campaign = run.parent
-    for name in ("campaign.json", "words.json.part", *CAMPAIGN_RECORDINGS):
-        (campaign / name).parent.mkdir(parents=True, exist_ok=True)
-        (campaign / name).touch()
-    assert delete_campaign(campaign) == []
-    assert not campaign.exists()
-
-
-def test_files_of_others_stay_in_a_campaign(run: Path) -> None:
-    campaign = run.parent
-    others = {"stimuli/mine.wav", "inputs/notes.txt", "inputs/mine/talk.flac", "mine.part", "sounds/a.wav"}
-    for name in ("duplex.json", *CAMPAIGN_RECORDINGS, *others):
-        (campaign / name).parent.mkdir(parents=True, exist_ok=True)
-        (campaign / name).touch()
-    delete_campaign(campaign)
-    assert files(campaign) == others
 
 
 def test_folders_of_recordings_are_private(tmp_path: Path) -> None:

@@ -1,19 +1,21 @@
-"""Find the folders of runs, and of campaigns with their runs."""
+"""Find the folders of runs, and of campaigns with their runs; delete campaigns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
-from live_eval.recording.contents import begun_campaign, holds_recordings
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
+from live_eval.errors import StoreError
+from live_eval.recording.contents import FolderForms, files_in, holds_recordings
+from live_eval.recording.housekeeping import delete_run, remove_files, remove_if_empty
 
-__all__ = ["FolderKind", "FoundFolder", "find_folders", "kind_of"]
+__all__ = ["FolderKind", "FoundFolder", "delete_campaign", "find_folders", "kind_of"]
 
 FolderKind: TypeAlias = Literal["run", "campaign", "duplex"]
-_BEGUN: dict[str, FolderKind] = {"inputs": "campaign", "stimuli": "duplex"}
+_CAMPAIGNS = (LATENCY_CAMPAIGN, DUPLEX_CAMPAIGN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,12 @@ def find_folders(roots: Iterable[Path]) -> list[FoundFolder]:
 def kind_of(folder: Path) -> FolderKind | None:
     """Return what a folder holds; None if it is neither a run nor a campaign."""
     try:
-        if LATENCY_CAMPAIGN.is_in(folder):
-            return "campaign"
-        if DUPLEX_CAMPAIGN.is_in(folder):
-            return "duplex"
+        for campaign in _CAMPAIGNS:
+            if campaign.is_in(folder):
+                return campaign.kind
         if holds_recordings(folder):
             return "run"
-        return _BEGUN[begun] if (begun := begun_campaign(folder)) is not None else None
+        return next((campaign.kind for campaign in _CAMPAIGNS if campaign.was_begun_in(folder)), None)
     except OSError:  # it may not be searched: reading the run says so
         return "run"
 
@@ -81,3 +82,38 @@ def _folders_in(folder: Path) -> list[Path]:
         return sorted(inside, reverse=True)
     except OSError:
         return []
+
+
+def delete_campaign(
+    folder: Path, others: Collection[str] = (), forms: Mapping[str, FolderForms] | None = None
+) -> list[Path]:
+    """Delete everything that live-eval has written to a campaign's folder: runs, recordings, document.
+
+    Args:
+        folder: The campaign's folder.
+        others: Names of files that other parts of live-eval write to the folders of campaigns and runs.
+        forms: Folders that they make in the campaign's, and the forms of the paths in them.
+
+    Returns:
+        Other people's files, which stay in the folder; empty if the folder is gone.
+
+    Raises:
+        StoreLockedError: A process is writing one of its runs or its scores; those before it are gone.
+        StoreError: Something cannot be deleted.
+    """
+    made = {campaign.made: campaign.forms for campaign in _CAMPAIGNS} | dict(forms or {})
+    names = {*others, *(name for each in _CAMPAIGNS for name in (each.file_name, *each.others))}
+    try:
+        for inside in sorted(folder.iterdir()):
+            if inside.is_symlink() or not inside.is_dir():
+                continue
+            if holds_recordings(inside):
+                delete_run(inside, others)
+            elif inside.name in made:
+                remove_files(inside, made[inside.name])
+        for path in files_in(folder):
+            if path.name.removesuffix(".part") in names:
+                path.unlink()
+        return remove_if_empty(folder)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None

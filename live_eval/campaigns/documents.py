@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from live_eval.errors import StoreError
 from live_eval.files import atomic_text, read_regular
-from live_eval.recording._files import is_own_file, own_name
+from live_eval.recording import is_own_file
+from live_eval.recording._files import own_name
+from live_eval.recording.contents import FolderForms, holds_only
 from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS
 
@@ -30,17 +33,34 @@ class _SharedFacts(BaseModel, strict=True):
 
 @dataclass(frozen=True, slots=True)
 class CampaignDocument:
-    """The document of a kind of campaign.
+    """The document of a kind of campaign, and what else such a campaign writes to its folder.
 
     Args:
         file_name: Its name in the campaign's folder.
         schema: Version of its keys.
-        what: What the folder holds, in words.
+        kind: The kind of campaign.
+        what: What the folder contains, in words.
+        made: The folder of the recordings that the campaign makes.
+        forms: The forms of the paths in `made`.
+        others: Names of other files in the campaign's folder.
     """
 
     file_name: str
     schema: int
+    kind: Literal["campaign", "duplex"]
     what: str
+    made: str
+    forms: FolderForms
+    others: tuple[str, ...] = ()
+
+    def was_begun_in(self, folder: Path) -> bool:
+        """Return whether such a campaign was killed in a folder before it wrote its document.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
+        made = folder / self.made
+        return holds_only(made, self.forms) and any(made.rglob("*.*"))
 
     def is_in(self, folder: Path) -> bool:
         """Return whether a folder holds such a campaign and no run."""
@@ -94,8 +114,29 @@ class CampaignDocument:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-LATENCY_CAMPAIGN = CampaignDocument("campaign.json", 1, "campaign")
-DUPLEX_CAMPAIGN = CampaignDocument("duplex.json", 1, "duplex campaign")
+LATENCY_CAMPAIGN = CampaignDocument(
+    "campaign.json",
+    1,
+    "campaign",
+    "campaign",
+    made="inputs",
+    forms=FolderForms(
+        re.compile(r"(sentinel/sentinel|[0-9.]+s/input-[0-9]+)\.flac(\.part)?"),
+        re.compile(r"(sentinel|[0-9.]+s)/manifest\.jsonl"),
+    ),
+    others=("words.json",),
+)
+DUPLEX_CAMPAIGN = CampaignDocument(
+    "duplex.json",
+    1,
+    "duplex",
+    "duplex campaign",
+    made="stimuli",
+    forms=FolderForms(
+        re.compile(r"[a-z-]+-[0-9a-f]{8}\.flac(\.part)?|own-[0-9a-f]{8}-[^/]+"),
+        re.compile(r"manifest\.jsonl"),
+    ),
+)
 
 
 def _finite(text: str) -> float:

@@ -1,0 +1,16 @@
+"""The files that reports write to the folders of runs and campaigns."""
+
+from __future__ import annotations
+
+import re
+
+from live_eval.recording.contents import FolderForms
+
+__all__ = ["CAMPAIGN_PAGE", "DUPLEX_PAGE", "RUN_PAGE", "SOUNDS", "SOUND_FORMS"]
+
+RUN_PAGE = "report.html"
+CAMPAIGN_PAGE = "latency.html"
+DUPLEX_PAGE = "duplex.html"
+SOUNDS = "sounds"
+"""The folder with the audio of trials, in a duplex campaign's folder."""
+SOUND_FORMS = FolderForms(re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"))
