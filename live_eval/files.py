@@ -1,8 +1,8 @@
-"""Text files, CSV rows, atomic writes, private folders, and files that somebody else may have made.
+"""Text files, CSV rows, atomic writes, private folders, and files in other people's folders.
 
-A folder from somebody else may hold links, pipes and devices in the place of files: `open_regular` opens
-none of them, and `atomic_write` writes through none. With `links=True`, for paths that the user chose, they
-follow links.
+Somebody else's folder may contain links, pipes and devices in place of files: `open_regular` opens none of
+them, and `atomic_write` writes through none. With `links=True`, for paths that the user chose, they follow
+links.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "read_text",
 ]
 
-# A spreadsheet reads a cell that begins so as a formula (OWASP, "CSV Injection").
+# A spreadsheet evaluates a cell with such a beginning as a formula (OWASP, "CSV Injection").
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
@@ -54,11 +54,8 @@ _KINDS = {
 def csv_line(cells: Iterable[object]) -> str:
     """Return a CSV row that ends in ``\\n``.
 
-    Line ends inside a cell are quoted. Text that a spreadsheet would run as a formula gets a leading
-    apostrophe; numbers, negative ones included, stay as they are.
-
-    Args:
-        cells: The values; None is an empty cell.
+    Line ends inside a cell are quoted, None is an empty cell. Text that a spreadsheet would evaluate as a
+    formula gets a leading apostrophe; numbers, even negative ones, stay unchanged.
 
     >>> csv_line(["=1+1", -1.5, "-1.5", None])
     "'=1+1,-1.5,-1.5,\\n"
@@ -94,15 +91,14 @@ def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def kind_of_file(mode: int) -> str:
-    """Return what a path with this `st_mode` is, in words."""
+    """Return the kind of file with this `st_mode`, in words."""
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
 def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
     """Open a regular file for reading.
 
-    Opening a pipe waits until somebody writes, reading some devices never ends, and opening others does
-    something.
+    Opening a pipe would wait for a writer, reading some devices never ends, and opening others has effects.
 
     Args:
         path: The file.
@@ -115,7 +111,7 @@ def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _check_regular(os.fstat(descriptor), path)  # it may have been replaced meanwhile
+        _check_regular(os.fstat(descriptor), path)  # it may have been replaced in between
         return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -132,15 +128,15 @@ def read_regular(path: Path, most_bytes: int, *, links: bool = False) -> bytes:
 
     Args:
         path: The file.
-        most_bytes: The longest content that is read.
+        most_bytes: Limit on the size of the content.
         links: As for `open_regular`.
 
     Raises:
-        OSError: As `open_regular`, or it is longer than `most_bytes`.
+        OSError: As for `open_regular`, or it is longer than `most_bytes`.
     """
     with open_regular(path, links=links) as file:
         if os.fstat(file.fileno()).st_size <= most_bytes:
-            content = file.read(most_bytes + 1)  # it may grow meanwhile
+            content = file.read(most_bytes + 1)  # it may be growing
             if len(content) <= most_bytes:
                 return content
     raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
@@ -205,16 +201,15 @@ def read_rows(
 def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
     """Write atomically: yield a temporary file that replaces `path` on success, and is removed on failure.
 
-    A new file is a `private_file`; one that exists keeps its mode.
+    A new file is a `private_file`; an existing one keeps its mode.
 
     Args:
         path: The file.
-        links: Whether the user chose the path. Symlinks, devices and pipes are then written through and
-            never replaced: ``/dev/stdout`` is a symlink, and may point to a file. Otherwise the new file
-            replaces them: somebody else may have filled the folder.
+        links: Whether the user chose the path. Links, devices and pipes are then written through and never
+            replaced: ``/dev/stdout`` is a link, and may lead to a file. Otherwise the new file replaces them.
 
     Raises:
-        OSError: The temporary file cannot be made, or cannot replace `path`.
+        OSError: The temporary file cannot be created, or cannot replace `path`.
     """
     if links and (path.is_symlink() or (path.exists() and not path.is_file())):
         yield path
@@ -223,7 +218,7 @@ def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
     part.unlink(missing_ok=True)  # a symlink of that name would be written through
     os.close(private_opener(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     try:
-        with suppress(OSError):  # there is none, or it is somebody else's, in a folder of ours
+        with suppress(OSError):  # it is missing, or another user's
             if stat.S_ISREG(mode := path.lstat().st_mode):
                 part.chmod(mode & 0o777)
         yield part
@@ -244,7 +239,7 @@ def atomic_text(path: Path, *, links: bool = False) -> Iterator[TextIO]:
 def private_file(path: Path) -> Path:
     """Create an empty file that only its user may read, whatever the umask; return its path.
 
-    A file that exists stays as it is.
+    An existing file stays unchanged.
 
     Raises:
         OSError: It cannot be created, or is a link.
@@ -254,7 +249,7 @@ def private_file(path: Path) -> Path:
 
 
 def private_opener(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file for `open`, as its `opener`: a file that is created is one that only its user may read.
+    """Open a file as the `opener` of `open`, so that only its user may read a new file.
 
     Raises:
         OSError: It cannot be opened, or is a link or no regular file.
@@ -271,7 +266,7 @@ def private_opener(path: str | os.PathLike[str], flags: int) -> int:
 def private_folder(path: Path) -> Path:
     """Create a folder that only its user may enter, whatever the umask, with its parents; return its path.
 
-    A folder that exists keeps its mode, as do parents. Recordings of people are kept in such folders.
+    Existing folders and parents keep their mode. Recordings of people are stored in such folders.
 
     Raises:
         OSError: It cannot be created.

@@ -1,4 +1,4 @@
-"""PCM that carries its rate: files, wire codecs, Ogg, RTP, speech level."""
+"""Audio: PCM that carries its rate, files, wire codecs, Ogg, RTP, speech level."""
 
 from live_eval.audio.files import MAX_RECORDING_S, AudioFile, read_audio, write_flac
 from live_eval.audio.pcm import (

@@ -1,4 +1,4 @@
-"""What is audible: where sound begins and ends, and where it pauses. Pure."""
+"""Audibility: onsets, ends and pauses of audio. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 AUDIBLE_DBFS = -50.0
 WINDOWS_PER_S = 100
 AUDIBLE_WINDOWS = 3
-"""Sound is audible if it is louder than `AUDIBLE_DBFS` for so many windows in a row."""
+"""Audio is audible if it is louder than `AUDIBLE_DBFS` for this many windows in a row."""
 PAUSE_NS = 100_000_000
-"""The shortest pause that divides sound into stretches."""
+"""The shortest pause that separates two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2  # the edges of sound lie within windows
+_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2  # onsets and ends lie within windows
 
 
 def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
@@ -42,8 +42,8 @@ def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
 def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index of the first audible sample, or None for silence.
 
-    The first sample beyond the amplitude of −50 dBFS with which sound begins that lasts 30 ms: each of the
-    three 10 ms windows from it on has a root mean square above −50 dBFS.
+    It exceeds the amplitude of −50 dBFS, and each of the three 10 ms windows from it on has a root mean
+    square above −50 dBFS.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -54,14 +54,11 @@ def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
 
 
 def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return for each sample whether audible sound could begin with it; see `audible_onset`.
+    """Return for each sample whether it could be an audible onset; see `audible_onset`.
 
     Args:
         pcm: int16 mono, shape (samples,).
         rate_hz: Samples per second.
-
-    Returns:
-        Bool, shape (samples,).
     """
     window = rate_hz // WINDOWS_PER_S
     begins = np.zeros(len(pcm), np.bool_)
@@ -77,7 +74,7 @@ def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
 
 
 def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
-    """Return the index just past the last audible sample (by the mirror of `audible_onset`), or None."""
+    """Return the index after the last audible sample (`audible_onset` of the reversed audio), or None."""
     onset_of_mirror = audible_onset(pcm[::-1], rate_hz)
     return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
 
@@ -90,7 +87,7 @@ def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, i
         rate_hz: Samples per second.
 
     Returns:
-        The first sample of each stretch, and the one past its last.
+        The first sample of each stretch, and the one after its last.
     """
     window = rate_hz // WINDOWS_PER_S
     loud = np.flatnonzero(loud_windows(pcm, rate_hz))
@@ -98,7 +95,7 @@ def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, i
     for run in np.split(loud, np.flatnonzero(np.diff(loud) > _GAP_WINDOWS) + 1):
         if len(run) < AUDIBLE_WINDOWS - 1:
             continue
-        # Sound may begin and end in windows that are not loud as a whole.
+        # Onset and end may lie in windows that are not loud as a whole.
         first = max(0, (int(run[0]) - 2) * window)
         part = pcm[first : (int(run[-1]) + 3) * window]
         onset, end = audible_onset(part, rate_hz), audible_end(part, rate_hz)

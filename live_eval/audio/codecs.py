@@ -32,12 +32,7 @@ _LONGEST_OPUS_MS = 120
 
 
 def samples_in(data: bytes, codec: Codec) -> int:
-    """Return how many samples a chunk has, without decoding it; an estimate for WAV and Ogg, else exact.
-
-    Args:
-        data: The chunk.
-        codec: Its encoding.
-    """
+    """Return the number of samples in a chunk without decoding it, which is an estimate for WAV and Ogg."""
     match codec.name:
         case CodecName.PCM16:
             return len(data) // 2
@@ -66,16 +61,16 @@ def _opus_ms(packet: bytes) -> float:
     else:
         length = float(_CELT_MS[config % 4])
     frames = (1, 2, 2, packet[1] & 0x3F if len(packet) > 1 else 0)[count]
-    # A packet that states more is none (RFC 6716, 3.2.5, R5), and decoders refuse it.
+    # A longer packet is invalid (RFC 6716, 3.2.5, R5), and decoders refuse it.
     return length * frames if length * frames <= _LONGEST_OPUS_MS else 0.0
 
 
 class PartlyDecodedError(AudioError):
-    """A part of a chunk could not be decoded.
+    """A part of a chunk could not be decoded; `pcm` has the samples of the rest.
 
     Args:
-        cause: Why.
-        pcm: The samples of the rest: int16 mono, shape (samples,).
+        cause: The first error.
+        pcm: int16 mono, shape (samples,).
     """
 
     def __init__(self, cause: AudioError, pcm: NDArray[np.int16]) -> None:
@@ -106,11 +101,11 @@ class Decoder:
     def decode(self, data: bytes) -> NDArray[np.int16]:
         """Return the samples of a chunk, int16 mono, shape (samples,), at ``codec.rate_hz``.
 
-        The samples that an Ogg encoder puts before the sound (pre-skip) are dropped.
+        The pre-skip samples of an Ogg stream are dropped.
 
         Raises:
-            AudioError: The chunk is not encoded as `codec` says; a `PartlyDecodedError` where a page of an
-                Ogg stream is broken, or does not follow the page before it.
+            AudioError: The chunk is not encoded in the codec; a `PartlyDecodedError` if a page of an Ogg
+                stream is broken or out of order.
         """
         match self._codec.name:
             case CodecName.OPUS:
@@ -129,7 +124,7 @@ class Decoder:
                 for packet in self._ogg.push(data):
                     pieces.append(self._ogg_packet(packet))
                 break
-            except AudioError as error:  # the reader goes on after what is broken
+            except AudioError as error:  # the reader continues after the broken page
                 first_error, data = first_error or error, b""
         pcm = np.concatenate(pieces)
         if first_error is not None:
@@ -157,7 +152,7 @@ class Decoder:
         except av.FFmpegError as error:
             raise AudioError(
                 FailureKind.MALFORMED_AUDIO,
-                f"expected an Opus packet, but {len(packet)} bytes came that are not one: {error.strerror}",
+                f"expected an Opus packet, found {len(packet)} other bytes: {error.strerror}",
             ) from None
         if not frames:
             return np.empty(0, np.int16)
@@ -168,7 +163,7 @@ class Decoder:
             samples, rate_hz = soundfile.read(io.BytesIO(data), dtype="int16", always_2d=True)
         except (soundfile.LibsndfileError, RuntimeError) as error:
             raise AudioError(
-                FailureKind.MALFORMED_AUDIO, f"expected a WAV file, but {len(data)} bytes came: {error}"
+                FailureKind.MALFORMED_AUDIO, f"expected a WAV file, found {len(data)} bytes: {error}"
             ) from None
         if rate_hz != self._codec.rate_hz:
             raise AudioError(

@@ -1,4 +1,4 @@
-"""Recordings: reading any sound file, however odd its header, and writing FLAC."""
+"""Read audio files, even with wrong headers, and write FLAC."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_RECORDING_S = 600.0
 """Default limit on the length of a recording, in seconds."""
 
 _BLOCK_SAMPLES = 1 << 20
-# What RIFF writers state for an unknown size, and what libsndfile reports for one in FLAC.
+# The size in RIFF headers and the length that libsndfile reports for FLAC if the writer did not know them.
 _STREAM_SIZE = 0xFFFFFFFF
 _UNKNOWN_SAMPLES = 1 << 62
 # For these containers libsndfile limits the stated length to the bytes in the file.
@@ -39,11 +39,11 @@ class AudioFile:
     """A recording read from a file.
 
     Args:
-        audio: The sound, mixed down to mono.
+        audio: The audio, mixed down to mono.
         channels: Channels in the file.
         format: Container, as libsndfile names it ("WAV").
         subtype: Encoding, as libsndfile names it ("PCM_16").
-        notes: Oddities of the file, one sentence each; empty for an ordinary one.
+        notes: Anomalies of the file, one sentence each.
     """
 
     audio: Audio
@@ -57,14 +57,14 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     """Read any file that libsndfile reads (WAV, FLAC, Ogg, MP3, AIFF, …) and mix it down to mono.
 
     A file whose header states a wrong length (0xFFFFFFFF from a streaming writer, 0 from one that crashed, or
-    more than the file has) is read to its end, with a note. At most `max_s` of a file is kept in memory.
+    more than the file has) is read to its end, with a note.
 
     Args:
         path: The file.
-        max_s: How long it may last, in seconds.
+        max_s: Limit on its length, in seconds, and so on memory.
 
     Returns:
-        The sound at the file's own rate, with the file's format and oddities.
+        The audio at the file's own rate.
 
     Raises:
         AudioError: The file is missing, unreadable, too long, has no samples, has samples that are not
@@ -121,9 +121,9 @@ def _too_long(path: Path, max_s: float, what: str) -> AudioError:
 
 
 class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no types
-    """A sound file that is read once, from front to back.
+    """An audio file that is read once, from beginning to end.
 
-    soundfile seeks after each block in a seekable file, and libsndfile refuses that at the end of a FLAC file
+    In a seekable file soundfile seeks after each block, which libsndfile refuses at the end of a FLAC file
     that states a wrong length.
     """
 
@@ -132,13 +132,13 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no ty
 
 
 class _Content(mmap.mmap):
-    """A file's content in memory, in which a seek out of range stops at the end that it passes.
+    """A file's content in memory, in which a seek is clamped to the content.
 
-    libsndfile seeks where chunks say, and its callbacks cannot raise.
+    libsndfile seeks to positions that chunks state, and its callbacks cannot raise.
     """
 
     def seek(self, pos: int, whence: int = os.SEEK_SET) -> Any:  # an int since Python 3.13
-        """Go to a position, or to the end that is nearest to it, and return where that is."""
+        """Seek to the nearest valid position and return it."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: len(self)}[whence]
         super().seek(min(max(start + pos, 0), len(self)))
         return self.tell()
@@ -146,11 +146,8 @@ class _Content(mmap.mmap):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
-    """Open a sound file, even one whose RIFF header was never completed.
-
-    A writer that crashes leaves a data chunk that states zero bytes, with all the sound after it; libsndfile
-    reads none of it.
-    """
+    """Open an audio file, even one whose RIFF header was never completed."""
+    # A writer that crashed leaves a data chunk that states zero bytes, and libsndfile reads no samples.
     chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
         with open_regular(path, links=True) as raw, _Stream(raw.fileno(), closefd=False) as file:
@@ -158,7 +155,7 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         return
     size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
     with open_regular(path, links=True) as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
-        content[chunk.at - 4 : chunk.at] = size  # in memory alone
+        content[chunk.at - 4 : chunk.at] = size  # not in the file
         with _Stream(content) as file:
             yield file
 
@@ -177,8 +174,8 @@ class _Sound:
 
 
 def _read_to_the_end(file: soundfile.SoundFile, most: float) -> _Sound:
-    """Return the file's samples, whatever number the header states; at most one block more than `most`."""
-    # In blocks: the header may state more than fits into memory or, in FLAC from a pipe, no number at all.
+    """Return all samples of a file, but at most one block more than `most`."""
+    # In blocks: the header may state more than fits into memory or, in FLAC from a pipe, no length at all.
     blocks: list[NDArray[np.float32]] = []
     count, peak = 0, 0.0
     frames = max(1, _BLOCK_SAMPLES // file.channels)
@@ -197,8 +194,8 @@ class _DataChunk:
 
     Args:
         riff: The size that the header states for the whole file.
-        at: Offset of the sound.
-        stated: Bytes of sound that the chunk states.
+        at: Offset of the samples.
+        stated: Bytes of samples that the chunk states.
         present: Bytes from `at` to the end of the file.
         surplus: Whether the stated bytes are followed by something other than a chunk.
     """
@@ -232,7 +229,7 @@ def _data_chunk(path: Path) -> _DataChunk | None:
 
 
 def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str]:
-    """Note a header that states a wrong length; libsndfile reads the actual samples anyway."""
+    """Yield a note if the header states a wrong length."""
     chunk = _data_chunk(path)
     if chunk is not None and chunk.riff == _STREAM_SIZE:
         yield f"the header states the size of a stream (0x{_STREAM_SIZE:X})"
@@ -253,8 +250,8 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    encoded = io.BytesIO()  # libsndfile reports every write error as a mere "system error"
-    # The lowest level takes two thirds of the default's time, and less than 1 % more space for speech.
+    encoded = io.BytesIO()  # libsndfile reports every write error as a "system error"
+    # For speech, the lowest level takes two thirds of the default's time and less than 1 % more space.
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
     with atomic_write(path) as part:
         part.write_bytes(encoded.getbuffer())

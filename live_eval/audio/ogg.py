@@ -1,7 +1,7 @@
-"""Ogg pages, for endpoints that stream Ogg-Opus: take packets out of a byte stream, and put them into one.
+"""Read and write the pages of Ogg-Opus streams, incrementally. Pure.
 
-Incremental and pure, unlike libraries that read files: a packet is available as soon as its last byte has
-arrived, and each packet is sent in its own page. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
+Unlike in libraries that read files, a packet is available as soon as its last byte has arrived, and each
+packet is sent in a page of its own. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class OggReader:
-    """Takes packets out of one logical stream, which arrives in pieces of any size."""
+    """Extracts the packets of one logical stream, which arrives in pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -33,12 +33,12 @@ class OggReader:
     def push(self, data: bytes) -> Iterator[bytes]:
         """Add bytes and yield the packets that they complete, header packets included.
 
-        A first page, also of another logical stream, restarts the reader.
+        A first page, even of another logical stream, restarts the reader.
 
         Raises:
             AudioError: The bytes are not Ogg pages, or a page's checksum is wrong: the reader drops
-                everything up to the end of the broken page. Or a page does not follow the one before it:
-                raised after its packets. Later bytes can be pushed.
+                everything up to the end of the broken page. Or a page is out of order: raised after its
+                packets. Later bytes can be pushed.
         """
         self._buffer += data
         while (page := self._page()) is not None:
@@ -94,7 +94,7 @@ class OggReader:
 
 
 class OggWriter:
-    """Puts packets into one logical stream, one per page.
+    """Writes packets to one logical stream, one per page.
 
     Args:
         serial: The stream's number.
@@ -109,7 +109,7 @@ class OggWriter:
 
         Args:
             packet: At most 65,024 bytes.
-            granule: Position at the end of the packet: for Opus, samples at 48 kHz.
+            granule: Position at the end of the packet; for Opus in samples at 48 kHz.
         """
         if len(packet) > _LACING * _LACING - 1:
             raise ValueError(f"expected a packet of at most 65024 bytes, but it has {len(packet)}")

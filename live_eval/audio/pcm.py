@@ -1,4 +1,4 @@
-"""PCM that carries its rate: conversion, resampling, framing, and the wire codecs that keep no state.
+"""PCM that carries its rate: conversion, resampling, framing, and the stateless wire codecs.
 
 Wire audio is int16 mono; analysis is float32 mono in [-1, 1). The two convert without loss.
 """
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audio:
-    """Sound with its rate.
+    """Audio with its rate.
 
     Args:
         samples: float32 mono in [-1, 1), shape (samples,).
@@ -52,7 +52,7 @@ class Audio:
 
 
 class CodecName(StrEnum):
-    """Encodings that endpoints send audio in."""
+    """Encodings of audio on the wire."""
 
     PCM16 = "pcm16"
     PCMU = "pcmu"
@@ -67,7 +67,7 @@ class CodecName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How sound is encoded on the wire, and its rate."""
+    """The encoding of audio on the wire, and its rate."""
 
     name: CodecName
     rate_hz: int
@@ -93,13 +93,7 @@ def resample(audio: Audio, rate_hz: int) -> Audio:
 
 
 def resample_int16(pcm: NDArray[np.int16], rate_hz: int, to_hz: int) -> NDArray[np.int16]:
-    """Return PCM resampled as by `resample`.
-
-    Args:
-        pcm: int16 mono, shape (samples,).
-        rate_hz: Its samples per second.
-        to_hz: Those of the result.
-    """
+    """Return int16 PCM resampled from `rate_hz` to `to_hz`; see `resample`."""
     return pcm if rate_hz == to_hz else resample(Audio(int16_to_float(pcm), rate_hz), to_hz).int16()
 
 
@@ -120,20 +114,13 @@ def frames_of(pcm: NDArray[np.int16], frame_samples: int) -> list[bytes]:
 
 
 def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
-    """Decode bytes from the wire whose codec keeps no state: PCM and G.711.
-
-    Args:
-        data: The bytes; an odd trailing byte of PCM16 is an error, since every sample after it would shift.
-        codec: How they are encoded.
-
-    Returns:
-        int16 mono, shape (samples,), at ``codec.rate_hz``.
+    """Decode PCM or G.711 from the wire to int16 mono, shape (samples,), at ``codec.rate_hz``.
 
     Raises:
         AudioError: The bytes end within a sample.
     """
     if codec.name is CodecName.PCM16:
-        if len(data) % 2:
+        if len(data) % 2:  # every later sample would be shifted
             raise AudioError(
                 FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, but {len(data)} bytes came"
             )
@@ -150,12 +137,7 @@ def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
 
 
 def encode(pcm: NDArray[np.int16], codec: Codec) -> bytes:
-    """Encode samples for a wire whose codec keeps no state: PCM and G.711.
-
-    Args:
-        pcm: int16 mono, shape (samples,), at ``codec.rate_hz``.
-        codec: How to encode them.
-    """
+    """Encode int16 mono, shape (samples,), at ``codec.rate_hz`` as PCM or G.711."""
     if codec.name is CodecName.PCM16:
         return pcm.astype("<i2", copy=False).tobytes()
     wire = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The peaks of sound, for drawing."""
+"""The peaks of audio, for drawing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 __all__ = ["PEAK_NS", "peaks"]
 
 PEAK_NS = 20_000_000
-"""Each peak is of so much sound."""
+"""The length of audio that each peak represents."""
 
 
 def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -> NDArray[np.uint8]:
@@ -17,15 +17,15 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -
     Args:
         both_sides: int16, shape (samples, 2).
         rate_hz: Their rate.
-        step_ns: Length of sound of each peak.
+        step_ns: Length of audio that each peak represents.
 
     Returns:
         uint8, shape (n, 2), 255 for full scale, on a square-root scale so that quiet speech shows.
     """
     step = max(1, rate_hz * step_ns // 1_000_000_000)
-    # One side after the other, in one piece: NumPy then looks at many samples at a time.
+    # Contiguous samples of each side let NumPy vectorise.
     sides = np.zeros((2, -(-len(both_sides) // step), step), np.int16)
     sides.reshape(2, -1)[:, : len(both_sides)] = both_sides.T
-    # Not abs(): it has no answer for −32768.
+    # abs() overflows for −32768.
     peak = np.maximum(sides.max(axis=2).astype(np.int32), -sides.min(axis=2).astype(np.int32))
     return np.ascontiguousarray(np.rint(255 * np.sqrt(peak / 32768)).astype(np.uint8).T)

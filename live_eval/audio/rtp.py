@@ -1,8 +1,8 @@
-"""RTP audio as it arrived: what was lost, late or doubled, and where the sender fell silent. Pure.
+"""RTP audio as it arrived: lost, late and duplicate packets, and the sender's idle gaps. Pure.
 
-Playout has a buffer of zero depth. A packet that comes too late to be played is dropped; what is missing
-before a packet is lost, and becomes concealment when that packet arrives; a gap in the timestamps without
-one in the sequence is an idle gap, after which playout gets a new anchor. Source: RFC 3550.
+Playout has a buffer of zero depth. A packet that arrives too late to be played is dropped. Packets missing
+before a packet are lost, and are concealed when that packet arrives. A gap in the timestamps without one in
+the sequence is an idle gap, after which playout gets a new anchor. Source: RFC 3550.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RtpPacket:
     """A packet of audio.
 
     Args:
-        at_ns: When it arrived, stamped before anything looked at it.
+        at_ns: When it arrived, stamped before parsing.
         sequence: Sequence number, 16 bits.
         timestamp: In samples of the codec's clock, 32 bits.
         payload: The encoded audio.
@@ -41,17 +41,18 @@ class RtpPacket:
 
 @dataclass(frozen=True, slots=True)
 class MediaStats:
-    """What became of one turn's packets.
+    """Statistics of one turn's packets.
 
     Args:
         packets: Packets that arrived.
-        lost: Packets that did not arrive, or too late to be played; between turns, in the one that begins.
-        late: Packets that came after a later one; they count as lost too.
-        doubled: Packets that came again.
-        concealed_ns: Length of what was played in place of what was lost.
+        lost: Packets that did not arrive, or too late to be played; between turns they count for the later.
+        late: Packets that arrived after a later one; they count as lost too.
+        doubled: Packets that arrived again.
+        concealed_ns: Length of the concealment of lost packets.
         jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
-        sent_packets: Packets of the user's audio that were sent, as RTCP counts; None where it does not say.
-        sent_lost: Those that the endpoint's receiver reports say it lost; None where it sends none.
+        sent_packets: Packets of the user's audio that were sent, by RTCP; None if unknown.
+        sent_lost: Packets of the user's audio that were lost, by the endpoint's receiver reports,
+            or None.
         round_trip_ns: Round trip by RTCP, or None.
     """
 
@@ -72,7 +73,7 @@ class Placed:
 
     Args:
         concealed_samples: Samples to conceal before it.
-        fresh: Whether playout is anchored to it: it is the first, or follows an idle gap.
+        fresh: Whether playout is anchored to it, as the first packet or the first after an idle gap.
     """
 
     concealed_samples: int
@@ -83,8 +84,8 @@ class RtpTrack:
     """Places the packets of a track in one turn, in the order of their arrival.
 
     Args:
-        before: The same track in the turn before: what was lost between its last packet and the first of this
-            turn counts as lost in this one, and is not concealed.
+        before: The same track in the previous turn: packets lost between the turns count as lost in this one
+            and are not concealed.
     """
 
     def __init__(self, before: RtpTrack | None = None) -> None:
@@ -99,7 +100,7 @@ class RtpTrack:
 
     @property
     def stats(self) -> MediaStats:
-        """What became of the packets so far."""
+        """The statistics so far."""
         return MediaStats(
             packets=self._packets,
             lost=self._lost,
@@ -114,10 +115,10 @@ class RtpTrack:
 
         Args:
             packet: The packet.
-            samples: How many samples it holds, at the codec's rate.
+            samples: The number of its samples, at the codec's rate.
 
         Returns:
-            Where it is played; None where it comes too late or again, or holds no audio.
+            Its place; None if it is late, a duplicate or without audio.
         """
         self._packets += 1
         last = self._last
@@ -156,7 +157,7 @@ class RtpTrack:
         return Placed(concealed, fresh=gap - concealed > samples // 2)
 
     def lost_before(self, packet: RtpPacket) -> int:
-        """Return how many packets are missing between the last one and a packet of the turn that follows."""
+        """Return the number of packets missing between the last one and a packet of the next turn."""
         last = self._last
         if last is None:
             return self._before.lost_before(packet) if self._before is not None else 0
@@ -176,7 +177,7 @@ class RtpTrack:
         transit_ns = packet.at_ns - packet.timestamp * 1_000_000_000 // packet.codec.rate_hz
         if self._transit_ns is not None:
             change_ns = abs(transit_ns - self._transit_ns)
-            if change_ns < 1_000_000_000:  # not where the timestamps wrap
+            if change_ns < 1_000_000_000:  # unless the timestamps wrap
                 self._jitter_ns += (change_ns - self._jitter_ns) / 16
         self._transit_ns = transit_ns
 

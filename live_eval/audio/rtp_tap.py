@@ -1,11 +1,10 @@
-"""The tap on aiortc's receive path: packets as they arrive, not as its jitter buffer lets them out.
+"""A tap on aiortc's receive path, which yields packets as they arrive, before the jitter buffer.
 
-aiortc hands out decoded frames after a jitter buffer that waits for four packets, hides what was late and
-does not say when anything came. The tap takes each datagram's stamp, before decryption and parsing, and each
-packet of a receiver before that buffer; neither aiortc's buffer nor its decoder sees it. The stamp is the
-kernel's where candidates were gathered within `stamped_datagrams` and no relay lies between. Receiver reports
-(RTCP) go on. It reaches into names that aiortc does not promise, so aiortc is pinned to one version, and a
-test says which.
+aiortc returns decoded frames after a jitter buffer that waits for four packets, conceals late ones and has no
+arrival times. The tap takes each datagram's stamp before decryption and parsing, and each packet of a
+receiver before that buffer; aiortc decodes nothing. The stamp is the kernel's if candidates were gathered
+within `stamped_datagrams` and no relay is used. Receiver reports (RTCP) continue. The tap uses private names
+of aiortc, so aiortc is pinned to one version.
 """
 
 from __future__ import annotations
@@ -38,15 +37,11 @@ RTC_CODECS: Mapping[str, Codec] = {
     "audio/pcmu": Codec(CodecName.PCMU, 8_000),
     "audio/pcma": Codec(CodecName.PCMA, 8_000),
 }
-"""The codecs whose packets are understood, by their type in lower case, the best one first."""
+"""The supported codecs by their type in lower case, in order of preference."""
 
 
 def check_aiortc() -> None:
-    """Check that the installed aiortc is the one that the tap knows.
-
-    Raises:
-        PluginError: It is not.
-    """
+    """Raise a `PluginError` unless the installed version of aiortc is `TAPPED_VERSION`."""
     if aiortc.__version__ != TAPPED_VERSION:
         raise PluginError(
             f"expected aiortc {TAPPED_VERSION}, whose packet handling the WebRTC transport taps, but "
@@ -55,16 +50,16 @@ def check_aiortc() -> None:
 
 
 class RtcTap:
-    """Takes the packets of one receiver. Made once its transport is known, before anything has arrived.
+    """Takes the packets of one receiver.
 
-    An offerer that bundles all media makes it with the receiver, another right after the answer was set, an
-    answerer right after the offer was: what was bundled has found its transport then, and nothing has been
-    received.
+    Create it when the receiver's transport is known and nothing has arrived: an offerer that bundles all
+    media with the receiver, another offerer right after it set the answer, an answerer right after it set the
+    offer.
 
     Args:
         receiver: The receiver of the audio track.
         now_ns: The clock.
-        heard: Called with each packet in the order of arrival; those of an unknown codec have no payload.
+        heard: Called with each packet in the order of arrival; packets of an unknown codec have no payload.
     """
 
     def __init__(
@@ -72,15 +67,15 @@ class RtcTap:
     ) -> None:
         self._now_ns = now_ns
         self.stamps = StampKind.KERNEL
-        """Who stamped all datagrams so far."""
+        """`KERNEL` if the kernel has stamped all datagrams so far."""
         self._heard = heard
         self._last_codec: Codec | None = None
         self._connecting: set[asyncio.Task[Any]] = set()
         self.at_ns = now_ns()
-        """Arrival of the datagram that is being handled: of messages on data channels too."""
+        """Arrival of the current datagram, which may be of a data channel."""
         self.path_lost = False
-        """Whether the connection ended because no network path was left, and not by the other side's word."""
-        # Mangled names of the receiver's payload types and of the statistics that its reports are made of.
+        """Whether the connection ended because no network path was left, not because the peer closed it."""
+        # Mangled names of the receiver's payload types and of the statistics for its reports.
         self._codecs: dict[int, Any] = vars(receiver)["_RTCRtpReceiver__codecs"]
         self._streams: dict[int, StreamStatistics] = vars(receiver)["_RTCRtpReceiver__remote_streams"]
         ice = receiver.transport.transport
@@ -94,7 +89,7 @@ class RtcTap:
         vars(receiver).update(receive=self._received, _handle_rtp_packet=self._packet)
 
     async def settled(self) -> None:
-        """Wait until the tasks have ended in which aiortc sets the connection up; it does not await them."""
+        """Wait for the tasks in which aiortc sets up the connection, which it does not await."""
         if self._connecting:
             await asyncio.wait(self._connecting)
 
@@ -106,7 +101,7 @@ class RtcTap:
 
     async def _received(self, parameters: RTCRtpReceiveParameters) -> None:
         await self._receive(parameters)
-        await asyncio.to_thread(self._stop_decoder)  # nothing is decoded, and the thread would wait for ever
+        await asyncio.to_thread(self._stop_decoder)  # nothing is decoded, and the thread would wait forever
 
     def _datagram(self, data: bytes, component: int) -> None:
         if not isinstance(data, StampedDatagram):  # a relay unpacked it
@@ -143,7 +138,7 @@ class RtcTap:
         self._hear(packet, packet.payload, known)
 
     def _without_sound(self, packet: WirePacket) -> None:
-        """Report a packet of another format (comfort noise, a tone by name): it was not lost."""
+        """Report a packet of another format (comfort noise, a DTMF event), which was not lost."""
         if self._last_codec is not None:
             self._hear(packet, b"", self._last_codec)
 

@@ -1,4 +1,4 @@
-"""The active speech level of ITU-T P.56 (12/2011), method B: how loud speech is, pauses not counted. Pure."""
+"""The active speech level of ITU-T P.56 (12/2011), method B: the level of speech without its pauses. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from live_eval.audio.pcm import Audio
 __all__ = ["FAINTEST_DBFS", "SpeechEnvelope", "SpeechLevel", "level_of_envelope", "speech_level"]
 
 FAINTEST_DBFS = -100.0
-"""Sound with a lower mean level has no pauses that 16-bit samples could show."""
+"""Below this mean level, 16-bit samples show no pauses."""
 
 # Clause 8: time constant, hangover and margin of method B.
 _SMOOTHING_S = 0.03
 _HANGOVER_S = 0.2
 _MARGIN_DB = 15.9
 _THRESHOLD_STEP_DB = 1.5
-# The filters are so slow that the mean of each millisecond gives the same envelope as its samples.
+# The filters are slow: the mean of each millisecond gives the same envelope as its samples.
 _STEPS_PER_S = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechLevel:
-    """How loud the active part of a recording is.
+    """The level of the active part of a recording.
 
     Args:
         dbfs: Level over the active samples, dB relative to a square wave of full scale; -inf for silence.
@@ -43,11 +43,7 @@ class SpeechLevel:
 
 
 class SpeechEnvelope:
-    """The envelope of a recording: its magnitude, smoothed twice over 30 ms, once a millisecond.
-
-    Args:
-        rate_hz: Rate of the samples.
-    """
+    """The envelope of a recording: its magnitude, smoothed twice over 30 ms, for each millisecond."""
 
     def __init__(self, rate_hz: int) -> None:
         self._step = max(1, rate_hz // _STEPS_PER_S)
@@ -92,9 +88,9 @@ def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> Spee
     if mean_db < FAINTEST_DBFS:
         return SpeechLevel(mean_db, float(mean_square > 0))
     hangover = round(_HANGOVER_S * _STEPS_PER_S)
-    # A sound too short for its envelope to reach any threshold has the level of the whole recording.
+    # If the audio is too short for its envelope to reach a threshold, the level is the whole recording's.
     margin_before, level_before = _MARGIN_DB + _THRESHOLD_STEP_DB, mean_db
-    # The mean level is the lowest possible, so a lower first threshold would be too low for certain.
+    # The active level is at least the mean level, which bounds the thresholds from below.
     lowest = mean_db - _MARGIN_DB - _THRESHOLD_STEP_DB
     for threshold_db in np.arange(lowest, 20 * math.log10(float(envelope.max())), _THRESHOLD_STEP_DB):
         share = _active_share(envelope >= 10 ** (threshold_db / 20), hangover)

@@ -22,21 +22,8 @@ from live_eval.recording._files import own_file
 from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, column_types
 from live_eval.redaction import SECRETS
 
-__all__ = [
-    "SIDE_FILES",
-    "create_database",
-    "has_tables",
-    "is_local_disk",
-    "open_database",
-    "open_for_reading",
-    "settle",
-    "sync_folder",
-    "transaction",
-    "upgrade",
-]
-
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
-"""Ends of the names of a database's files."""
+"""Suffixes of the names of a database's files."""
 
 # SQLite's WAL needs memory shared between processes, which network file systems do not offer
 # (sqlite.org/wal.html). Any file system that is not listed here counts as a network file system.
@@ -47,7 +34,7 @@ _LOCAL = re.compile(
 _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
 _LARGEST_BYTES = 1 << 26
-"""The most in a row: four of the largest messages that a connection takes. SQLite would allow a gigabyte."""
+"""Limit on a row: four of the largest messages that a connection accepts. SQLite's own limit is 1 GB."""
 _UNREADABLE = (sqlite3.Error, UnicodeError)  # the latter if SQLite quotes a damaged schema
 _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 _NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
@@ -55,7 +42,7 @@ _MOST_COPIED_BYTES = 1 << 32
 _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
-# What a statement may take: some for any file, more for a large one, and never more than for one of 1 GiB.
+# Limits of a statement: a base for any file plus a rate per byte of it, up to the limits of a 1 GiB file.
 _STATEMENT_NS = 3_000_000_000
 _STATEMENT_NS_PER_BYTE = 100
 _STATEMENT_BYTES = 1 << 23
@@ -66,12 +53,7 @@ _STEPS_BETWEEN_CHECKS = 1_000
 
 
 def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
-    """Return whether a folder is known to lie on a disk of this machine.
-
-    Args:
-        folder: The folder, which exists.
-        mounts: The kernel's table of mounts; read from the kernel if None.
-    """
+    """Return whether a folder is known to be on a disk of this machine; `mounts` is the kernel's table."""
     if mounts is None:
         try:
             mounts = _MOUNTS.read_text(errors="replace")
@@ -93,21 +75,18 @@ def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
 def create_database(
     path: Path, tables: Sequence[str], version: int, first: tuple[str, Sequence[str | int]] | None = None
 ) -> sqlite3.Connection:
-    """Create a database atomically, or take over one that has no tables.
+    """Create a database atomically, or take over one without tables; return a connection for its one writer.
 
     Args:
         path: The file.
         tables: The statements that create its tables.
         version: Its schema's version.
-        first: The statement and values of its first row, inserted in the same transaction.
-
-    Returns:
-        A connection for the one writer, outside any transaction.
+        first: The statement and values of its first row.
 
     Raises:
         StoreError: It cannot be written.
     """
-    with contextlib.suppress(OSError):  # if the folder is not ours alone, the file still is
+    with contextlib.suppress(OSError):  # private even where others may enter the folder
         private_file(path)
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):
@@ -130,7 +109,7 @@ def open_database(path: Path, *versions: int) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
-    """Open a database of one of these versions that may be in the middle of being written.
+    """Open a database of one of these versions for reading, also while it is being written.
 
     Raises:
         SchemaVersionError: It has another version.
@@ -142,7 +121,7 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
 
 
 def has_tables(path: Path) -> bool:
-    """Return whether a file is a database with tables; one whose creation was interrupted has none.
+    """Return whether a file is a database with tables: one whose creation was interrupted has none.
 
     Raises:
         StoreError: It is not a database, or not a file of the run's folder.
@@ -155,7 +134,7 @@ def has_tables(path: Path) -> bool:
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Give the database of a run that an earlier version began the tables of this version."""
+    """Add the tables of this version to the database of a run that an earlier version began."""
     if int(db.execute("PRAGMA user_version").fetchone()[0]) == RUN_SCHEMA_VERSION:
         return
     with transaction(db):
@@ -165,11 +144,9 @@ def upgrade(db: sqlite3.Connection) -> None:
 
 
 def settle(db: sqlite3.Connection) -> bool:
-    """Move everything into the one file and close it.
+    """Move everything into the one file and close it; return whether that succeeded.
 
-    Returns:
-        False if a reader kept the write-ahead log in use: nothing is lost, but the log stays next to the
-        file until it is opened again.
+    If a reader keeps the write-ahead log in use, the log stays next to the file until the next opening.
     """
     db.execute("PRAGMA busy_timeout = 2000")
     try:
@@ -195,7 +172,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a loss of power, if the system can."""
+    """Make the names in a folder survive a power failure, where the system supports it."""
     if os.name == "posix":
         fd = os.open(folder, os.O_RDONLY)
         try:
@@ -207,9 +184,9 @@ def sync_folder(folder: Path) -> None:
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading without changing its folder.
 
-    SQLite itself would create shared memory beside a database in WAL mode, which is read through the memory
-    of the writer if there is one, and as it is without a log. It would also undo the half transaction of a
-    process that was killed. That is done in a private copy.
+    SQLite itself would create shared memory beside a database in WAL mode, and would roll back the
+    transaction of a killed process. So a database with a log is read through the writer's shared memory, or
+    recovered in a private copy if there is no writer.
     """
     path, there = _checked_files(path)
     shared = "-wal" in there and "-shm" in there
@@ -228,7 +205,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
             db.close()
             return _recovered(path, there)
     except _UNREADABLE:
-        pass  # the caller reads, and says what is wrong
+        pass  # the caller's first read reports it
     return db
 
 
@@ -242,21 +219,21 @@ def _uses_rollback(path: Path) -> bool:
 
 
 def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
-    """Return a connection to a copy of a database and its logs, where SQLite has applied them."""
+    """Return a connection to a private copy of a database to which SQLite has applied the logs."""
     with tempfile.TemporaryDirectory(prefix="live-eval-") as folder:
         copy = Path(folder) / path.name
         for suffix in suffixes:
             if suffix != "-shm":
                 _copy(path.with_name(path.name + suffix), Path(f"{copy}{suffix}"))
         db = _connected(copy, "?mode=rw")
-        with contextlib.suppress(*_UNREADABLE):  # reading will say what is wrong
+        with contextlib.suppress(*_UNREADABLE):  # the caller's first read reports it
             db.execute(_ANY_READ).fetchone()
         db.execute("PRAGMA query_only = ON")
-        return db  # which keeps the copy until it is closed, though the folder is gone
+        return db  # the open files outlive their folder
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, except for its holes: it may be longer than the disk."""
+    """Copy a file without its holes: a sparse file may be longer than the disk."""
     copied = 0
     try:
         with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
@@ -273,13 +250,13 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _stretches(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
-    """Yield where a file has data, as far as the system knows."""
+    """Yield the ranges of a file that contain data, as far as the system reports them."""
     size = os.fstat(file.fileno()).st_size
     begin = end = 0
     while end < size and hasattr(os, "SEEK_DATA"):
         try:
             begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
-        except OSError:  # there is none after this
+        except OSError:  # no more data
             return
         end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
         yield begin, end
@@ -290,12 +267,12 @@ def _check_journal(path: Path) -> None:
     """Refuse a journal that names another file: SQLite would delete that file.
 
     A transaction over several databases leaves such a journal (sqlite.org/atomiccommit.html, 5); live-eval
-    makes none. The name stands at the end, before this mark.
+    makes none.
 
     Raises:
         StoreError: It names one, or cannot be read.
     """
-    try:
+    try:  # the name is at the end, before this mark
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
             end = file.read()
@@ -324,9 +301,9 @@ def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
 
 
 class _Connection(sqlite3.Connection):
-    """A connection whose statements end: the pages of a damaged file may refer to each other without end.
+    """A connection whose statements terminate: pages of a damaged file may refer to each other in a cycle.
 
-    Each statement may take a time, and return an amount of data, that suits the size of the file.
+    The time and the amount of data that a statement may take are bounded by the size of the file.
     """
 
     path: Path
@@ -346,7 +323,7 @@ class _Connection(sqlite3.Connection):
         return super().execute(statement, values)
 
     def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
-        """Execute a statement for each row, for as long as that takes."""
+        """Execute a statement for each row, without a deadline."""
         self.set_progress_handler(None, 0)
         return super().executemany(statement, rows)
 
@@ -354,7 +331,7 @@ class _Connection(sqlite3.Connection):
 def _connected(path: Path, query: str = "") -> sqlite3.Connection:
     """Open a database whose files `_checked_files` has checked."""
     try:
-        # Opened and used by different threads, but only by one at a time.
+        # Opened and used by different threads, one at a time.
         db = sqlite3.connect(
             f"{path.resolve().as_uri()}{query}",
             uri=True,
@@ -374,7 +351,7 @@ def _connected(path: Path, query: str = "") -> sqlite3.Connection:
 def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
     """Return a row whose columns have the declared types: SQLite itself stores any type in any column.
 
-    Known secrets are taken out of it here, too: runs recorded by earlier versions may hold them.
+    Known secrets are removed here too: runs recorded by earlier versions may contain them.
     """
     names, texts, blobs, wrong = _columns(cursor.description, tuple(map(type, values)))
     if wrong is not None:
@@ -396,12 +373,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 def _columns(
     description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """Return the names of a row's columns, which are text, which are blobs, and the first of a wrong type.
-
-    Args:
-        description: The cursor's; the rows of a query share it.
-        types: Those of the row's values.
-    """
+    """Return the names of a row's columns, and the indices of texts, blobs and the first wrong type."""
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
     texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))
@@ -421,8 +393,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
     """Check the version of a database and return the connection; close it if the check fails."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        # Views and virtual tables are computed, and a forged one without end; triggers too have no page of
-        # their own.
+        # Views and virtual tables are computed, possibly without end; triggers too have no page of their own.
         computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
         if found not in versions:
             raise SchemaVersionError(

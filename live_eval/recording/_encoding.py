@@ -28,36 +28,6 @@ from live_eval.redaction import SECRETS
 from live_eval.timing import Latencies, ResponseRecord, TurnTrace
 from live_eval.types import Case, Failure, Usage
 
-__all__ = [
-    "DAMAGED",
-    "RESPONSE_FIELDS",
-    "TIMING",
-    "TRACE_FIELDS",
-    "TURN_FIELDS",
-    "body_json",
-    "case_from",
-    "case_json",
-    "cassette_name",
-    "columns",
-    "decode",
-    "decoding",
-    "dump",
-    "dump_json",
-    "fields_in",
-    "file_stem",
-    "from_blob",
-    "in_one_line",
-    "in_the_way",
-    "loads",
-    "mapping",
-    "numbers",
-    "response_from",
-    "rest_json",
-    "trace_from",
-    "well_formed",
-    "without_secrets",
-]
-
 T = TypeVar("T")
 
 TIMING: TypeAdapter[Latencies] = TypeAdapter(Latencies)
@@ -72,7 +42,7 @@ _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
     "usage": TypeAdapter(Usage),
     "warnings": TypeAdapter(tuple[Failure, ...]),
 }
-"""Of the fields that are kept as JSON."""
+"""For fields that are stored as JSON."""
 
 TURN_FIELDS = (
     "repeat",
@@ -91,7 +61,7 @@ TURN_FIELDS = (
 )
 TRACE_FIELDS = ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_ns")
 RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reason", "usage")
-"""Fields that have a column of their name, of `TurnRecord`, `TurnTrace` and `ResponseRecord`."""
+"""Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column of their own name."""
 
 _REASON = 300
 DAMAGED = "it is damaged: delete it, or get another copy"
@@ -103,13 +73,10 @@ _JSON = frozenset({"marks", "trace", *_ADAPTERS})
 
 @contextmanager
 def decoding(where: str) -> Iterator[None]:
-    """Turn any error from reading a damaged or forged database into a `StoreError` that says where.
+    """Turn any error from reading a damaged or forged database into a `StoreError`.
 
     Args:
         where: The file and the row, for the message.
-
-    Raises:
-        StoreError: The block read something that the store did not write.
     """
     try:
         yield
@@ -122,7 +89,7 @@ def decoding(where: str) -> Iterator[None]:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return an error's message, short and on one line: SQLite and pydantic quote what they read."""
+    """Return an error's message, shortened and on one line: SQLite and pydantic quote their input."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])[:_REASON]
@@ -130,8 +97,8 @@ def in_one_line(error: Exception) -> str:
 
 
 def in_the_way(error: Exception) -> str | None:
-    """Return why a database cannot be used where SQLite's own words are not enough, or None."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the other bits say where it happened
+    """Return why a database cannot be used if SQLite's own message is not clear enough, or None."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the other bits are details
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -145,8 +112,8 @@ def loads(text: str | bytes) -> Any:
     """Parse JSON text.
 
     Raises:
-        ValueError: It is not JSON, or `dump_json` could not have written it: a number is not finite or has
-            more than 64 bits, or brackets are nested too deeply for later readers.
+        ValueError: It is not JSON that `dump_json` writes: a number is not finite or exceeds 64 bits, or
+            brackets are nested too deeply.
     """
     value = orjson.loads(text)
     try:
@@ -162,7 +129,7 @@ def decode(adapter: TypeAdapter[T], text: str) -> T:
 
 
 def columns(record: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return fields of a record as their columns hold them: dataclasses as JSON, arrays as blobs."""
+    """Return fields of a record as stored in their columns: dataclasses as JSON, arrays as blobs."""
     return {name: _column(name, getattr(record, name)) for name in names}
 
 
@@ -197,13 +164,11 @@ def case_json(case: Case) -> str:
 def case_from(text: str, origin: Path) -> Case:
     """Return the case that `case_json` wrote, in this version or an earlier one.
 
-    Args:
-        text: The JSON text.
-        origin: The folder in which the run was started: relative paths are looked for here, then there.
+    Relative paths are looked up in the working folder, then in `origin`, the folder in which the run began.
     """
 
     def found(path: Path) -> Path:
-        # Not Path.exists(), which raises for names that are too long and folders that cannot be searched.
+        # Path.exists() raises for names that are too long and folders that cannot be searched.
         if path.is_absolute() or os.path.exists(path):
             return path
         moved = origin / path
@@ -213,7 +178,7 @@ def case_from(text: str, origin: Path) -> Case:
 
 
 def _current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Return stored values under the names that their fields have now."""
+    """Return stored values under the current names of their fields."""
     if values.keys().isdisjoint(_FORMER_NAMES):
         return values
     return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
@@ -237,7 +202,7 @@ def numbers(text: str) -> Mapping[str, float]:
 
 
 def dump(adapter: TypeAdapter[T], value: T) -> str:
-    """Return a dataclass as JSON text; half a surrogate pair (in a file name) becomes ``?``."""
+    """Return a dataclass as JSON text; a lone surrogate (in a file name) becomes ``?``."""
     try:
         return adapter.dump_json(value).decode()
     except (PydanticSerializationError, UnicodeError):
@@ -245,7 +210,7 @@ def dump(adapter: TypeAdapter[T], value: T) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Return text that UTF-8 can hold."""
+    """Return text that UTF-8 can encode."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -254,7 +219,7 @@ def dump_json(value: Any) -> str:
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         return orjson.dumps(value, default=str, option=options).decode()
-    except TypeError:  # half a surrogate pair
+    except TypeError:  # a lone surrogate
         return well_formed(json.dumps(value, default=str, ensure_ascii=False))
 
 
@@ -282,12 +247,7 @@ def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTra
 
 
 def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
-    """Return the response in a row of the table `responses`.
-
-    Args:
-        row: The row.
-        audio_file: Where its audio lies.
-    """
+    """Return the response in a row of the table `responses`."""
     own = fields_in(row, RESPONSE_FIELDS)
     samples = own["chunk_samples"]
     if own["chunk_arrival_ns"].shape != samples.shape or (samples < 0).any():
@@ -320,7 +280,7 @@ _REST: Mapping[type, type[BaseModel]] = {
 
 
 def file_stem(turn_id: str, generation: int) -> str:
-    """Return a file name (without ending) for a turn: safe everywhere, unique, and still readable.
+    """Return a file name without suffix for a turn: portable, unique and readable.
 
     Args:
         turn_id: Any text.

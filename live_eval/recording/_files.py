@@ -1,4 +1,4 @@
-"""Access to the files of a run's folder, which may come from somebody else.
+"""Access to the files of a run's folder, which may be somebody else's.
 
 A database may name any path, and a folder may contain symbolic links, pipes and devices. Before a file of a
 run is read or written, `own_file` checks that it is a regular file in the folder, and `own_name` checks the
@@ -20,33 +20,15 @@ from numpy.typing import NDArray
 from live_eval.errors import StoreError
 from live_eval.files import kind_of_file, open_regular, read_regular
 
-__all__ = [
-    "is_own_file",
-    "lost_audio",
-    "own_bytes",
-    "own_file",
-    "own_folder",
-    "own_name",
-    "read_sound",
-    "why_lost",
-]
-
 _PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 _MOST_SAMPLES = 1 << 28
-"""The most in a turn's audio, over all channels: 1.5 hours of both sides. FLAC packs silence very small."""
+"""Limit on a turn's audio, over all channels: 1.5 hours of both sides. FLAC compresses silence to nothing."""
 _MOST_AUDIO_BYTES = 2 * _MOST_SAMPLES
-"""FLAC of noise is as long as its 16-bit samples."""
+"""FLAC of noise is as large as its 16-bit samples."""
 
 
 def own_file(folder: Path, path: Path) -> Path:
     """Check that a path is a regular file in a run's folder, and return it.
-
-    Args:
-        folder: The run's folder.
-        path: The file within it.
-
-    Returns:
-        `path`.
 
     Raises:
         StoreError: It is missing, points out of the folder (by ``..`` or a symbolic link), or is not a
@@ -98,7 +80,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
 
     Args:
         path: The file, as `own_file` returned it.
-        dtype: The type of the samples.
+        dtype: Type of the samples.
 
     Returns:
         The samples, shape (samples,) or (samples, channels), and their rate.
@@ -116,7 +98,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:
-    """Return the content of an audio file in a run's folder; None if it is lost, or longer than a turn's."""
+    """Return the content of an audio file in a run's folder; None if it is missing or too large."""
     try:
         return read_regular(own_file(folder, path), _MOST_AUDIO_BYTES)
     except (OSError, StoreError):
@@ -124,12 +106,12 @@ def own_bytes(folder: Path, path: Path) -> bytes | None:
 
 
 def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Return the turns whose audio is missing, and why, with paths relative to the run's folder.
+    """Return the turns whose audio is missing, and why.
 
     Args:
         folder: The run's folder.
         audio: Its folder of audio.
-        kept: Each turn with the name of one of its files.
+        kept: Pairs of a turn and the name of one of its files.
     """
     try:
         own_folder(folder, audio)
@@ -154,7 +136,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return why a file of a run's folder cannot be used, with its path in the folder; empty if it can."""
+    """Return why a file of a run cannot be used, with its path relative to the run's folder; else empty."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file}: is empty")

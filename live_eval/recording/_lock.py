@@ -14,23 +14,21 @@ from filelock import FileLock, Timeout
 from live_eval.errors import StoreError, StoreLockedError
 from live_eval.files import kind_of_file, open_regular, private_opener
 
-__all__ = ["WriterLock", "is_held"]
-
 
 class WriterLock:
     """A lock that is held from construction until `release`.
 
     Args:
-        path: The lock file; it names the process that holds the lock and is removed with it.
+        path: The lock file, which names the holder; removed on release.
 
     Raises:
-        StoreLockedError: Another process (or another writer of this one) holds it; the message names it.
-        StoreError: The file cannot be made.
+        StoreLockedError: Another writer holds it; the message names its process.
+        StoreError: The file cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Not bound to a thread: a run is written and closed by different ones.
+        # Not bound to a thread: different threads write and close a run.
         self._lock = FileLock(path, mode=0o644, blocking=False, thread_local=False)
         try:
             _check_kind(path)
@@ -38,14 +36,14 @@ class WriterLock:
         except OSError as error:
             _check_kind(path)
             raise StoreError(f"{path.parent}: cannot be written: {error.strerror}") from None
-        # Where locks are mandatory, nobody can read who holds it.
+        # With mandatory locks the file cannot be written, and the holder is unknown to others.
         with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
 
     def release(self) -> None:
         """Release the lock; do nothing if it has been released."""
         if self._lock.is_locked:
-            # Windows removes no open file: it stays there, and the next writer takes it over.
+            # Windows does not remove an open file; the next writer takes it over.
             with contextlib.suppress(OSError):
                 self._path.unlink()
             self._lock.release()
@@ -55,7 +53,7 @@ class WriterLock:
             try:
                 self._lock.acquire()
             except Timeout:
-                # The holder may have removed the file between our opening and our locking it.
+                # The holder may have removed the file after it was opened here.
                 if not self._path.exists():
                     continue
                 raise StoreLockedError(
@@ -65,13 +63,8 @@ class WriterLock:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock, as far as its file shows.
-
-    Does not try the lock: a writer that begins at that moment would find it taken.
-
-    Args:
-        path: The lock file. That of a process that was killed is left behind.
-    """
+    """Return whether a process holds the lock, judged by the process that its file names."""
+    # The lock itself is not tried: a writer that begins at that moment would be refused.
     holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
     if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
         return os.path.lexists(path)
@@ -85,14 +78,14 @@ def is_held(path: Path) -> bool:
 
 
 def _holder_of(path: Path) -> str:
-    """Return what a lock file says about who holds it; empty if nothing."""
+    """Return the holder that a lock file names, or an empty text."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read(200).decode(errors="replace").strip()
     return ""
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse links, pipes and devices: the folder may come from somebody else."""
+    """Refuse links, pipes and devices: the folder may be somebody else's."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(mode := path.lstat().st_mode):
             raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}; remove it")

@@ -1,4 +1,4 @@
-"""The calibrations of this machine: the last one for each transport and load is kept, for later reports."""
+"""The calibrations of this machine; the latest one for each transport and load is kept for later reports."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in"
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
 FEWEST_TURNS = 50
-"""Calibrations of fewer turns are not kept: the 99th percentile of so few says little."""
+"""Calibrations of fewer turns are not kept: their 99th percentile means little."""
 
 
 class KeptCalibration(BaseModel):
-    """How wrong this machine's latencies were, against known times.
+    """The error of this machine's latencies against known times.
 
     Args:
-        date: When, in ISO 8601.
+        date: ISO 8601.
         transport: ``websocket`` or ``webrtc``.
         sessions: Sessions at a time.
-        noise: Whether all cores were kept busy meanwhile.
-        processes: Processes that held the sessions; 0 for that of the run.
-        stamps: Who stamped arrivals: ``kernel`` or ``user``.
+        noise: Whether all cores were kept busy.
+        processes: Processes that ran the sessions; 0 for the run's own process.
+        stamps: What stamped arrivals: ``kernel`` or ``user``.
         errors_p99_ms: 99th percentile of the absolute error, by latency.
-        floor_p99_ms: How late a bare timer loop was, 99th percentile.
-        turns: Turns that were compared; 0 where an older version did not keep their number.
+        floor_p99_ms: 99th percentile of the lateness of a bare timer loop.
+        turns: Turns compared; 0 if an older version did not store it.
         node: The machine of a cluster; None for this one.
     """
 
@@ -49,7 +49,7 @@ class KeptCalibration(BaseModel):
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
-        """What was measured: of two calibrations with the same, the later one is kept."""
+        """What identifies a calibration: a later one with the same load replaces it."""
         return self.transport, self.sessions, self.noise, self.processes
 
     def in_words(self) -> str:
@@ -70,7 +70,7 @@ _KEPT = MachineRecords(KeptCalibration, "calibrations.json", FILE_VARIABLE)
 
 
 def keep(calibration: KeptCalibration) -> Path:
-    """Keep a calibration in place of the last one with the same transport and load; return the file.
+    """Store a calibration in place of the last one with the same transport and load; return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -79,14 +79,9 @@ def keep(calibration: KeptCalibration) -> Path:
 
 
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
-    """Return the calibration of a transport for the load that is nearest to `sessions`, the heavier first.
+    """Return the calibration of a transport whose load is nearest to `sessions`; a heavier load is preferred.
 
-    One for less than half of the load says nothing about it.
-
-    Args:
-        transport: As in `KeptCalibration`.
-        sessions: Sessions at a time.
-        processes: As in `KeptCalibration`: a calibration with another number of them is none.
+    A load below half of `sessions`, or another number of `processes`, does not count.
     """
     found = [each for each in _KEPT.read() if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]
@@ -97,7 +92,7 @@ def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibratio
 
 
 def kept_in(manifest: Mapping[str, Any]) -> KeptCalibration | None:
-    """Return the calibration in a run's manifest; None where there is none, or none that can be read."""
+    """Return the calibration in a run's manifest; None if it is missing or invalid."""
     try:
         return KeptCalibration.model_validate(part_of(manifest, "machine").get("calibration"))
     except ValidationError:

@@ -1,4 +1,4 @@
-"""What is measured of this machine and kept between runs, in a file of the user."""
+"""Measurements of this machine that are kept between runs, in a file of the user."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class MachineRecords(Generic[T]):
         self._variable = variable
 
     def read(self) -> list[T]:
-        """Return what is kept; nothing of a file that cannot be read, which the next record replaces."""
+        """Return the stored records; none if the file is unreadable, which the next record replaces."""
         try:
             return self._records.validate_json(read_regular(self._path(), _MOST_BYTES, links=True))
         except (OSError, ValidationError):
             return []
 
     def keep(self, record: T, key: Callable[[T], object]) -> Path:
-        """Keep a record in place of those with the same key; return the file.
+        """Store a record in place of those with the same key; return the file.
 
         Raises:
             DataError: The file cannot be written.

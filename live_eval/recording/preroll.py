@@ -1,8 +1,8 @@
-"""Find where a reply on a media track begins if the event that announces it came late. Pure.
+"""Find where a reply on a media track begins if the event that announces it arrived late. Pure.
 
-Packets and events travel separately: a lost event is sent again after a second or more, while the reply's
-packets arrive. The packets before the event are kept, back to the sender's last idle gap. Once they are
-decoded, the reply begins at its first sound.
+Packets and events travel separately: a lost event is retransmitted after a second or more, while the reply's
+packets arrive. The packets before the event are kept, back to the sender's last idle gap, and decoded to find
+the first audible sample.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from live_eval.timing import WINDOWS_PER_S, audible_onset, loud_windows
 __all__ = ["MARGIN_NS", "Beginning", "Preroll", "beginning"]
 
 MARGIN_NS = 100_000_000
-"""How much is kept before the first sound or the event of a reply, so that no onset is cut."""
+"""Margin before the first audible sample or the event of a reply, so that no onset is cut."""
 
 _SILENCE_S = 1.0
 """Silence in an unbroken stream that counts as an idle gap."""
@@ -30,7 +30,7 @@ class Preroll:
     """The part of a track that had arrived when an event announced a reply.
 
     Args:
-        chunks: How many of the response's first chunks had arrived.
+        chunks: Number of the response's first chunks that had arrived.
         announced_ns: When the event arrived.
         after_idle: Whether the sender was idle before the first of them.
     """
@@ -44,7 +44,7 @@ class Beginning(NamedTuple):
     """Where a reply begins.
 
     Args:
-        chunk: Index of its first chunk; those before it are not part of the reply.
+        chunk: Index of its first chunk.
         first_audio_ns: When its first audio arrived; None if only the first chunk shows it.
     """
 
@@ -62,17 +62,17 @@ def beginning(
 ) -> Beginning:
     """Return where a reply begins.
 
-    It reaches back to the last silence before the event: an idle gap since the user began to speak, or a
-    second without sound. After an idle gap it begins with the first packet, unless a second passes without
-    sound. Otherwise it begins with its first audible sample or with the event, whichever came first.
+    It extends back to the last silence before the event: an idle gap since the user began to speak, or a
+    second of silence. After an idle gap it begins with the first packet, unless that is followed by a second
+    of silence. Otherwise it begins with its first audible sample or with the event, whichever is earlier.
 
     Args:
-        preroll: What had arrived before the event.
+        preroll: The part that had arrived before the event.
         arrivals: Arrival of each chunk.
         pcm: The chunks, int16 mono, shape (samples,).
         rate_hz: Their rate.
         first_audio_ns: The arrival of the first packet after the event, or None.
-        onset_ns: When the user began to speak, or None. Sound that was there before is not a reply.
+        onset_ns: When the user began to speak, or None. Earlier audio is not part of the reply.
     """
     whole = np.concatenate(pcm)
     ends = np.cumsum([len(chunk) for chunk in pcm])
@@ -84,7 +84,7 @@ def beginning(
     if after_idle and settled is None and sounds is not None and sounds < _SILENCE_S * rate_hz:
         return Beginning(0, arrivals[0])
     begins_ns, first_ns = preroll.announced_ns, first_audio_ns
-    # In sound without silence, only the event shows where the reply begins.
+    # Without any silence, only the event shows where the reply begins.
     if sounds is not None and sounds < announced and (after_idle or settled is not None):
         begins_ns = first_ns = arrivals[int(np.searchsorted(ends, sounds, side="right"))]
     chunk = int(np.searchsorted(arrivals[: preroll.chunks], begins_ns - MARGIN_NS))
@@ -92,10 +92,10 @@ def beginning(
 
 
 def _after_silence(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
-    """Return where the last second without sound ends, or None."""
+    """Return where the last silence of a second or more ends, or None."""
     windows = loud_windows(pcm, rate_hz)
     around = np.concatenate(([-1], np.flatnonzero(windows), [len(windows)]))
     silent = np.flatnonzero(np.diff(around) > _SILENCE_S * WINDOWS_PER_S)
-    # Sound may begin within the last window whose mean level is silent.
+    # The onset may lie within the last window whose mean level is silent.
     window = rate_hz // WINDOWS_PER_S
     return max(0, int(around[silent[-1] + 1]) - 1) * window if len(silent) else None

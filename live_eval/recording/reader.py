@@ -1,4 +1,4 @@
-"""Read a run, also while it is being written."""
+"""Read a run, even while it is being written."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class FailedAttempt:
 
     Args:
         turn_id: The turn.
-        attempt: Which attempt, from 1.
+        attempt: Its number, from 1.
         retried: Whether another attempt followed.
         wall_ns: Nanoseconds since the Unix epoch when dialling began.
-        failure: What happened.
+        failure: The failure.
     """
 
     turn_id: str
@@ -68,10 +68,10 @@ class RunReader:
         with encoding.decoding(f"{self._file_name}: the run's own row"):
             row = self._fetch("SELECT * FROM run")[0]
             self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
-            """What the run is: versions, run file, endpoint settings, seed, machine."""
+            """Versions, run file, endpoint settings, seed, machine."""
             self._origin = path / row["base"]
             self.state = _STATE.validate_python(row["state"])
-            """State of the run when it was opened; a run that died is still ``running``."""
+            """State of the run when it was opened; that of a killed run is ``running``."""
             self.started_at = _iso(row["started_wall_ns"])
             """When the run began, ISO 8601 in UTC."""
             self.ended_at = None if row["ended_wall_ns"] is None else _iso(row["ended_wall_ns"])
@@ -108,12 +108,12 @@ class RunReader:
         self.close()
 
     def __len__(self) -> int:
-        # Not count(*), which SQLite does in a single step: deadlines are checked between steps.
+        # SQLite computes count(*) in a single step, but checks deadlines between steps.
         return int(self._fetch("SELECT count(id) FROM turns")[0][0])
 
     @property
     def failed_turns(self) -> int:
-        """How many of the turns failed."""
+        """The number of failed turns."""
         return int(self._fetch("SELECT count(*) FROM turns WHERE failure IS NOT NULL")[0][0])
 
     def __contains__(self, turn_id: object) -> bool:
@@ -124,9 +124,9 @@ class RunReader:
 
         Args:
             retime: Recompute the latencies with the current definitions; reads every reply's audio.
-            latest: Only the last so many; all if negative.
+            latest: How many of the last turns; all if negative.
         """
-        # Short queries, so that a run that is being written is not blocked.
+        # Short queries do not block the writer.
         ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
         turn_ids = [turn_id for (turn_id,) in reversed(ids)]
         for at in range(0, len(turn_ids), _BATCH):
@@ -151,12 +151,12 @@ class RunReader:
             return self._decode(row, self._in("responses", "turn", [row["id"]]), retime=retime)
 
     def replaced(self, turn_id: str) -> list[TurnRecord]:
-        """Return the attempts at a turn that another one has replaced, oldest first.
+        """Return the replaced attempts at a turn, oldest first.
 
-        Their audio is kept, except for that whose loss was why the turn was played again.
+        Their audio is kept, unless its loss was the reason for the new attempt.
         """
         if not self._fetch("SELECT 1 FROM sqlite_master WHERE name = ?", f"{REPLACED}turns"):
-            return []  # recorded before they were kept
+            return []  # an earlier version, which did not keep them
         with self._decoding(turn_id):
             rows = self._fetch(f"SELECT * FROM {REPLACED}turns WHERE turn_id = ? ORDER BY id", turn_id)
             return [
@@ -165,7 +165,7 @@ class RunReader:
             ]
 
     def _decode(self, row: sqlite3.Row, rows: Sequence[sqlite3.Row], *, retime: bool) -> TurnRecord:
-        """Return the turn in a row, with the responses in others."""
+        """Return the turn in a row, with the responses in `rows`."""
         responses = [
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]
@@ -192,7 +192,7 @@ class RunReader:
         )
 
     def log(self, turn_id: str) -> list[LoggedMessage]:
-        """Return every message of a turn with its stamp, in order."""
+        """Return the messages of a turn with their stamps, in order."""
         with self._decoding(turn_id):
             rows = self._fetch(
                 """SELECT at_ns, direction, body FROM events
@@ -254,18 +254,18 @@ class RunReader:
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return why audio of a turn is missing; empty if all of it is there."""
+        """Return why audio of a turn is missing; empty if none is missing."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")
 
     def failures(self) -> list[FailedAttempt]:
-        """Return every attempt that failed, in order, including those that were retried."""
+        """Return every failed attempt in order, including those that were retried."""
         failures = []
         for row in self._fetch("SELECT * FROM failures ORDER BY id"):
             with encoding.decoding(f"{self.path}: failure {row['id']}"):
                 if row["failure"] is None:
-                    raise ValueError("it does not say what happened")
+                    raise ValueError("it has no reason")
                 found = encoding.fields_in(row, ("turn_id", "attempt", "wall_ns", "failure"))
                 failures.append(FailedAttempt(**found, retried=bool(row["retried"])))
         return failures
@@ -284,7 +284,7 @@ class RunReader:
             return self._db.execute(query, values).fetchall()
 
     def _in(self, table: str, column: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
-        """Return the rows with one of a few values in a column; responses in their order."""
+        """Return the rows with one of the values in a column; responses in their order."""
         order = "position" if table.endswith("responses") else "id"
         places = ",".join("?" * len(values))
         return self._fetch(f"SELECT * FROM {table} WHERE {column} IN ({places}) ORDER BY {order}", *values)

@@ -1,9 +1,8 @@
 """The tables of a run's databases, and their versions.
 
-``run.sqlite`` gets only further attempts once the run has ended; ``scores.sqlite`` can be deleted and made
-again.
-Times are nanoseconds on the monotonic clock of the machine that ran (``wall_ns`` is the one anchor per turn);
-arrays are little-endian int64 blobs.
+After its end, ``run.sqlite`` only receives further attempts; ``scores.sqlite`` can be deleted and recomputed.
+Times are nanoseconds on the monotonic clock of the machine that ran the sessions (``wall_ns`` is the one
+anchor per turn); arrays are little-endian int64 blobs.
 """
 
 from __future__ import annotations
@@ -123,11 +122,11 @@ _RUN_TABLES = (
 )
 
 REPLACED = "replaced_"
-"""Begins the names of the tables for attempts that another one has replaced (since version 3)."""
+"""Prefix of the tables of replaced attempts (since version 3)."""
 
 
 def _for_replaced(statement: str) -> str:
-    """Return the statement that creates the table of replaced attempts like another table."""
+    """Return a table's statement for the same table of replaced attempts."""
     return (
         statement.replace("CREATE TABLE ", f"CREATE TABLE {REPLACED}")
         .replace("REFERENCES turns", f"REFERENCES {REPLACED}turns")
@@ -191,7 +190,7 @@ _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
 @functools.cache
 def column_types() -> Mapping[str, tuple[type, ...]]:
-    """Return the types of each column; columns of one name have one type in all tables."""
+    """Return the types of each column; columns of the same name have the same type in all tables."""
     kinds: dict[str, tuple[type, ...]] = {}
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in (*RUN_TABLES, *SCORES_TABLES):

@@ -52,10 +52,10 @@ class ScoreRow:
         judge: The judge.
         version: Its version.
         turn_id: The turn.
-        status: ``scored``, ``unscored`` (something that the judge needs is missing) or ``failed``.
-        values: Its numbers by output name; empty if it was not scored.
+        status: ``scored``, ``unscored`` (an input of the judge is missing) or ``failed``.
+        values: The values by output name; empty if it was not scored.
         reason: Why it was not scored; empty if it was.
-        detail: The evidence for the numbers.
+        detail: The evidence for the values.
     """
 
     judge: str
@@ -78,7 +78,7 @@ class JudgeProblem:
 
 @dataclass(frozen=True, slots=True)
 class StoredAudit:
-    """How far a judge, in one version, can be trusted on this run (see `live_eval.analysis.audit`)."""
+    """How far a version of a judge can be trusted on this run (see `live_eval.analysis.audit`)."""
 
     judge: str
     version: str
@@ -87,9 +87,9 @@ class StoredAudit:
 
 
 class ScoreReader:
-    """The scores of a run, open for reading, also while they are being written. A context manager.
+    """The scores of a run, open for reading, even while they are being written. A context manager.
 
-    A run without scores reads as empty.
+    A run without scores is read as empty.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
@@ -127,11 +127,11 @@ class ScoreReader:
         return {row["turn_id"] for row in rows}
 
     def versions(self) -> dict[str, str]:
-        """Return a version of each judge: the last to judge of those that have judged the most turns."""
+        """Return the version of each judge that judged the most turns; among several, the latest."""
         return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
 
     def unfinished(self) -> list[JudgeProblem]:
-        """Return the versions of judges that judged after those of `versions`, but fewer turns."""
+        """Return the versions of judges that are later than those of `versions` but judged fewer turns."""
         return [
             JudgeProblem(
                 judge,
@@ -144,7 +144,7 @@ class ScoreReader:
         ]
 
     def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
-        """Return each judge's version, and later ones with how many turns they judged, of how many."""
+        """Return each judge's version, and each later one with its number of judged turns and the maximum."""
         rows = self._rows(
             """SELECT judge, version, count(DISTINCT turn_id) AS turns
                FROM scores GROUP BY judge, version ORDER BY max(id)"""
@@ -160,7 +160,7 @@ class ScoreReader:
         return chosen
 
     def outputs(self, versions: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return each judge and output with a score, in the order in which the outputs were first given.
+        """Return each judge and output with a score, in the order of their first scores.
 
         Args:
             versions: The version of each judge.
@@ -194,7 +194,7 @@ class ScoreReader:
                 yield score
 
     def problems(self) -> list[JudgeProblem]:
-        """Return the judges that could not run the last time, and why."""
+        """Return the judges that could not run most recently, and why."""
         rows = self._rows("SELECT judge, version, reason FROM problems ORDER BY judge")
         return [JudgeProblem(row["judge"], row["version"], row["reason"]) for row in rows]
 
@@ -255,7 +255,7 @@ class ScoreStore(ScoreReader):
             else:
                 db = create_database(file, SCORES_TABLES, SCORES_SCHEMA_VERSION)
             with encoding.decoding(f"{file}"):
-                # A score lost in a power failure is made again, which costs less than a sync for each.
+                # Repeating a score that a power failure lost costs less than a sync for each score.
                 db.execute("PRAGMA synchronous = NORMAL")
             on_failure.pop_all()
         return cls(path, db, lock)
@@ -268,7 +268,7 @@ class ScoreStore(ScoreReader):
         self.put_all(judge, version, {turn_id: judgement})
 
     def put_all(self, judge: str, version: str, judgements: Mapping[str, Judgement]) -> None:
-        """Write the scores of several turns, by turn id: all of them or none."""
+        """Write the scores of several turns, by turn id, in one transaction."""
         try:
             with transaction(self._writes):
                 for turn_id, judgement in judgements.items():
@@ -326,13 +326,9 @@ class ScoreStore(ScoreReader):
 
 
 def forget_scores(folder: Path, turn_id: str) -> None:
-    """Delete the scores of a turn that is about to be replaced; they stay deleted after a loss of power.
+    """Delete the scores of a turn that is about to be replaced, durably.
 
-    Call it while you hold the lock `SCORES_LOCK_FILE`.
-
-    Args:
-        folder: The run's folder, with scores or without.
-        turn_id: The turn.
+    The caller holds the lock `SCORES_LOCK_FILE`.
 
     Raises:
         StoreError: They cannot be deleted.

@@ -1,4 +1,4 @@
-"""Write a run: each turn whole or not at all, by one writer under an operating-system lock."""
+"""Write a run: each turn in full or not at all, by one writer under an operating-system lock."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ __all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 _log = logging.getLogger(__name__)
 RUN_LOCK_FILE = ".run.lock"
 _BEGUN = (RUN_LOCK_FILE, AUDIO_FOLDER, WIRE_FOLDER, *(f"{RUN_FILE}{suffix}" for suffix in SIDE_FILES))
-"""What a creation that was killed leaves in the folder."""
+"""Names that a killed creation leaves in the folder."""
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return whether a process is writing the run in a folder, as far as can be seen from here."""
+    """Return whether a process is writing the run in a folder, judged by its lock file."""
     return is_held(folder / RUN_LOCK_FILE)
 
 
@@ -76,8 +76,8 @@ class _Files:
 class RunWriter:
     """The one writer of a run's folder. Synchronous: call it from one thread, outside the event loop.
 
-    Use `create` or `resume`. A context manager that releases the lock. A run that is left without `end`
-    counts as died and can be resumed.
+    Use `create` or `resume`. A context manager that releases the lock. A run without `end` counts as killed
+    and can be resumed.
     """
 
     def __init__(
@@ -174,13 +174,13 @@ class RunWriter:
         return writer
 
     def done(self) -> dict[str, bool]:
-        """Return for each recorded turn whether it was captured; False if it failed."""
+        """Return whether each recorded turn was captured; False if it failed."""
         with self._reading():
             rows = self._db.execute("SELECT turn_id, failure FROM turns").fetchall()
         return {row["turn_id"]: row["failure"] is None for row in rows}
 
     def attempts(self) -> dict[str, int]:
-        """Return for each turn that was attempted the number of its last attempt."""
+        """Return the number of the last attempt at each turn."""
         with self._reading():
             rows = self._db.execute(
                 "SELECT turn_id, max(attempt) AS attempt FROM"
@@ -190,20 +190,20 @@ class RunWriter:
         return {row["turn_id"]: row["attempt"] for row in rows}
 
     def to_repeat(self) -> list[str]:
-        """Return the captured turns whose audio is missing; failed turns stay as they are."""
+        """Return the captured turns whose audio is missing."""
         with self._reading():
             rows = self._db.execute(KEPT_AUDIO).fetchall()
         lost = lost_audio(self.path, self._audio, rows)
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
-        """Write a turn, whole or not at all. An earlier attempt at it is set aside, with its audio.
+        """Write a turn, in full or not at all. An earlier attempt at it is set aside, with its audio.
 
         The scores of the earlier attempt are deleted first: a process that is killed in between leaves that
-        attempt without scores, never the new one with scores of another.
+        attempt without scores, never the new one with the old scores.
 
         Raises:
-            StoreError: It cannot be written (a full disk, a missing folder); nothing of it is then stored.
+            StoreError: It cannot be written (full disk, missing folder); nothing of it is stored.
             StoreLockedError: Another process is writing scores of the turn to replace.
         """
         with self._reading():
@@ -243,7 +243,7 @@ class RunWriter:
             ) from error
 
     def describe_machine(self, facts: Mapping[str, Any]) -> None:
-        """Add to the manifest's ``machine`` what is known only when the sessions begin.
+        """Add facts that are known only when the sessions begin to the manifest's ``machine``.
 
         Args:
             facts: JSON values without secrets.
@@ -254,7 +254,7 @@ class RunWriter:
         self._extend_manifest("machine", {**self.manifest.get("machine", {}), **facts})
 
     def add_outage(self, facts: Mapping[str, Any]) -> None:
-        """Add to the manifest's ``outages`` a time during which the endpoint could not be reached.
+        """Add an outage of the endpoint to the manifest's ``outages``.
 
         Args:
             facts: ``since_wall_ns``, ``seconds``, ``over`` (False if the run stopped), ``open_loop`` (whether
@@ -274,7 +274,7 @@ class RunWriter:
             raise StoreError(f"{self.path}: cannot write the manifest's {part}: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
-        """End the run: nothing is written after this, and the database becomes one plain file.
+        """End the run: nothing is written after this, and the database becomes one file.
 
         Args:
             finished: False if the run was interrupted and can be resumed.
@@ -334,7 +334,7 @@ class RunWriter:
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        # After a loss of power there must be no row without its file.
+        # After a power failure there must be no row without its file.
         with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 

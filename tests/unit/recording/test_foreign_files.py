@@ -58,7 +58,7 @@ ALLOWED = {
     "recording/_files.py read_sound": "takes a descriptor of open_regular",
     "recording/schema.py column_types": "a database in memory",
     "reference/faults/handshake.py _untrusted": "in a new temporary folder",
-    "reference/server/process.py ReferenceProcess._log_tail": "the log that _open_log opened",
+    "reference/server/process.py ReferenceProcess._failure": "the log that _open_log opened",
     "reference/truth.py TruthFile.__init__": "a file that the user names",
     "reference/truth.py read_truth": "a file that the user names",
     "run/prompts/__init__.py _text": "a file of the package",

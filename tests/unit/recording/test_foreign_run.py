@@ -167,7 +167,7 @@ def test_audio_longer_than_a_turn_can_be_is_refused(one_turn: Path, monkeypatch:
 @pytest.mark.parametrize("kind", ["nothing", "empty", "link"])
 def test_a_captured_turn_without_its_audio_is_played_again(one_turn: Path, kind: str) -> None:
     with RunWriter.resume(one_turn) as run:
-        assert run.to_play_again() == []
+        assert run.to_repeat() == []
         failure = Failure(FailureKind.NO_RESPONSE, "no response within 15 s")
         run.commit(spoken_turn(a_case(4), TurnPlan(first_byte_ms=None, failure=failure)))
         run.end(finished=False)
@@ -179,9 +179,9 @@ def test_a_captured_turn_without_its_audio_is_played_again(one_turn: Path, kind:
     for file in (one_turn / AUDIO_FOLDER).glob("id_2*"):
         file.unlink()
     with RunWriter.resume(one_turn) as run:
-        assert run.to_play_again() == ["id_0/target"]  # a failed turn stays failed
+        assert run.to_repeat() == ["id_0/target"]  # a failed turn stays failed
         run.commit(spoken_turn(a_case(0)))
-        assert run.to_play_again() == []
+        assert run.to_repeat() == []
     with ScoreReader.open(one_turn) as read:
         assert [row.turn_id for row in read.read()] == ["id_2/target"]
 
