@@ -102,6 +102,23 @@ class TurnView:
         return self.chosen or "no single option"
 
     @property
+    def texts(self) -> list[tuple[str, str]]:
+        """The texts of the turn with their titles."""
+        case, question = self.record.case, None
+        if case.question is not None:
+            options = " ".join(f"{letter}. {text}" for letter, text in case.question.options)
+            question = f"{case.question.text} {options} (key: {case.question.answer or 'none'})"
+        texts = {
+            "Script": case.text,
+            "Question": question,
+            "Heard by the endpoint's transcriber": self.record.heard_text,
+            "Reply": self.record.reply_text,
+            "Read as": self.read_as,
+            "Reference reply": case.reference_text,
+        }
+        return [(title, text) for title, text in texts.items() if text]
+
+    @property
     def judgements(self) -> list[dict[str, Any]]:
         """The judgements of the turn, as JSON values."""
         return [

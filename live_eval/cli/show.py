@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "print_summary"]
 
-_LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain: p50", "turns without")
+_LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "p50 of uncertain turns", "missing")
 
 
 @click.command()
@@ -100,7 +100,7 @@ def _terminal(table: ReportTable, *labels: str) -> Table:
     """Return a table of the report for the terminal: the columns of these labels, or all."""
     headings = [column.label for column in table.columns]
     places = [headings.index(label) for label in labels or headings]
-    text = [column.label for column in table.columns if not column.figures]
+    text = [column.label for column in table.columns if not column.numeric]
     shown = plain_table(*(headings[place] for place in places), text=text, bold=True)
     for row in table.rows:
         shown.add_row(*("  " * row[place].indent + row[place].text for place in places))

@@ -1,4 +1,4 @@
-"""The sound in a report: lossless if it fits, otherwise compressed, and only as much as fits."""
+"""The audio in a page: lossless if it fits, otherwise compressed as far as it fits, and envelopes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import soundfile
+from numpy.typing import NDArray
 
+from live_eval.audio.peaks import PEAK_NS
 from live_eval.errors import StoreError
 from live_eval.files import read_regular
 from live_eval.recording import read_sound
 
-__all__ = ["Clip", "clips"]
+__all__ = ["Clip", "clips", "drawn_envelope", "length_s"]
 
 _AT_A_TIME = 16
+_MOST_BUCKETS = 1000
+_STEP_S = PEAK_NS / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Both sides of a turn in stereo, as text.
+    """Both sides of a turn in stereo.
 
     Args:
-        mime: What the bytes are.
-        data: The bytes in base64.
+        key: The page's key of the turn.
+        data: The file in base64.
     """
 
     key: str
@@ -36,7 +42,7 @@ class Clip:
 
 
 def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
-    """Yield the sound of turns until the page has no more room for it.
+    """Yield the audio of turns that fits into the page.
 
     If all files fit as they are (FLAC), they are kept; otherwise each becomes Ogg Vorbis, about a third of
     the size.
@@ -44,38 +50,58 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     Args:
         files: The page's key of each turn and its file, in the order of the page. A missing file is
             skipped.
-        budget_bytes: Room for all of it, as text.
+        budget_bytes: Limit for all audio, as base64.
 
     Raises:
         StoreError: A file is damaged.
     """
-    there = [(key, file) for key, file in files if file.is_file()]
-    whole = sum(_as_text(file.stat().st_size) for _, file in there) <= budget_bytes
+    existing = [(key, file) for key, file in files if file.is_file()]
+    lossless = sum(_base64_size(file.stat().st_size) for _, file in existing) <= budget_bytes
     room = budget_bytes
     with ThreadPoolExecutor() as pool:
-        for start in range(0, len(there), _AT_A_TIME):
+        for start in range(0, len(existing), _AT_A_TIME):
             if room <= budget_bytes / 1000:
                 return  # do not encode what will not fit
-            some = there[start : start + _AT_A_TIME]
-            read = partial(read_regular, most_bytes=budget_bytes) if whole else _vorbis
-            made = pool.map(read, [file for _, file in some])
-            for (key, _), data in zip(some, made, strict=True):
+            some = existing[start : start + _AT_A_TIME]
+            read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
+            contents = pool.map(read, [file for _, file in some])
+            for (key, _), data in zip(some, contents, strict=True):
                 text = base64.b64encode(data).decode()
                 if len(text) > room:
                     return
                 room -= len(text)
-                yield Clip(key, "audio/flac" if whole else "audio/ogg", text)
+                yield Clip(key, "audio/flac" if lossless else "audio/ogg", text)
 
 
-def _as_text(size: int) -> int:
-    return 4 * -(-size // 3)  # base64
+def _base64_size(size: int) -> int:
+    return 4 * -(-size // 3)
 
 
 def _vorbis(file: Path) -> bytes:
-    made = io.BytesIO()
+    encoded = io.BytesIO()
     samples, rate_hz = read_sound(file, "float32")
     try:
-        soundfile.write(made, samples, rate_hz, format="OGG", subtype="VORBIS")
+        soundfile.write(encoded, samples, rate_hz, format="OGG", subtype="VORBIS")
     except soundfile.LibsndfileError as error:
-        raise StoreError(f"{file}: cannot be made smaller: {error}") from None
-    return made.getvalue()
+        raise StoreError(f"{file}: cannot be compressed: {error}") from None
+    return encoded.getvalue()
+
+
+def length_s(peaks: NDArray[np.uint8]) -> float:
+    """Return the length of the audio with these peaks, in seconds."""
+    return len(peaks) * _STEP_S
+
+
+def drawn_envelope(peaks: NDArray[np.uint8]) -> dict[str, Any]:
+    """Return the envelopes of both sides in at most 1000 steps, for the page's script.
+
+    Args:
+        peaks: uint8, shape (n, 2), from `live_eval.audio.peaks.peaks`.
+    """
+    together = -(-len(peaks) // _MOST_BUCKETS) or 1
+    padded = np.pad(peaks, ((0, -len(peaks) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)
+    return {
+        "step": together * _STEP_S,
+        "user": base64.b64encode(padded[:, 0].tobytes()).decode(),
+        "endpoint": base64.b64encode(padded[:, 1].tobytes()).decode(),
+    }

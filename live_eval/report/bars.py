@@ -1,15 +1,20 @@
-"""Rows of bars and marks along one axis: what a row is called, what is drawn, and its figures."""
+"""Charts of rows over one axis: bars and marks next to the values of each row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-from live_eval.report.charts import Axis, AxisTick
-from live_eval.report.tables import Cell, number
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.run import RunSummary
+from live_eval.report.plots import Axis, AxisTick
+from live_eval.report.tables import Cell, number, ranged
 
-__all__ = ["Bar", "BarChart", "BarRow", "Mark", "bar", "difference_chart"]
+__all__ = ["Bar", "BarChart", "BarRow", "Mark", "bar", "difference_chart", "evenly", "waterfall"]
+
+_MOST_ROWS = 36
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A row: its name, what is drawn, and its figures."""
+    """A row: its name, what is drawn, and its values."""
 
     label: Cell
     bars: tuple[Bar, ...]
@@ -47,10 +52,9 @@ class BarChart:
     """Rows over one axis.
 
     Args:
-        what: What a row is.
-        axis: What is drawn, in words.
-        columns: The headings of the figures.
-        legend: The style and the name of what is drawn.
+        what: The noun of a row.
+        axis: The quantity on the axis, with its unit.
+        legend: Styles and their names.
     """
 
     what: str
@@ -63,14 +67,21 @@ class BarChart:
 
 
 def bar(kind: str, low: float, high: float, axis: Axis, title: str) -> Bar:
-    """Return a bar between two values, cut at the ends of the axis."""
+    """Return a bar between two values, clipped to the axis."""
     left = axis.percent(max(low, axis.low))
     return Bar(kind, left, max(0.0, axis.percent(min(high, axis.high)) - left), title)
 
 
+def evenly(items: Sequence[_T], most: int = _MOST_ROWS) -> list[_T]:
+    """Return at most `most` items, evenly spaced, including the first and the last."""
+    count = min(most, len(items))
+    last = max(1, count - 1)
+    return [items[round(index * (len(items) - 1) / last)] for index in range(count)]
+
+
 def difference_chart(
     what: str,
-    axis_words: str,
+    axis_title: str,
     columns: Sequence[str],
     rows: Sequence[tuple[Cell, float | None, Sequence[float] | None, Sequence[Cell]]],
     *,
@@ -79,40 +90,100 @@ def difference_chart(
     """Draw differences with their intervals.
 
     Args:
-        what: What a row is.
-        axis_words: What the differences are from.
-        columns: The headings of the figures.
-        rows: For each its name, difference and interval in `unit`, and further figures.
-        unit: Of the differences.
+        what: The noun of a row.
+        rows: The name, the difference and its interval in `unit`, and further values of each row.
+        unit: Unit of the differences.
     """
     ends = [end for _, value, interval, _ in rows if value is not None for end in (value, *(interval or ()))]
     axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
+
+    def row(
+        label: Cell, value: float | None, interval: Sequence[float] | None, cells: Sequence[Cell]
+    ) -> BarRow:
+        if value is None:
+            return BarRow(label, (), (), tuple(cells))
+        title = ranged(value, interval, signed=True, unit=f" {unit}")
+        bars = () if interval is None else (bar("interval", interval[0], interval[1], axis, title),)
+        return BarRow(label, bars, (Mark("p50", axis.percent(value), title, label.href),), tuple(cells))
+
     return BarChart(
         what=what,
-        axis=axis_words,
+        axis=axis_title,
         columns=tuple(columns),
-        rows=tuple(
-            _difference(label, value, interval, cells, axis, unit) for label, value, interval, cells in rows
-        ),
+        rows=tuple(row(*each) for each in rows),
         ticks=axis.ticks(),
         zero=axis.percent(0),
     )
 
 
-def _difference(
-    label: Cell,
-    value: float | None,
-    interval: Sequence[float] | None,
-    cells: Sequence[Any],
-    axis: Axis,
-    unit: str,
-) -> BarRow:
-    if value is None:
-        return BarRow(label, (), (), tuple(cells))
-    words = f"{number(value, signed=True)} {unit}"
-    bars: tuple[Bar, ...] = ()
-    if interval is not None:
-        low, high = interval
-        words += f" ({number(low, signed=True)} to {number(high, signed=True)})"
-        bars = (bar("interval", low, high, axis, words),)
-    return BarRow(label, bars, (Mark("p50", axis.percent(value), words, label.href),), tuple(cells))
+_STAGES = {
+    "endpointing": ("endpointing", "endpointing"),
+    "first_byte": ("response", "to the first byte"),
+    "voice_to_voice": ("silence", "lead silence"),
+}
+"""The latency that ends each stage of a reply: the stage's style and its name."""
+
+
+def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
+    """Draw the stages between the two voices, for turns from the fastest to the slowest.
+
+    Args:
+        keys: The key of each turn on the page.
+
+    Returns:
+        At most 36 rows, evenly spaced by rank; None if no turn has a voice-to-voice latency.
+    """
+    timed = sorted(
+        (
+            (value, turn)
+            for turn in summary.turns
+            if (value := turn.milliseconds("voice_to_voice")) is not None and not turn.timing.uncertain
+        ),
+        key=lambda pair: pair[0],
+    )
+    if not timed:
+        return None
+    drawn = [(total, turn, _stages(turn)) for total, turn in evenly(timed)]
+    ends = [end for _, _, stages in drawn for _, *ends in stages for end in ends]
+    axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
+    rows = [
+        BarRow(
+            Cell(turn.turn_id, href=f"#{keys[turn.turn_id]}"),
+            tuple(
+                bar(f"s-{style}", start, end, axis, f"{number(end - start)} ms")
+                for style, start, end in stages
+            ),
+            (),
+            (Cell(number(total)),),
+        )
+        for total, turn, stages in drawn
+    ]
+    shown = f"{len(rows)} of {len(timed)} turns, evenly spaced" if len(rows) < len(timed) else "Turns"
+    return BarChart(
+        what="turn",
+        axis=f"{shown} from the fastest to the slowest; milliseconds after the end of speech",
+        columns=("ms",),
+        rows=tuple(rows),
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
+        legend=tuple((f"s-{style}", name) for style, name in _STAGES.values()),
+    )
+
+
+def _stages(turn: Observation) -> list[tuple[str, float, float]]:
+    """Return the stages of a turn; a stage with a missing or disordered end joins the next."""
+    ends = [
+        (style, value)
+        for latency, (style, _) in _STAGES.items()
+        if (value := turn.milliseconds(latency)) is not None
+    ]
+    total = ends[-1][1]
+    if total < 0:  # the reply began before the end of speech
+        return [("early", total, 0.0)]
+    stages: list[tuple[str, float, float]] = []
+    at = 0.0
+    for style, end in ends:
+        if at < end <= total:
+            stages.append((style, at, end))
+            at = end
+    return stages

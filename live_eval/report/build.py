@@ -1,4 +1,4 @@
-"""Build a report: open and summarise runs, and write the page or the tables."""
+"""Build a report: summarise runs, and write the page or the tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from live_eval import __version__
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import summarise
@@ -16,14 +15,17 @@ from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
-from live_eval.files import atomic_text, flattened
+from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.audio import clips
-from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
+from live_eval.report.bars import waterfall
 from live_eval.report.compare import compare, prompts_in_words
-from live_eval.report.pages import inline_script, page_template
+from live_eval.report.definitions import DEFINITIONS, LAG_NOTE, licence_note
+from live_eval.report.pages import inline_script, page_template, write_page
+from live_eval.report.plots import Plot, curve_plot, level_plots
 from live_eval.report.tables import (
     LATENCY_TITLES,
+    Cell,
     RunView,
     audit_table,
     cue_tables,
@@ -35,17 +37,14 @@ from live_eval.report.tables import (
 )
 from live_eval.report.tasks import task_tables
 from live_eval.report.text import as_csv, as_json, as_markdown
-from live_eval.report.trade_off_charts import trade_off_chart
+from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.report.turns import turn_order, turn_row
-from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
 ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 
 AUDIO_MB = 40.0
-_TEMPLATES = Path(__file__).with_name("templates")
-_COLOURS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +65,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
 
     Raises:
         UsageError: No run is named, or one is named twice.
-        StoreError: A folder holds no run.
+        StoreError: A folder contains no run.
     """
     if not paths:
         raise UsageError("expected at least one run")
@@ -105,7 +104,7 @@ def write_report(
         runs: The runs' folders; the others are compared with the first.
         output: The output file; None to return the report as text.
         form: ``html`` (one page that opens offline), ``md``, ``csv`` or ``json``.
-        audio_mb: Limit for the sound in the page, in megabytes; 0 for none.
+        audio_mb: Limit for the audio in the page, in megabytes; 0 for none.
         retime: Recompute the latencies with the current definitions.
         links: Whether the user chose `output`; see `atomic_write`.
 
@@ -114,7 +113,7 @@ def write_report(
 
     Raises:
         UsageError: No run is named, or the output cannot be written.
-        StoreError: A folder holds no run.
+        StoreError: A folder contains no run.
     """
     with open_runs(runs, retime=retime) as opened:
         views = [run.view for run in opened]
@@ -131,16 +130,12 @@ def write_report(
                 pieces = iter([as_json(views, _trade_offs(opened))])
         if output is None:
             return "".join(pieces)
-        try:
-            with atomic_text(output, links=links) as file:
-                file.writelines(pieces)
-        except OSError as error:
-            raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
+        write_page(output, pieces, links=links)
     return None
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return a short name for each folder, preceded by its parent's if two are equal."""
+    """Return the name of each folder, preceded by its parent's if two are equal."""
     names = [path.name for path in paths]
     longer = [
         f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths
@@ -157,29 +152,27 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
     )
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
-    files = _sound_files(ordered, keys)
+    files = _audio_files(ordered, keys)
     room = int(audio_mb * 1_000_000) // len(opened)
-    sounds = [clip for some in files for clip in clips(some, room)]
+    audio = [clip for some in files for clip in clips(some, room)]
     levels = [relate_levels(view.summary) for view in runs]
     cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
-    return page_template(_TEMPLATES / "report.html", number=number).generate(
+    return page_template("report.html", number=number).generate(
         title=" and ".join(view.label for view in runs),
-        version=__version__,
         runs=runs,
-        colours=_COLOURS,
-        script=inline_script(_TEMPLATES / "report.js"),
+        script=inline_script("report.js"),
         latencies=latency_table(runs),
         scores=score_table(runs),
         score_notes=[*judges_in_words(runs), *prompts],
         audits=audit_table(runs),
         tasks=task_tables(runs, levels),
-        level_charts=level_charts(
-            [(view.label, view.index % _COLOURS, found) for view, found in zip(runs, levels, strict=True)]
+        level_plots=level_plots(
+            [(Cell(view.label, run=view.index), found) for view, found in zip(runs, levels, strict=True)]
         ),
         cues=cue_tables(runs),
         failures=failure_table(runs),
-        trade_offs=[trade_off_chart(found, runs, keys) for found in _trade_offs(opened)],
-        charts=_charts(runs),
+        trade_offs=[trade_off_plot(found, runs, keys) for found in _trade_offs(opened)],
+        curves=_curves(runs),
         waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
         lag_note=LAG_NOTE,
         definitions=DEFINITIONS,
@@ -191,7 +184,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         cue_names=sorted(cues),
         task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
         variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
-        clips=sounds,
+        clips=audio,
         recorded=sum(len(some) for some in files),
     )
 
@@ -210,28 +203,28 @@ def _scores_shown(runs: Sequence[RunView]) -> list[str]:
     return list(shown.values())
 
 
-def _charts(runs: Sequence[RunView]) -> list[CurveChart]:
-    def series(view: RunView, name: str, label: str, colour: int) -> tuple[str, int, Sequence[float], int]:
+def _curves(runs: Sequence[RunView]) -> list[Plot]:
+    def series(view: RunView, name: str, label: str, colour: int) -> tuple[Cell, Sequence[float], int]:
         latency = view.summary.latencies[name]
-        return label, colour, latency.values, latency.n + sum(latency.missing.values())
+        return Cell(label, run=colour), latency.values, latency.n + sum(latency.missing.values())
 
     if len(runs) == 1:
         names = ("endpointing", "first_byte", "voice_to_voice")
         lines = [series(runs[0], name, LATENCY_TITLES[name], place) for place, name in enumerate(names)]
-        charts = [curve_chart("Share of turns within so many milliseconds", lines)]
+        plots = [curve_plot("Distribution of latencies, ms", lines)]
     else:
-        charts = [
-            curve_chart(
-                f"{LATENCY_TITLES[name].capitalize()}: share of turns within so many milliseconds",
-                [series(view, name, view.label, view.index % _COLOURS) for view in runs],
+        plots = [
+            curve_plot(
+                f"Distribution of {LATENCY_TITLES[name]}, ms",
+                [series(view, name, view.label, view.index) for view in runs],
             )
             for name in ("voice_to_voice", "first_byte")
         ]
-    return [chart for chart in charts if chart is not None]
+    return [plot for plot in plots if plot is not None]
 
 
 def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
-    """Return each score against latency, for a report of several runs."""
+    """Return each score against latency; nothing for a single run."""
     return trade_offs([(run.compared, run.view.summary) for run in opened]) if len(opened) > 1 else []
 
 
@@ -244,14 +237,12 @@ def _rows(
         yield turn_row(view, turn, run.view, keys[run.view.index, turn.turn_id], shown)
 
 
-def _sound_files(
+def _audio_files(
     ordered: Sequence[tuple[OpenRun, Observation]], keys: Mapping[tuple[int, str], str]
 ) -> list[list[tuple[str, Path]]]:
-    """Return for each run the files of both sides, in the order of the page.
-
-    Only files inside the run's folder get into a page: no recordings of the data set, which the run only
-    names, and no targets of links. The folder may come from someone else.
-    """
+    """Return the audio files of each run, in the order of the page."""
+    # The folder may be foreign: only files inside it get into a page, no recordings of the data set that the
+    # run names, and no targets of links.
     files: dict[int, list[tuple[str, Path]]] = {run.view.index: [] for run, _ in ordered}
     for run, turn in ordered:
         file = run.reader.both_file(turn.turn_id)
@@ -261,7 +252,7 @@ def _sound_files(
 
 
 def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:
-    """Return every setting of the runs: its name, its value in each run, and whether they differ."""
+    """Return every setting of the runs: its name, its value in each run, and whether the values differ."""
     flat = [
         {
             name: _setting(value)

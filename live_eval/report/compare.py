@@ -25,13 +25,13 @@ class RunDifferences:
     """The differences between two runs: means over scripts of ``other − first`` on shared cases.
 
     Args:
-        latencies: Differences in milliseconds, by latency; empty if they may not be compared.
-        without_flagged: The same without the turns that are flagged in either run.
-        flagged: How many turns those are.
-        boundaries: How the speech boundaries differ; None if nothing may be compared.
-        scores: Differences by score, without those judged by different versions.
-        notes: What may not be compared, with the reason.
-        problem: Why nothing may be compared; empty if something may.
+        latencies: Differences in milliseconds, by latency; empty if they are not comparable.
+        without_flagged: Differences without the turns that are flagged in either run.
+        flagged: Number of those turns.
+        boundaries: Differences of the speech boundaries; None if the runs are not comparable.
+        scores: Differences by score, without scores of different judge versions.
+        notes: What is not compared, and why.
+        problem: Why the runs are not comparable; empty if they are.
     """
 
     first: str
@@ -64,7 +64,7 @@ class RunDifferences:
 def compare(
     runs: tuple[ComparedRun, ComparedRun], summaries: tuple[RunSummary, RunSummary]
 ) -> RunDifferences:
-    """Compare a run with the first one, each score over all its tasks."""
+    """Compare a run with the first one; each score over all its tasks."""
     first, other = (
         replace(run, series=series_of(each.turns, each.table, by_task=False))
         for run, each in zip(runs, summaries, strict=True)
@@ -78,7 +78,7 @@ def compare(
     only_first, only_other = len(first.scripts) - len(paired), len(other.scripts) - len(paired)
     if only_first or only_other:
         notes.append(
-            f"paired are the {len(paired)} turns that both have; {only_first} are only in {first.name}, "
+            f"only the {len(paired)} turns of both runs are paired; {only_first} are only in {first.name}, "
             f"{only_other} only in {other.name}"
         )
     estimates = {name: each.difference for name, each in found.differences.items()}
@@ -99,7 +99,7 @@ def compare(
 
 
 def prompts_in_words(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """Return the effect of the prompt if runs of the same data differ in nothing else; otherwise nothing."""
+    """Return the effect of the prompt if the runs differ in nothing else; otherwise nothing."""
     try:
         for other in runs[1:]:
             check_same_data(runs[0], other, common=True)

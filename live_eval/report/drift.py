@@ -1,4 +1,4 @@
-"""The drift of a campaign: the same recordings, asked through it."""
+"""The drift of a campaign: the same recordings, repeated throughout it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _TITLES = {**LATENCY_TITLES, "lag": "lag (error bar)"}
 
 
 def drift_table(sentinels: Sequence[Mapping[str, Any]], link: Callable[[str], str]) -> Table:
-    """Return what is followed through a campaign: its median at each sentinel, against the first.
+    """Return the medians of each drift check, with their differences from the first.
 
     Args:
-        sentinels: Each with its name, what `live_eval.analysis.latency.drift.drift_metrics` returns, and
-            ``started_at`` where it is known.
-        link: The link to the turns of a sentinel, from its name.
+        sentinels: The name of each drift check, the values of
+            `live_eval.analysis.latency.drift.drift_metrics`, and ``started_at`` if known.
+        link: Returns the link to the turns of a drift check, from its name.
     """
     dated = any("started_at" in sentinel for sentinel in sentinels)
-    texts = ("figure", "sentinel", *(["began"] if dated else []))
-    columns = [Column(name, figures=False) for name in texts]
-    columns += map(Column, ("n", "p50, ms", "against the first, mean ms"))
+    texts = ("metric", "drift check", *(["started"] if dated else []))
+    columns = [Column(name, numeric=False) for name in texts]
+    columns += map(Column, ("n", "p50, ms", "mean difference from the first, ms"))
     rows = []
     for name in DRIFT_METRICS:
         digits = 1 if name in ("connect", "lag") else 0

@@ -1,4 +1,4 @@
-"""The tables of a report, shared by all its formats."""
+"""The tables of a report, for all its formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ __all__ = [
     "Column",
     "RunView",
     "Table",
-    "TitledTable",
     "audit_table",
     "columns_of",
     "cue_tables",
@@ -37,14 +36,11 @@ __all__ = [
 
 NONE = "–"
 
-AUDIT_NOTE = (
-    "A judge sees a degradation where the 95 % interval of the mean change, paired by turn and resampled by "
-    "script, is on the worse side of 0. A score says nothing about what its judge does not see."
+_AUDIT_NOTE = (
+    "A judge sees a degradation if the 95 % interval of the mean change, paired by turn and resampled by "
+    "script, is on the worse side of 0. Its scores say nothing about degradations that it does not see."
 )
-
-CUE_NOTE = (
-    "Scores are means. A figure rests on all turns that were captured, or on n of them where n is given."
-)
+_CUE_NOTE = "Scores are means over all captured turns, or over n of them where n is given."
 
 GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
 
@@ -65,8 +61,7 @@ class RunView:
 
     Args:
         index: Its place among the runs; its colour on the page.
-        label: Its name, unique in the report.
-        comparison: How it differs from the first run; None for the first.
+        comparison: Its differences from the first run; None for the first.
     """
 
     index: int
@@ -77,10 +72,10 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; figures are right-aligned."""
+    """A heading; numeric columns are right-aligned."""
 
     label: str
-    figures: bool = True
+    numeric: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +83,10 @@ class Cell:
     """A cell.
 
     Args:
-        run: The run whose colour marks it, or None.
+        run: The number of the run, or of the colour, that marks it; None for no mark.
         indent: Its depth in a hierarchy.
-        note: More details, as a tooltip.
-        href: What it links to, relative to the page; empty for nothing.
+        note: Further details, as a tooltip.
+        href: Its link, relative to the page; empty for none.
     """
 
     text: str
@@ -104,23 +99,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table."""
+    """A table; `note` is a text below it."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TitledTable:
-    """A table and what it is about."""
-
-    title: str
-    table: Table
+    title: str = ""
 
 
 def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str:
-    """Return a figure with so many decimals and a true minus sign; a dash if there is none."""
+    """Return a number with a fixed number of decimals and a true minus sign; a dash for None."""
     if value is None:
         return NONE
     text = f"{value:+z.{digits}f}" if signed else f"{value:z.{digits}f}"
@@ -128,28 +116,34 @@ def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str
 
 
 def ranged(
-    value: float | None, interval: Sequence[float] | None, digits: int = 0, *, signed: bool = False
+    value: float | None,
+    interval: Sequence[float] | None,
+    digits: int = 0,
+    *,
+    signed: bool = False,
+    unit: str = "",
 ) -> str:
-    """Return a figure with its interval in parentheses, if it has one; a dash if there is no figure."""
+    """Return a value with its unit, and its interval in parentheses; a dash for None."""
+    text = f"{number(value, digits, signed=signed)}{unit if value is not None else ''}"
     if value is None or interval is None:
-        return number(value, digits, signed=signed)
+        return text
     low, high = (number(end, digits, signed=signed) for end in interval)
-    return f"{number(value, digits, signed=signed)} ({low} to {high})"
+    return f"{text} ({low} to {high})"
 
 
 def interval(estimate: Estimate, digits: int = 0) -> str:
-    """Return an interval as ``low to high``; a dash if there is none."""
+    """Return an interval as ``low to high``; a dash without one."""
     found = estimate.interval
     return NONE if found is None else f"{number(found.low, digits)} to {number(found.high, digits)}"
 
 
 def latency_table(runs: Sequence[RunView]) -> Table:
     """Return the latencies of each run, in milliseconds."""
-    figures = ("p50", "95 % interval", "p95", "p99", "n", "p50 without flagged", "uncertain: p50")
-    columns = columns_of(runs, ["latency, ms"], [*figures, "turns without"])
+    headings = ("p50", "95 % interval", "p95", "p99", "n", "p50 without flagged", "p50 of uncertain turns")
+    columns = columns_of(runs, ["latency, ms"], [*headings, "missing"])
     columns += _difference_column(runs)
     if _is_flagged(runs):
-        columns.append(Column("the same without flagged turns"))
+        columns.append(Column("difference without flagged turns"))
     names = [
         name
         for name in LATENCY_TITLES
@@ -196,7 +190,7 @@ def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cel
 def score_table(runs: Sequence[RunView]) -> Table:
     """Return the scores of each run."""
     columns = columns_of(runs, ["score"], ["mean", "95 % interval", "n", "unscored", "failed"])
-    columns += [Column("unit", figures=False), *_difference_column(runs)]
+    columns += [Column("unit", numeric=False), *_difference_column(runs)]
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
     rows: list[tuple[Cell, ...]] = []
     for name in names:
@@ -228,7 +222,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Return the judges with versions and models: a sentence for each run, or one if all are the same."""
+    """Return the judges with versions and models: a sentence for each run, or one for all runs."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
@@ -243,9 +237,9 @@ def _of(labels: Sequence[str], runs: Sequence[RunView]) -> str:
 
 def audit_table(runs: Sequence[RunView]) -> Table:
     """Return the audits of each run's judges."""
-    texts = ("the same again", "sees", "does not see", "order", "human labels", "other judge")
-    columns = [*columns_of(runs, ["judge"], []), *(Column(label, figures=False) for label in texts)]
-    # In the order of the scores; judges that score no single turn follow.
+    texts = ("repeatability", "sees", "does not see", "order", "human labels", "other judge")
+    columns = [*columns_of(runs, ["judge"], []), *(Column(label, numeric=False) for label in texts)]
+    # In the order of the scores; judges without scores of single turns follow.
     scored = [score.column.judge for view in runs for score in view.summary.scores.values()]
     audited = [name for view in runs for name in view.summary.audits]
     names = list(dict.fromkeys([*(name for name in scored if name in audited), *audited]))
@@ -264,13 +258,13 @@ def audit_table(runs: Sequence[RunView]) -> Table:
         for view in runs
         if (audit := view.summary.audits.get(name)) is not None
     ]
-    return Table(tuple(columns), tuple(rows), AUDIT_NOTE if rows else "")
+    return Table(tuple(columns), tuple(rows), _AUDIT_NOTE if rows else "")
 
 
-def cue_tables(runs: Sequence[RunView]) -> list[TitledTable]:
-    """Return, for each task, the turns of each run by variant and by cue, coarse to fine."""
-    there = {figures.task for view in runs for figures in view.summary.tasks}
-    return [TitledTable(task.value, _cue_table(task, runs)) for task in Task if task in there]
+def cue_tables(runs: Sequence[RunView]) -> list[Table]:
+    """Return the turns of each run by variant and by cue, from coarse to fine, for each task."""
+    present = {summary.task for view in runs for summary in view.summary.tasks}
+    return [_cue_table(task, runs) for task in Task if task in present]
 
 
 def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
@@ -282,15 +276,15 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
     columns = columns_of(runs, ["turns by"], ["turns", "failed", "voice to voice, p50 ms", *names])
     rows = [
         _cue_row(view, group, label, depth, runs, names)
-        for key, label, depth in _outline(list(dict.fromkeys(group_key(group) for _, group in groups)))
+        for key, label, depth in _outline(list(dict.fromkeys(_group_key(group) for _, group in groups)))
         for view, group in groups
-        if group_key(group) == key
+        if _group_key(group) == key
     ]
-    return Table(tuple(columns), tuple(rows), CUE_NOTE)
+    return Table(tuple(columns), tuple(rows), _CUE_NOTE, task.value)
 
 
 def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
-    """Yield groups in order with their label and depth, without those that repeat another."""
+    """Yield groups in order with their label and depth; groups that repeat another are omitted."""
     below = Counter((level, labels[:-1]) for level, labels in keys)
     for level, labels in sorted(keys, key=_cue_order):
         label, depth = labels[-1], len(labels) - 1
@@ -308,13 +302,12 @@ def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
         yield (level, labels), label, depth
 
 
-def group_key(group: Group) -> GroupKey:
-    """Return what identifies a group across runs."""
+def _group_key(group: Group) -> GroupKey:
     return group.level, group.labels
 
 
 def _cue_order(key: GroupKey) -> tuple[object, ...]:
-    """Variants first in their own order, then every cue under its dimensions; what has no label last."""
+    """Sort variants first in their own order, then cues under their dimensions, unlabelled ones last."""
     level, labels = key
     variants = {"target": 0, "neutral": 1, "alternative": 2}
     if level == "variant":
@@ -332,15 +325,12 @@ def _cue_row(
         *run_cell(view, runs),
         Cell(str(group.turns)),
         Cell(str(group.turns - group.captured)),
-        _cue_figure(group, group.voice_to_voice, 0),
-        *(
-            _cue_figure(group, group.scores[name], 2) if name in group.scores else Cell(NONE)
-            for name in names
-        ),
+        _cue_value(group, group.voice_to_voice, 0),
+        *(_cue_value(group, group.scores[name], 2) if name in group.scores else Cell(NONE) for name in names),
     )
 
 
-def _cue_figure(group: Group, estimate: Estimate, digits: int) -> Cell:
+def _cue_value(group: Group, estimate: Estimate, digits: int) -> Cell:
     of = f" (n {estimate.n})" if estimate.n not in (0, group.captured) else ""
     return Cell(
         f"{number(estimate.value, digits)}{of}",
@@ -349,30 +339,30 @@ def _cue_figure(group: Group, estimate: Estimate, digits: int) -> Cell:
 
 
 def failure_table(runs: Sequence[RunView]) -> Table:
-    """Return what went wrong, by kind: failed turns, retried attempts, warnings."""
-    columns = [Column("kind", figures=False), Column("outcome", figures=False)]
+    """Return the counts of failed turns, retried attempts and warnings, by kind."""
+    columns = [Column("kind", numeric=False), Column("outcome", numeric=False)]
     columns += [Column(view.label if len(runs) > 1 else "count") for view in runs]
-    sorts = (
+    outcomes = (
         ("turn failed", [view.summary.failures for view in runs]),
         ("attempt retried", [view.summary.retried for view in runs]),
         ("warning", [view.summary.warnings for view in runs]),
     )
     rows = [
-        (Cell(kind), Cell(became), *(Cell(str(one.get(kind, 0))) for one in counts))
-        for became, counts in sorts
+        (Cell(kind), Cell(outcome), *(Cell(str(one.get(kind, 0))) for one in counts))
+        for outcome, counts in outcomes
         for kind in dict.fromkeys(kind for one in counts for kind in one)
     ]
     return Table(tuple(columns), tuple(rows))
 
 
-def columns_of(runs: Sequence[RunView], texts: Sequence[str], figures: Sequence[str]) -> list[Column]:
-    """Return columns of text, one that names the run if there are several, and columns of figures."""
+def columns_of(runs: Sequence[RunView], texts: Sequence[str], values: Sequence[str]) -> list[Column]:
+    """Return columns of text, one for the run if there are several, and numeric columns."""
     named = [*texts, "run"] if len(runs) > 1 else texts
-    return [*(Column(label, figures=False) for label in named), *map(Column, figures)]
+    return [*(Column(label, numeric=False) for label in named), *map(Column, values)]
 
 
 def run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
-    """Return the cell that names the run, if there are several."""
+    """Return the cell with the run's name, if there are several."""
     return [Cell(view.label, run=view.index)] if len(runs) > 1 else []
 
 
@@ -381,7 +371,7 @@ def _is_compared(runs: Sequence[RunView]) -> bool:
 
 
 def _is_flagged(runs: Sequence[RunView]) -> bool:
-    """Return whether turns are flagged in runs whose latencies are compared."""
+    """Return whether runs with compared latencies have flagged turns."""
     return any(
         view.comparison is not None and view.comparison.flagged and view.comparison.latencies for view in runs
     )
@@ -394,8 +384,7 @@ def _difference_column(runs: Sequence[RunView]) -> list[Column]:
 def _difference(estimate: Estimate | None, digits: int) -> Cell:
     if estimate is None or estimate.value is None:
         return Cell(NONE)
-    text = number(estimate.value, digits, signed=True)
-    if estimate.interval is not None:
-        low, high = estimate.interval.low, estimate.interval.high
-        text += f" ({number(low, digits, signed=True)} to {number(high, digits, signed=True)})"
+    found = estimate.interval
+    ends = None if found is None else (found.low, found.high)
+    text = ranged(estimate.value, ends, digits, signed=True)
     return Cell(text, note=f"n {estimate.n} {estimate.reason}".strip())

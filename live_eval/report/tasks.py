@@ -1,4 +1,4 @@
-"""The tables of the tasks, and of the relations between levels."""
+"""The tables of tasks and of the relations between levels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from live_eval.report.tables import (
     Cell,
     RunView,
     Table,
-    TitledTable,
     columns_of,
     interval,
     number,
@@ -25,71 +24,62 @@ from live_eval.types import Task
 __all__ = ["question_table", "task_tables", "transcription_table"]
 
 _QUESTION_NOTE = (
-    "Per cent of n questions answered correctly, resampled by script. A question that the endpoint did "
-    "not answer counts as wrong; so does a reply that chooses no option, or several (unparsed). Excluded "
-    "are turns that failed for other reasons: the data, live-eval itself, or no session."
+    "Per cent of n questions answered correctly, resampled by script. A question without an answer counts as "
+    "wrong, and so does a reply that chooses no option or several (unparsed). Turns that failed for other "
+    "reasons (the data, live-eval itself, no session) are excluded."
 )
 _WER_NOTE = (
     "Word errors of the repeated text against the script, in per cent (mean: over utterances, as in the "
     "paper; pooled: all errors / all words)."
 )
 _RELATION_NOTE = (
-    "Spearman's rank correlation of the means by script, and by vocal attribute, over recordings that both "
-    "were asked about; intervals resample scripts, or attributes."
+    "Spearman's rank correlation of the means by script, and by vocal attribute, over recordings with both "
+    "tasks; intervals resample scripts, or attributes."
 )
 _CUE_NOTE = (
-    "Replies to recordings with every question about their own cue answered correctly, against those to the "
-    "others. What makes a cue hard to hear may make its reply hard as well."
+    "Replies to recordings whose questions about the cue were all answered correctly, against replies to the "
+    "others. A cue that is hard to hear may be hard to reply to as well."
 )
 _CHANGE_NOTE = (
-    "Replies where the cue differs from that of the turn before, against the replies to that turn; paired, "
-    "resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new "
-    "cue; a turn that failed did not, and a neutral one has none."
+    "Replies to turns whose cue differs from the turn before, against the replies to the turn before; "
+    "paired, resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new cue. "
+    "Failed turns count as not followed; changes to neutral are excluded."
 )
-_SOURCE_NOTE = "Human less synthetic recordings, paired by script, variant and type of question."
+_SOURCE_NOTE = "Human minus synthetic recordings, paired by script, variant and type of question."
 
 
-def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[TitledTable]:
-    """Return the tables that have rows: accuracy, transcription, and the relations between levels."""
+def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[Table]:
+    """Return the tables with rows: accuracy, transcription, and the relations between levels."""
     related = list(zip(runs, levels, strict=True))
     tables = [
-        TitledTable("Multiple choice by type of question", question_table(runs)),
-        TitledTable("Transcription", transcription_table(runs)),
-        TitledTable("How the levels go together", _relations(related, runs)),
-        TitledTable("Replies where the cue was recognised, and where it was not", _cues(related, runs)),
-        TitledTable("Human against synthetic speech", _sources(related, runs)),
-        TitledTable("Where the cue changes within a dialogue", _changes(runs)),
+        question_table(runs),
+        transcription_table(runs),
+        _relations(related, runs),
+        _cues(related, runs),
+        _sources(related, runs),
+        _changes(runs),
     ]
-    return [titled for titled in tables if titled.table.rows]
+    return [table for table in tables if table.rows]
 
 
-def _figures(view: RunView, task: Task) -> TaskSummary | None:
-    return next((figures for figures in view.summary.tasks if figures.task is task), None)
+def _summaries(runs: Sequence[RunView], task: Task) -> list[tuple[RunView, TaskSummary]]:
+    return [(view, summary) for view in runs for summary in view.summary.tasks if summary.task is task]
 
 
 def question_table(runs: Sequence[RunView]) -> Table:
     """Return the accuracy of each run by task and type of question."""
-    headings = (
-        "asked",
-        "n",
-        "of them failed",
-        "excluded",
-        "accuracy, %",
-        "95 % interval",
-        "unparsed",
-        "of them refused",
-    )
+    headings = ("asked", "n", "failed", "excluded", "accuracy, %", "95 % interval", "unparsed", "refused")
+    found = {task: _summaries(runs, task) for task in (Task.UNDERSTANDING, Task.REASONING)}
+    rows = [
+        _question_row(task, each, view, runs)
+        for task, summaries in found.items()
+        for kind in dict.fromkeys(each.kind for _, summary in summaries for each in summary.questions)
+        for view, summary in summaries
+        for each in summary.questions
+        if each.kind == kind
+    ]
     columns = columns_of(runs, ["questions"], headings)
-    rows: list[tuple[Cell, ...]] = []
-    for task in (Task.UNDERSTANDING, Task.REASONING):
-        with_figures = [(view, figures) for view in runs if (figures := _figures(view, task)) is not None]
-        kinds = dict.fromkeys(each.kind for _, figures in with_figures for each in figures.questions)
-        for kind in kinds:
-            for view, figures in with_figures:
-                each = next((each for each in figures.questions if each.kind == kind), None)
-                if each is not None:
-                    rows.append(_question_row(task, each, view, runs))
-    return Table(tuple(columns), tuple(rows), _QUESTION_NOTE)
+    return Table(tuple(columns), tuple(rows), _QUESTION_NOTE, "Multiple choice by type of question")
 
 
 def _question_row(
@@ -114,35 +104,30 @@ def _of_answered(figures: QuestionSummary) -> str:
     if not figures.failed:
         return ""
     if figures.of_answered is None:
-        return "none was answered"
-    return f"{number(figures.of_answered, 1)} % of those that were answered"
+        return "no question was answered"
+    return f"{number(figures.of_answered, 1)} % of the answered questions"
 
 
 def transcription_table(runs: Sequence[RunView]) -> Table:
     """Return the word errors of each run."""
     headings = ("turns", "n", "mean", "95 % interval", "pooled", "95 % interval")
-    columns = columns_of(runs, ["words"], headings)
-    names = {"normalized": "Whisper-normalised", "raw": "raw"}
-    rows: list[tuple[Cell, ...]] = []
-    for how, name in names.items():
-        for view in runs:
-            figures = _figures(view, Task.TRANSCRIPTION)
-            errors = next((each for each in figures.errors if each.how == how), None) if figures else None
-            if figures is None or errors is None:
-                continue
-            rows.append(
-                (
-                    Cell(name, strong=how == "normalized"),
-                    *run_cell(view, runs),
-                    Cell(str(figures.turns)),
-                    Cell(str(errors.mean.n)),
-                    Cell(number(errors.mean.value, 2), strong=True),
-                    Cell(interval(errors.mean, 2), note=errors.mean.reason),
-                    Cell(number(errors.pooled.value, 2)),
-                    Cell(interval(errors.pooled, 2), note=errors.pooled.reason),
-                )
-            )
-    return Table(tuple(columns), tuple(rows), _WER_NOTE)
+    rows = [
+        (
+            Cell(name, strong=how == "normalized"),
+            *run_cell(view, runs),
+            Cell(str(summary.turns)),
+            Cell(str(errors.mean.n)),
+            Cell(number(errors.mean.value, 2), strong=True),
+            Cell(interval(errors.mean, 2), note=errors.mean.reason),
+            Cell(number(errors.pooled.value, 2)),
+            Cell(interval(errors.pooled, 2), note=errors.pooled.reason),
+        )
+        for how, name in (("normalized", "Whisper-normalised"), ("raw", "raw"))
+        for view, summary in _summaries(runs, Task.TRANSCRIPTION)
+        for errors in summary.errors
+        if errors.how == how
+    ]
+    return Table(tuple(columns_of(runs, ["words"], headings)), tuple(rows), _WER_NOTE, "Transcription")
 
 
 def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
@@ -163,7 +148,7 @@ def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunV
         for each in found.relations
         if (each.first, each.second, each.unit) == key
     )
-    return Table(tuple(columns), rows, _RELATION_NOTE)
+    return Table(tuple(columns), rows, _RELATION_NOTE, "Correlation of the levels")
 
 
 def _cues(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
@@ -186,7 +171,7 @@ def _cues(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView])
         for each in found.cue_recognised
         if each.measure == name
     )
-    return Table(tuple(columns), rows, _CUE_NOTE)
+    return Table(tuple(columns), rows, _CUE_NOTE, "Replies with and without a recognised cue")
 
 
 def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
@@ -209,7 +194,7 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
         for view, each in gaps
         if (each.task, each.score) == key and each.difference.value is not None
     ]
-    # If there is too little data for any figure, one row says so for all scores.
+    # One row for all scores that lack data for the same reason.
     missing = [(view, each) for view, each in gaps if each.difference.value is None]
     alike = Counter(
         (view.index, each.task, each.difference.reason, each.difference.n) for view, each in missing
@@ -225,13 +210,13 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
         )
         for (index, task, reason, pairs), count in alike.items()
     ]
-    return Table(tuple(columns), tuple(rows), _SOURCE_NOTE)
+    return Table(tuple(columns), tuple(rows), _SOURCE_NOTE, "Human against synthetic speech")
 
 
 def _changes(runs: Sequence[RunView]) -> Table:
     headings = ("before the change", "at the change", "difference", "95 % interval", "n")
     columns = columns_of(runs, ["replies"], headings)
-    with_figures = [(view, figures) for view in runs if (figures := view.summary.dialogues) is not None]
+    found = [(view, figures) for view in runs if (figures := view.summary.dialogues) is not None]
     rows: list[tuple[Cell, ...]] = [
         (
             Cell("followed, % of changes to a cue", strong=True),
@@ -242,27 +227,27 @@ def _changes(runs: Sequence[RunView]) -> Table:
             Cell(NONE if figures.followed.value is None else interval(figures.followed, 1)),
             Cell(f"{figures.followed.n} of {figures.changes}"),
         )
-        for view, figures in with_figures
+        for view, figures in found
         if figures.changes
     ]
-    for score in dict.fromkeys(each.score for _, figures in with_figures for each in figures.scores):
-        for view, figures in with_figures:
-            each = next((each for each in figures.scores if each.score == score), None)
-            if each is not None:
-                rows.append(
-                    (
-                        Cell(score),
-                        *run_cell(view, runs),
-                        Cell(number(each.before.value, 2)),
-                        Cell(number(each.at.value, 2)),
-                        *_with_interval(each.difference),
-                        Cell(f"{each.difference.n} of {figures.changes}"),
-                    )
-                )
-    return Table(tuple(columns), tuple(rows), _CHANGE_NOTE)
+    rows += [
+        (
+            Cell(score),
+            *run_cell(view, runs),
+            Cell(number(each.before.value, 2)),
+            Cell(number(each.at.value, 2)),
+            *_with_interval(each.difference),
+            Cell(f"{each.difference.n} of {figures.changes}"),
+        )
+        for score in dict.fromkeys(each.score for _, figures in found for each in figures.scores)
+        for view, figures in found
+        for each in figures.scores
+        if each.score == score
+    ]
+    return Table(tuple(columns), tuple(rows), _CHANGE_NOTE, "Changes of the cue within a dialogue")
 
 
 def _with_interval(estimate: Estimate) -> Iterator[Cell]:
-    """Yield a figure and its interval, or the reason why there is none."""
+    """Yield a value and its interval, or the reason for a missing one."""
     yield Cell(number(estimate.value, 2, signed=True), strong=True)
     yield Cell(interval(estimate, 2) if estimate.interval is not None else estimate.reason or NONE)

@@ -1,4 +1,4 @@
-"""A report without pictures: Markdown to read, CSV and JSON to process."""
+"""A report as text: Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import orjson
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff
 from live_eval.files import csv_line
+from live_eval.report.definitions import DEFINITIONS, LAG_NOTE
 from live_eval.report.tables import (
     RunView,
     Table,
@@ -21,21 +22,15 @@ from live_eval.report.tables import (
     score_table,
 )
 from live_eval.report.tasks import task_tables
-from live_eval.report.words import DEFINITIONS, LAG_NOTE
 from live_eval.text.wording import markdown_table, markdown_text
 
 __all__ = ["as_csv", "as_json", "as_markdown"]
 
 
 def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
-    """Return the figures of each run as ``show --json`` prints them, and how the runs differ.
-
-    Args:
-        runs: The runs.
-        found: Their scores against latency.
-    """
+    """Return the values of ``show --json`` for each run, their differences, and scores against latency."""
     value = {
-        "runs": [{"label": view.label, **_figures(view)} for view in runs],
+        "runs": [{"label": view.label, **_values(view)} for view in runs],
         "comparisons": [view.comparison.as_json() for view in runs if view.comparison is not None],
         "trade_offs": [each.as_json([view.label for view in runs]) for each in found],
     }
@@ -43,10 +38,10 @@ def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
 
 
 def as_csv(runs: Sequence[RunView]) -> str:
-    """Return every figure of `as_json` as a row: run, the figure's path with dots, its value."""
+    """Return every value of `as_json` as a row: run, path with dots, value."""
     lines = [csv_line(["run", "figure", "value"])]
     for view in runs:
-        for figure, value in _leaves(_figures(view)):
+        for figure, value in _leaves(_values(view)):
             lines.append(csv_line([view.label, figure, value]))
         if view.comparison is not None:
             for figure, value in _leaves({"against": {view.comparison.first: view.comparison.as_json()}}):
@@ -54,7 +49,7 @@ def as_csv(runs: Sequence[RunView]) -> str:
     return "".join(lines)
 
 
-def _figures(view: RunView) -> dict[str, Any]:
+def _values(view: RunView) -> dict[str, Any]:
     return {**view.summary.as_json(), "levels": relate_levels(view.summary).as_json()}
 
 
@@ -100,20 +95,20 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     parts.append(_notes(runs, _could_not_run))
     audits = audit_table(runs)
     if audits.rows:
-        parts += ["## How far the judges can be trusted", _table(audits)]
-    for titled in task_tables(runs, [relate_levels(view.summary) for view in runs]):
-        parts += [f"## {titled.title}", _table(titled.table)]
+        parts += ["## Audits of the judges", _table(audits)]
+    for table in task_tables(runs, [relate_levels(view.summary) for view in runs]):
+        parts += [f"## {table.title}", _table(table)]
     failures = failure_table(runs)
     if failures.rows:
         parts += ["## Failures", _table(failures)]
-    for titled in cue_tables(runs):
-        parts += [f"## By cue: {titled.title}", _table(titled.table)]
-    parts += ["## What the figures mean", "\n".join(f"- **{name}**: {text}" for name, text in DEFINITIONS)]
+    for table in cue_tables(runs):
+        parts += [f"## By cue: {table.title}", _table(table)]
+    parts += ["## Definitions", "\n".join(f"- **{name}**: {text}" for name, text in DEFINITIONS)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _notes(runs: Sequence[RunView], of: Callable[[RunView], Iterable[str]]) -> str:
-    """Return a list of the notes on each run."""
+    """Return the notes on each run as a list."""
     return "\n".join(f"- {markdown_text(view.label)}: {note}" for view in runs for note in of(view))
 
 
@@ -134,7 +129,7 @@ def _could_not_run(view: RunView) -> Iterator[str]:
 def _table(table: Table) -> str:
     made = markdown_table(
         [markdown_text(column.label) for column in table.columns],
-        [column.figures for column in table.columns],
+        [column.numeric for column in table.columns],
         (["\u2003" * cell.indent + markdown_text(cell.text) for cell in row] for row in table.rows),
     )
     return f"{made}\n\n{markdown_text(table.note)}" if table.note else made

@@ -1,4 +1,4 @@
-"""A turn on the page: a row of the table, and the details that the page opens on demand."""
+"""A turn on the page: its row, and the details of the opened row."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.turn_view import TurnView
+from live_eval.report.audio import drawn_envelope
 from live_eval.report.pages import script_json
 from live_eval.report.tables import LATENCY_TITLES, RunView, number
-from live_eval.report.waveforms import drawn_envelope
 from live_eval.text.wording import counted, natural_order
-from live_eval.types import Cue, Question, Variant
+from live_eval.types import Cue, Variant
 
 __all__ = ["turn_order", "turn_row"]
 
@@ -19,31 +19,30 @@ _EXCERPT = 110
 
 
 def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
-    """Return what to sort turns by: script, variant, repetition. Numbers in names count as numbers."""
+    """Return the sort key of a turn: script, variant, case, repetition. Numbers in names sort as numbers."""
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
 def turn_row(
     view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Return the row of a turn on the page.
+    """Return the row of a turn for the template.
 
     Args:
-        view: The turn.
         facts: The same turn in the run's summary.
-        run: Its run.
         key: Its key on the page.
         shown: The scores with a column.
 
     Returns:
-        What the template prints; `figures` are text and the number to sort by, `search` is what a search
-        looks through, `details` is JSON.
+        Its values; `values` are pairs of text and sort key, `search` is the searchable text, `details` JSON.
     """
     turn, scores = view.record, view.scores
-    figures = [(number(ms), ms) for ms in map(facts.milliseconds, ("voice_to_voice", "first_byte"))]
+    values: list[tuple[str, float | None]] = [
+        (number(ms), ms) for ms in map(facts.milliseconds, ("voice_to_voice", "first_byte"))
+    ]
     for name in shown:
         value = scores[name].value if name in scores and turn.captured else None
-        figures.append((number(value, 2), value))
+        values.append((number(value, 2), value))
     cue, dimension = _cue(turn.case.cue)
     said = [text for text in (turn.case.text, turn.reply_text) if text]
     return {
@@ -57,7 +56,7 @@ def turn_row(
         "task": turn.case.task.value,
         "status": view.status,
         "badges": _badges(view),
-        "figures": figures,
+        "values": values,
         "search": " ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
         "details": script_json(_details(view)),
     }
@@ -97,18 +96,10 @@ def _badges(view: TurnView) -> list[tuple[str, str]]:
 
 def _details(view: TurnView) -> dict[str, Any]:
     turn, scores = view.record, view.scores
-    case, failure = turn.case, turn.failure
-    texts = {
-        "Script": case.text,
-        "Question": _question(case.question),
-        "Heard by the endpoint's transcriber": turn.heard_text,
-        "Reply": turn.reply_text,
-        "Read as": view.read_as,
-        "Reference reply": case.reference_text,
-    }
+    failure = turn.failure
     return {
         "id": turn.turn_id,
-        "texts": [[title, text] for title, text in texts.items() if text],
+        "texts": view.texts,
         "failure": [failure.kind.value, failure.message] if failure else None,
         "warnings": [[warning.kind.value, warning.message] for warning in turn.warnings],
         "latencies": [
@@ -128,10 +119,3 @@ def _details(view: TurnView) -> dict[str, Any]:
         else [],
         "facts": list(view.notes.items()),
     }
-
-
-def _question(question: Question | None) -> str | None:
-    if question is None:
-        return None
-    options = " ".join(f"{letter}. {text}" for letter, text in question.options)
-    return f"{question.text} {options} (key: {question.answer or 'none'})"

@@ -1,6 +1,6 @@
 """One turn as JSON: marks, latencies, responses, transcript, scores with reasons, messages.
 
-Times are in seconds from the first sample of the audio of both sides; of a turn without audio, from dialling.
+Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ __all__ = ["turn_details", "turn_events"]
 
 
 def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events: int) -> dict[str, Any]:
-    """Return everything to show of a turn, with the first of its messages.
-
-    Args:
-        run: The run.
-        scores: Its scores.
-        turn_id: The turn.
-        most_events: Most messages to return.
+    """Return the details of a turn, with at most `most_events` messages.
 
     Raises:
         StoreError: The turn is damaged.
@@ -59,6 +53,7 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
         "heard_text": turn.heard_text,
         "reply_text": turn.reply_text,
         "reference_text": case.reference_text,
+        "texts": [list(text) for text in view.texts],
         "latencies": [
             {
                 "name": name,
@@ -96,14 +91,7 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
 
 
 def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> dict[str, Any]:
-    """Return messages of a turn in the order of time: ``in`` from the endpoint, ``out`` to it.
-
-    Args:
-        run: The run.
-        turn: The turn.
-        offset: Messages to skip.
-        limit: Most messages to return.
-    """
+    """Return a page of a turn's messages in the order of time: ``in`` from the endpoint, ``out`` to it."""
     log = run.log(turn.turn_id)
     zero_ns = zero_ns_of(turn)
     return {

@@ -8,10 +8,10 @@ from typing import Any
 from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.campaigns.duplex.outcomes import Outcome, Rule
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
-from live_eval.report.charts import Axis
+from live_eval.report.duplex.definitions import DURATION_TITLES, MARK_TITLES, spelt
 from live_eval.report.duplex.sides import ConditionView
-from live_eval.report.duplex.trials import TrialView, telling
-from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, spelt
+from live_eval.report.duplex.trials import TELLING, TrialView
+from live_eval.report.plots import Axis
 from live_eval.report.tables import Cell, number, ranged
 
 __all__ = ["duration_chart", "outcome_chart", "timeline_legend", "timelines"]
@@ -20,20 +20,20 @@ _NO_VALUES: Mapping[str, Any] = {"n": 0, "p50": None, "interval": None, "p95": N
 _FURTHER = {
     ("correction", "reply"): "correction in the reply, %",
     ("correction", "heard"): "correction heard, %",
-    ("false_triggers_per_minute",): "false triggers a minute",
+    ("false_triggers_per_minute",): "false triggers per minute",
     ("talk_ratio",): "talk ratio",
 }
 _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
-"""What a timeline shows at most, from the moment that the trials are aligned at."""
+"""The limits of a timeline, relative to the moment at which its trials are aligned."""
 
 
 def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
-    """Draw what share of the trials that are not void ended how, condition by condition."""
+    """Draw the shares of the outcomes of valid trials, condition by condition."""
     present = [outcome for outcome in Outcome if any(condition.count(outcome) for condition in conditions)]
     axis = Axis(0.0, 100.0, 20.0)
     return BarChart(
         what="condition",
-        axis="per cent of the trials that are not void",
+        axis="per cent of valid trials",
         columns=("passed, %", "trials", *(spelt(each) for each in present), *_shares(conditions).values()),
         rows=tuple(_outcomes(condition, present, _shares(conditions), axis) for condition in conditions),
         ticks=axis.ticks(),
@@ -43,7 +43,7 @@ def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
 
 
 def _shares(conditions: Sequence[ConditionView]) -> dict[tuple[str, ...], str]:
-    """Return what else the summary says of how trials ended, by its path in an entry, with its heading."""
+    """Return the headings of further shares in the summary, by their path in an entry."""
     return {
         path: title
         for path, title in _FURTHER.items()
@@ -60,7 +60,7 @@ def _share(condition: ConditionView, path: tuple[str, ...]) -> Cell:
 
 
 def _kind(outcome: Outcome, conditions: Sequence[ConditionView]) -> str:
-    """Return the style of an outcome, which shows whether it passes in any of the conditions."""
+    """Return the style of an outcome, which depends on whether it passes in any condition."""
     passes = any(outcome.value in condition.figures["passes"] for condition in conditions)
     return f"o-{outcome}" + (" passed" if passes else "")
 
@@ -93,7 +93,7 @@ def _outcomes(
 
 
 def duration_chart(name: str, conditions: Sequence[ConditionView]) -> BarChart | None:
-    """Draw a duration of every trial as a dot, with the median and its interval, condition by condition.
+    """Draw a duration of every trial, with the median and its interval, condition by condition.
 
     Returns:
         The chart; None if no trial has the duration.
@@ -117,7 +117,7 @@ def duration_chart(name: str, conditions: Sequence[ConditionView]) -> BarChart |
                 if any(view.verdict == verdict for _, found in drawn for _, view in found)
             ),
             ("p50", "p50"),
-            ("interval", "its interval"),
+            ("interval", "interval of p50"),
             ("p95", "p95"),
         ),
     )
@@ -160,21 +160,24 @@ def _durations(
 def timelines(condition: ConditionView) -> BarChart | None:
     """Draw every trial of a condition on two tracks: the user above, the endpoint as heard below.
 
-    The trials are aligned at the moment that the probe is about: where the user begins to speak over the
-    reply or makes a sound, where the first pause begins, or where the user has finished.
+    The trials are aligned at the moment that the probe tests: the beginning of the user's interruption or
+    sound, the beginning of the first pause, or the end of the user's speech.
 
     Returns:
-        The chart; None if nothing was recorded.
+        The chart; None without a recorded trial.
     """
-    held = [(view, view.played.conversation) for view in condition.trials]
-    drawn = [(view, conversation) for view, conversation in held if conversation is not None]
+    drawn = [
+        (view, conversation)
+        for view in condition.trials
+        if (conversation := view.played.conversation) is not None
+    ]
     if not drawn:
         return None
     ends = [
         _ms_from(zero, at)
         for view, conversation in drawn
         for zero in [_zero_ns(view.played.rule, conversation)]
-        for sound in _sounds(conversation)
+        for sound in _stretches(conversation)
         for at in sound
     ]
     axis = Axis.around(max(_BEFORE_MS, min(ends)) / 1e3, min(_AFTER_MS, max(ends)) / 1e3)
@@ -183,7 +186,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
     return BarChart(
         what="trial",
         axis=" · ".join(filter(None, ["" if condition.alone else condition.side.label, _ALIGNED[rule]])),
-        columns=("outcome", f"{DURATION_TITLES[telling(rule)[0]]}, ms"),
+        columns=("outcome", f"{DURATION_TITLES[TELLING[rule][0]]}, ms"),
         rows=tuple(
             _tracks(names.index(view.played.facts.trial_id) + 1, view, conversation, axis)
             for view, conversation in drawn
@@ -194,7 +197,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
 
 
 def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]]:
-    """Return the style and the name of what the timelines of some conditions show."""
+    """Return the styles and names of the bars and marks in the timelines of some conditions."""
     marked = {
         name
         for condition in conditions
@@ -204,7 +207,7 @@ def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]
     return [
         ("t-user", "user"),
         ("t-endpoint", "endpoint, as heard"),
-        *((_style(name), title) for name, title in MARK_TITLES.items() if name in marked & _SAID),
+        *((_style(name), title) for name, title in MARK_TITLES.items() if name in marked & _SHOWN),
     ]
 
 
@@ -215,8 +218,8 @@ _ALIGNED = {
     Rule.BACKCHANNEL: "seconds after the user begins to speak over the reply",
     Rule.FALSE_TRIGGER: "seconds after the sound begins",
 }
-_SAID = {"provider_stop", "gave_up", "trigger"}
-"""Marks that the tracks do not show by themselves: what the endpoint says or begins."""
+_SHOWN = {"provider_stop", "gave_up", "trigger"}
+"""Marks that are not an end of a bar."""
 
 
 def _zero_ns(rule: Rule, conversation: Conversation) -> int:
@@ -234,7 +237,7 @@ def _ms_from(zero_ns: int, at_ns: int) -> float:
     return (at_ns - zero_ns) / 1e6
 
 
-def _sounds(conversation: Conversation) -> Iterator[tuple[int, int]]:
+def _stretches(conversation: Conversation) -> Iterator[tuple[int, int]]:
     for user in conversation.user:
         yield from user.sounds
     for agent in conversation.agent:
@@ -257,15 +260,15 @@ def _tracks(number_: int, view: TrialView, conversation: Conversation, axis: Axi
     marks = [
         Mark(_style(name), axis.percent(at), f"{MARK_TITLES[name]}: {number(at, 2)} s")
         for name, at_ns in view.played.judgement.marks_ns.items()
-        if name in _SAID and axis.low <= (at := _ms_from(zero, at_ns) / 1e3) <= axis.high
+        if name in _SHOWN and axis.low <= (at := _ms_from(zero, at_ns) / 1e3) <= axis.high
     ]
     played = view.played
     return BarRow(
-        Cell(f"trial {number_}" + (" again" if played.playing else ""), href=view.href),
+        Cell(f"trial {number_}" + (" repeated" if played.playing else ""), href=view.href),
         tuple(bars),
         tuple(marks),
         (
             Cell(spelt(played.outcome), note=played.judgement.reason, strong=view.verdict == "fail"),
-            Cell(number(view.milliseconds(telling(played.rule)[0]))),
+            Cell(number(view.milliseconds(TELLING[played.rule][0]))),
         ),
     )

@@ -1,4 +1,4 @@
-"""Write the page of a duplex campaign, of one endpoint or of two, and the sound that it plays."""
+"""Write the page of one duplex campaign or of two, and its audio files."""
 
 from __future__ import annotations
 
@@ -11,47 +11,41 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from live_eval import __version__
 from live_eval.analysis.statistics.intervals import quantile
 from live_eval.campaigns.duplex.from_turns import both_sides_of
-from live_eval.campaigns.duplex.outcomes import Outcome
+from live_eval.campaigns.duplex.outcomes import DURATIONS, Outcome, Rule
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
 from live_eval.campaigns.duplex.trial_results import CLEAN, TrialResult
 from live_eval.files import flattened
 from live_eval.recording import RunReader
+from live_eval.report.bars import BarChart
 from live_eval.report.build import write_report
+from live_eval.report.definitions import LAG_BOUND_MS
 from live_eval.report.drift import drift_table
-from live_eval.report.duplex.sections import probe_section
-from live_eval.report.duplex.sides import Side, probes_of, sentinel_link
+from live_eval.report.duplex.charts import duration_chart, outcome_chart, timeline_legend, timelines
+from live_eval.report.duplex.definitions import DUPLEX_DEFINITIONS, DURATION_TITLES, spelt
+from live_eval.report.duplex.sides import Side, conditions_of, probes_of, sentinel_link
 from live_eval.report.duplex.sounds import write_sounds
-from live_eval.report.duplex.tables import metric_rows, pair_table, tiles
-from live_eval.report.duplex.trials import TrialRow, TrialView, trial_row
-from live_eval.report.duplex.words import DUPLEX_DEFINITIONS, spelt
+from live_eval.report.duplex.tables import metric_rows, pair_charts, pair_table, tiles
+from live_eval.report.duplex.trials import TELLING, TrialView, trial_row
 from live_eval.report.files import DUPLEX_PAGE, RUN_PAGE
 from live_eval.report.pages import inline_script, page_template, write_page
 from live_eval.report.tables import Table, number
-from live_eval.report.words import LAG_BOUND_MS
 from live_eval.text.wording import counted, natural_order
 
 __all__ = ["write_comparison_page", "write_duplex_page"]
 
-_TEMPLATES = Path(__file__).parents[1] / "templates"
-_COLOURS = 6
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """A run, and the summary of its campaign.
+    """A run of a campaign.
 
     Args:
-        campaign: The campaign.
         run: The folder of the run, in the campaign's.
-        label: Its name on the page.
-        note: What is special about it.
-        base: The campaign's folder, as a link from the page; empty, or with a slash at its end.
-        summary: The campaign's figures.
-        place: The folder of the sound that the page plays.
+        note: A remark; empty for none.
+        base: The campaign's folder as a link from the page; empty, or with a trailing slash.
+        place: The folder of the page's audio.
     """
 
     campaign: DuplexRecord
@@ -69,21 +63,17 @@ class _Source:
 
 
 def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any], place: Path | None = None) -> Path:
-    """Write the page of a campaign into its folder, with its sound, and the reports of its runs into theirs.
+    """Write the page of a campaign and its audio into its folder, and the report of each run into the run's.
 
     The page opens offline. Its links are relative, so that the folder can be moved as a whole.
 
     Args:
-        campaign: The campaign.
-        summary: Its figures, as `live_eval.campaigns.duplex.summary.duplex_summary` returns them.
-        place: Another folder for the page and its sound. Then nothing is written into the campaign's, and
-            there are no reports.
-
-    Returns:
-        The page.
+        summary: The return value of `live_eval.campaigns.duplex.summary.duplex_summary`.
+        place: Another folder for the page and its audio; then nothing is written into the campaign's, and
+            reports are omitted.
 
     Raises:
-        StoreError: A link is in the place of a file.
+        StoreError: A link takes the place of the folder of audio.
         UsageError: A file cannot be written.
     """
     folder = place or campaign.folder
@@ -102,15 +92,11 @@ def write_comparison_page(
     """Write a page with the clean runs of two campaigns side by side.
 
     Args:
-        page: The page. It plays the sound in the campaigns' folders, which it links to.
-        campaigns: The two campaigns.
-        comparison: Their differences, as `live_eval.campaigns.duplex.summary.compare_campaigns` returns them.
-
-    Returns:
-        The page.
+        page: The page; it plays the audio in the campaigns' folders.
+        comparison: The return value of `live_eval.campaigns.duplex.summary.compare_campaigns`.
 
     Raises:
-        StoreError: A link is in the place of a file.
+        StoreError: A link takes the place of the folder of audio.
         UsageError: A file cannot be written.
     """
     names = [campaign.folder.resolve().name for campaign in campaigns]
@@ -141,7 +127,7 @@ def _write(
 ) -> Path:
     with ExitStack() as stack:
         readers = [stack.enter_context(RunReader.open(source.path)) for source in sources]
-        return write_page(folder, name, _page(title, sources, readers, pairs))
+        return write_page(folder / name, _page(title, sources, readers, pairs))
 
 
 def _page(
@@ -163,17 +149,15 @@ def _page(
         for index, source in enumerate(sources)
     ]
     summaries = [source.summary for source in sources]
-    return page_template(_TEMPLATES / "duplex.html", number=number).generate(
+    return page_template("duplex.html", number=number).generate(
         title=title,
-        version=__version__,
-        colours=_COLOURS,
-        script=inline_script(_TEMPLATES / "duplex.js"),
+        script=inline_script("duplex.js"),
         sides=sides,
         facts=_facts(sources),
         notes=list(dict.fromkeys(note for summary in summaries for note in summary["notes"])),
         complete=all(summary["complete"] for summary in summaries),
         tiles=[(side, tiles(side)) for side in sides],
-        probes=[probe_section(name, sides, pairs) for name in probes_of(sides)],
+        probes=[_probe(name, sides, pairs) for name in probes_of(sides)],
         pairs=pair_table(pairs),
         metrics=metric_rows(sides, [each.summary["metrics"].get(each.run, {}) for each in sources]),
         drift=_drift(sources),
@@ -188,8 +172,47 @@ def _page(
     )
 
 
+def _probe(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the section of a probe for the template.
+
+    Its charts: `outcomes`; `telling` and `further` durations with captions; `pairs`, the differences between
+    the sides; `timelines` of each condition, a chart for each side.
+    """
+    conditions = conditions_of(sides, name)
+    rules = list(dict.fromkeys(Rule(condition.figures["rule"]) for condition in conditions))
+    main = list(dict.fromkeys(each for rule in rules for each in TELLING[rule]))
+    charts = {
+        each: (f"{DURATION_TITLES[each].capitalize()}, ms: {meaning}", chart)
+        for each, meaning in DURATIONS.items()
+        if (chart := duration_chart(each, conditions)) is not None
+    }
+    drawn: dict[str, list[BarChart]] = {}
+    for condition in conditions:
+        if (chart := timelines(condition)) is not None:
+            drawn.setdefault(condition.name, []).append(chart)
+    return {
+        "name": name,
+        "what": PROBES[name].what if name in PROBES else "",
+        "passes": _passes(rules),
+        "outcomes": outcome_chart(conditions),
+        "telling": [charts[each] for each in main if each in charts],
+        "further": [chart for each, chart in charts.items() if each not in main],
+        "pairs": pair_charts([row for row in pairs if row["probe"] == name], sides, main),
+        "legend": timeline_legend(conditions),
+        "timelines": list(drawn.items()),
+    }
+
+
+def _passes(rules: Sequence[Rule]) -> str:
+    """Return the outcomes that pass; by rule if they differ."""
+    passes = {rule: " or ".join(map(spelt, rule.passes)) for rule in rules}
+    if len(set(passes.values())) == 1:
+        return passes[rules[0]]
+    return "; ".join(f"{spelt(rule)}: {outcomes}" for rule, outcomes in passes.items())
+
+
 def _views(sources: Sequence[_Source]) -> list[TrialView]:
-    """Return every playing of every trial, the same trial of both sides next to each other."""
+    """Return all trials with their repetitions, the same trial of both sides next to each other."""
     order = [(each["probe"], each["condition"]) for source in sources for each in source.summary["probes"]]
     order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
     places = {asked: place for place, asked in reversed(list(enumerate(order)))}
@@ -213,8 +236,8 @@ def _views(sources: Sequence[_Source]) -> list[TrialView]:
 
 def _rows(
     views: Sequence[TrialView], sources: Sequence[_Source], readers: Sequence[RunReader]
-) -> Iterator[TrialRow]:
-    """Yield the rows of the trials, and write their sound."""
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of the trials, and write their audio."""
     for view in views:
         both = both_sides_of(readers[view.side], view.played.turns)
         sounds: list[tuple[str, str]] = []
@@ -225,7 +248,7 @@ def _rows(
 
 
 def _facts(sources: Sequence[_Source]) -> list[str]:
-    """Return what was measured, a line for each side."""
+    """Return a line of facts for each side."""
     return [
         " · ".join(
             str(part)
@@ -242,7 +265,7 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
 
 
 def _lag(side: Side) -> str:
-    """Return how late this machine was on the trials of a side, in words."""
+    """Return the lag on the trials of a side in words."""
     lags = [view.played.lag_ns / 1e6 for view in side.trials]
     late = sum(lag > LAG_BOUND_MS for lag in lags)
     p50, p99 = (number(quantile(lags, share), 1) for share in (0.5, 0.99))
@@ -258,7 +281,7 @@ def _drift(sources: Sequence[_Source]) -> list[tuple[int, Table]]:
 
 
 def _settings(sources: Sequence[_Source]) -> list[tuple[str, list[str]]]:
-    """Return what the campaigns' own files say of them as a whole."""
+    """Return the settings of the campaigns as a whole, from their documents."""
     flat = [
         {
             name: str(value)

@@ -1,4 +1,4 @@
-"""What a page puts side by side: a clean and an impaired run, or two endpoints, condition by condition."""
+"""The sides of a page: a clean and an impaired run, or two endpoints, condition by condition."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class Side:
 
     Args:
         index: Its place on the page, and its colour.
-        label: Its name on the page.
-        note: What is special about it, such as its impairment; empty for nothing.
-        trials: Every playing of its trials.
+        note: A remark, such as its impairment; empty for none.
+        trials: Its trials with their repetitions.
         figures: Its entries of the summary's ``probes``.
         profile: Its entry of the summary's ``profile``.
     """
@@ -41,7 +40,6 @@ class ConditionView:
     """A probe in one of its conditions, on one side.
 
     Args:
-        side: The side.
         figures: Its entry of the summary's ``probes``.
         alone: Whether the page has one side, which then needs no name.
     """
@@ -62,7 +60,7 @@ class ConditionView:
 
     @property
     def label(self) -> Cell:
-        """Its name, with that of its side if there are several."""
+        """Its name, with its side's if there are several."""
         return Cell(
             self.name,
             run=None if self.alone else self.side.index,
@@ -72,7 +70,7 @@ class ConditionView:
 
     @property
     def trials(self) -> list[TrialView]:
-        """Every playing of its trials."""
+        """Its trials with their repetitions."""
         return [
             view
             for view in self.side.trials
@@ -80,16 +78,16 @@ class ConditionView:
         ]
 
     def count(self, outcome: Outcome) -> int:
-        """Return how many playings ended so."""
+        """Return the number of trials with an outcome, with their repetitions."""
         return sum(view.played.outcome is outcome for view in self.trials)
 
     def link(self, outcome: Outcome | None = None) -> str:
-        """Return the link that lists its trials, or those with an outcome."""
+        """Return the link to the list of its trials, or of those with an outcome."""
         only = {} if outcome is None else {"outcome": outcome.value}
         return _listed(probe=self.probe, condition=self.name, side=str(self.side.index), **only)
 
     def values(self, duration: str) -> list[tuple[float, TrialView]]:
-        """Return a duration of each trial that has it, in ms; void trials are left out."""
+        """Return a duration of each trial that has it, in ms, without void trials."""
         return [
             (ms, view)
             for view in self.trials
@@ -98,7 +96,7 @@ class ConditionView:
 
 
 def sentinel_link(side: int, part: str) -> str:
-    """Return the link that lists the trials of a sentinel."""
+    """Return the link to the list of a drift check's trials."""
     return _listed(probe=SENTINEL, condition=part, side=str(side))
 
 
@@ -107,7 +105,7 @@ def _listed(**asked: str) -> str:
 
 
 def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
-    """Return the conditions of a probe in the order of the summary, those of the sides next to each other."""
+    """Return the conditions of a probe in the order of the summary, with both sides next to each other."""
     found = [
         ConditionView(side, figures, len(sides) == 1)
         for side in sides
@@ -119,6 +117,6 @@ def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
 
 
 def probes_of(sides: Iterable[Side]) -> list[str]:
-    """Return the probes that were played, in the order in which they are listed; a user's own come last."""
+    """Return the probes of the sides in the order of `PROBES`, followed by a user's own."""
     played = dict.fromkeys(str(figures["probe"]) for side in sides for figures in side.figures)
     return sorted(played, key=[*PROBES, *played].index)

@@ -1,4 +1,4 @@
-"""The sound of trials, in files next to the page: both sides, or either."""
+"""The audio files of trials next to the page: both sides, or either."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int)
     """Write both sides of a trial as FLAC: in stereo, and each alone.
 
     Args:
-        folder: The campaign's folder.
         name: A name, unique in the campaign.
-        both: int16, shape (samples, 2): left the user, right the endpoint as heard.
-        rate_hz: Its rate.
+        both: int16, shape (samples, 2): user left, endpoint as heard right.
 
     Returns:
-        What each file holds, and its link from the campaign's folder.
+        The side in each file, and its link from the page.
 
     Raises:
-        StoreError: There is a link in the place of the folder or a file.
+        StoreError: A link takes the place of the folder `SOUNDS`.
         UsageError: A file cannot be written.
     """
     sounds = folder / SOUNDS

@@ -1,4 +1,4 @@
-"""The figures of a campaign as a whole: profiles, differences, metrics."""
+"""The values of a campaign as a whole: profiles, differences, metrics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricDefinition
 from live_eval.report.bars import BarChart, difference_chart
+from live_eval.report.duplex.definitions import DURATION_TITLES, spelt
 from live_eval.report.duplex.sides import Side
-from live_eval.report.duplex.words import DURATION_TITLES, spelt
 from live_eval.report.tables import Cell, Column, Table, number, ranged
 
 __all__ = ["MetricRow", "Tile", "metric_rows", "pair_charts", "pair_table", "tiles"]
@@ -17,20 +17,16 @@ __all__ = ["MetricRow", "Tile", "metric_rows", "pair_charts", "pair_table", "til
 _QUICK = (
     ("response_latency", "answers after"),
     ("audible_stop", "is silent after"),
-    ("provider_stop", "says that it stops after"),
+    ("provider_stop", "reports its stop after"),
     ("new_reply", "answers an interruption after"),
 )
 _NONE = {"difference": {"value": None, "interval": None, "reason": ""}}
-_SHARES = (("yielding", "yields to interruptions"), ("selectivity", "ignores what is not meant for it"))
+_SHARES = (("yielding", "yields to interruptions"), ("selectivity", "ignores speech that is not for it"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure that stands out.
-
-    Args:
-        axis: What it says of the endpoint: patient, quick or selective.
-    """
+    """A headline value; `axis` is the quality that it measures: patient, quick or selective."""
 
     axis: str
     what: str
@@ -41,23 +37,23 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """A metric of the field on one side.
+    """A published metric on one side.
 
     Args:
-        figures: As defined, corrected, and the difference, as text.
-        n: Events behind the first two.
-        why: What the correction changed here, or why a value is missing.
+        values: As defined, corrected, and the difference, as text.
+        n: Number of events of the first two.
+        why: The effect of the correction, or the reason for a missing value.
     """
 
     definition: MetricDefinition
     side: Side
-    figures: tuple[str, str, str]
+    values: tuple[str, str, str]
     n: str
     why: str
 
 
 def tiles(side: Side) -> list[Tile]:
-    """Return how patient, how quick and how selective an endpoint is, as far as it was asked."""
+    """Return the headline values of an endpoint's patience, quickness and selectivity."""
     return [
         *_patient(side.profile["patience"]),
         *_quick(side.profile["quickness"]),
@@ -70,7 +66,7 @@ def _patient(patience: Mapping[str, Any]) -> Iterator[Tile]:
     if not survived:
         return
     longest, last = patience["longest_pause_ms"], list(survived)[-1]
-    more = "the longest that was played" if last.split()[0] == str(longest) else f"played up to {last}"
+    more = "the longest tested" if last.split()[0] == str(longest) else f"tested up to {last}"
     yield Tile("patient", "waits through pauses up to", number(longest), "ms", more)
 
 
@@ -78,29 +74,25 @@ def _quick(quickness: Mapping[str, Any]) -> Iterator[Tile]:
     for name, what in _QUICK:
         figures = quickness[name]
         if figures["n"]:
-            yield Tile("quick", f"{what}, p50", number(figures["p50"]), "ms", _rests_on(figures))
+            yield Tile("quick", f"{what}, p50", number(figures["p50"]), "ms", _interval_and_n(figures))
 
 
 def _selective(profile: Mapping[str, Any]) -> Iterator[Tile]:
     for name, what in _SHARES:
         share = profile[name]
         if share["n"]:
-            yield Tile("selective", what, number(share["value"]), "%", _rests_on(share))
+            yield Tile("selective", what, number(share["value"]), "%", _interval_and_n(share))
 
 
-def _rests_on(figures: Mapping[str, Any]) -> str:
+def _interval_and_n(figures: Mapping[str, Any]) -> str:
     found = figures["interval"]
     between = "" if found is None else f"{number(found[0])} to {number(found[1])}, "
     return f"{between}n {figures['n']}"
 
 
 def pair_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the differences between two sides, paired by trial, condition by condition.
-
-    Args:
-        pairs: The summary's ``paired``.
-    """
-    columns = [Column("probe", figures=False), Column("condition", figures=False)]
+    """Return the differences between two sides from the summary's ``paired``, condition by condition."""
+    columns = [Column("probe", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("pairs", "other outcome", "passed, points"))
     columns += (Column(f"{DURATION_TITLES[name]}, ms") for name, _ in _QUICK)
     rows = [
@@ -129,11 +121,7 @@ def pair_charts(
 
     Args:
         pairs: The probe's rows of the summary's ``paired``.
-        sides: The first and the second.
-        durations: The durations.
-
-    Returns:
-        What each chart shows, and the chart: of the share that passed first.
+        durations: The durations to draw after the share that passed.
     """
     if not pairs:
         return []
@@ -173,7 +161,7 @@ def pair_charts(
 
 
 def _changes(outcomes: Mapping[str, int]) -> Cell:
-    """Return how many pairs ended differently, and how."""
+    """Return the number of pairs with different outcomes, and these outcomes."""
     changed = {pair: count for pair, count in outcomes.items() if len(set(pair.split(" → "))) > 1}
     return Cell(
         str(sum(changed.values())), note="; ".join(f"{spelt(pair)}: {n}" for pair, n in changed.items())
@@ -186,12 +174,10 @@ def _difference(estimate: Mapping[str, Any]) -> Cell:
 
 
 def metric_rows(sides: Sequence[Side], metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[MetricRow]]:
-    """Return the metrics of the field that rest on any event, by their source.
+    """Return the published metrics with any event, by their source.
 
     Args:
-        sides: The sides.
-        metrics: For each side its metrics by name, as `Figure.as_json` of `live_eval.analysis.turn_taking`
-            returns them.
+        metrics: The metrics of each side by name, from `as_json` in `live_eval.analysis.turn_taking`.
     """
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():

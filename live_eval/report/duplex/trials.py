@@ -1,49 +1,49 @@
-"""A trial on the page: what happened on one axis, and the details that the page opens on demand."""
+"""A trial on the page: its row, and the details of the opened row on one time axis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, overlaps
+from live_eval.analysis.turn_taking.speech import Conversation, Stretch, overlaps
 from live_eval.audio.peaks import peaks
 from live_eval.campaigns.duplex.outcomes import Rule
 from live_eval.campaigns.duplex.trial_results import TrialResult
-from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
+from live_eval.report.audio import drawn_envelope, length_s
+from live_eval.report.duplex.definitions import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
 from live_eval.report.files import RUN_PAGE
 from live_eval.report.pages import script_json
 from live_eval.report.tables import number
-from live_eval.report.waveforms import drawn_envelope, length_s
 
-__all__ = ["TrialRow", "TrialView", "telling", "trial_row"]
+__all__ = ["TELLING", "TrialView", "trial_row"]
 
-_TELLING = {
+TELLING = {
     Rule.ANSWER: ("response_latency",),
     Rule.PAUSE: ("response_latency", "patience"),
     Rule.INTERRUPTION: ("audible_stop", "provider_stop", "new_reply"),
     Rule.BACKCHANNEL: ("audible_stop", "provider_stop"),
     Rule.FALSE_TRIGGER: ("trigger",),
 }
+"""The most informative durations of a trial by its rule, the main one first."""
+
 _NEAR_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialView:
-    """One playing of a trial.
+    """A trial, or a repetition of one.
 
     Args:
         key: Its row on the page.
         side: The number of its side, and of its colour.
-        number: Its place among the playings of its run.
+        number: Its place in its run.
         run: The folder of its run, in the campaign's.
-        base: The campaign's folder, as a link from the page; empty, or with a slash at its end.
-        played: What happened.
+        base: The campaign's folder as a link from the page; empty, or with a trailing slash.
     """
 
     key: str
@@ -55,13 +55,13 @@ class TrialView:
 
     @property
     def name(self) -> str:
-        """Its name; one that was played again says so."""
+        """The name of the trial, with the number of the repetition."""
         again = self.played.playing
-        return self.played.facts.trial_id + (f", played again {again}" if again else "")
+        return self.played.facts.trial_id + (f", repetition {again}" if again else "")
 
     @property
     def href(self) -> str:
-        """The link that opens it."""
+        """The link to its details."""
         return f"#{self.key}"
 
     @property
@@ -73,69 +73,45 @@ class TrialView:
         return "void" if passed is None else "pass" if passed else "fail"
 
     def milliseconds(self, duration: str) -> float | None:
-        """Return a duration, or None where the trial has none."""
+        """Return a duration in milliseconds; None if the trial has none."""
         ns = self.played.judgement.durations_ns.get(duration)
         return None if ns is None else ns / 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialRow:
-    """A trial as the table shows it.
-
-    Args:
-        badges: Its remarks.
-        figures: The duration that says most, and the lag, as text and as numbers to sort by.
-        measured: What the first of them is.
-        search: What a search looks through, in lower case.
-        sounds: What each file of its sound holds, and its link.
-        details: The rest, as JSON that is safe within a page.
-    """
-
-    view: TrialView
-    badges: tuple[tuple[str, str], ...]
-    figures: tuple[tuple[str, float | None], ...]
-    measured: str
-    search: str
-    sounds: tuple[tuple[str, str], ...]
-    details: Markup
-
-
-def telling(rule: Rule) -> tuple[str, ...]:
-    """Return the durations that say most about a trial, the first before all."""
-    return _TELLING[rule]
-
-
 def trial_row(
     view: TrialView, both: tuple[NDArray[np.int16], int] | None, sounds: Sequence[tuple[str, str]] = ()
-) -> TrialRow:
-    """Return the row of a trial.
+) -> Mapping[str, Any]:
+    """Return the row of a trial for the template.
 
     Args:
-        view: The trial.
         both: Both sides on the trial's axis, int16, shape (samples, 2), and their rate; None without audio.
-        sounds: What each file of its sound holds, and its link from the campaign's folder.
+        sounds: The side in each of its audio files, and the link from the campaign's folder.
+
+    Returns:
+        Its values; `values` are pairs of text and sort key, `measured` names the first of them, `search` is
+        the searchable text, `details` JSON.
     """
     played = view.played
-    name = telling(played.rule)[0]
+    name = TELLING[played.rule][0]
     value, lag = view.milliseconds(name), played.lag_ns / 1e6
-    said = [text for _, text in _texts(played)]
+    texts = [text for _, text in _texts(played)]
     linked = tuple((side, view.base + href) for side, href in sounds)
-    return TrialRow(
-        view=view,
-        badges=tuple(_badges(view)),
-        figures=((number(value), value), (number(lag, 1), lag)),
-        measured=DURATION_TITLES[name],
-        search=" ".join([view.name, played.judgement.reason, *said]).lower(),
-        sounds=linked,
-        details=script_json(_details(view, both, linked)),
-    )
+    return {
+        "view": view,
+        "badges": list(_badges(view)),
+        "values": [(number(value), value), (number(lag, 1), lag)],
+        "measured": DURATION_TITLES[name],
+        "search": " ".join([view.name, played.judgement.reason, *texts]).lower(),
+        "sounds": linked,
+        "details": script_json(_details(view, both, linked)),
+    }
 
 
 def _badges(view: TrialView) -> Iterator[tuple[str, str]]:
     if any(turn.timing.flagged for turn in view.played.turns):
         yield "flagged", "lag"
     if view.played.playing:
-        yield "again", "played again"
+        yield "again", "repeated"
     for where, found in view.played.correction.items():
         if found is not None:
             yield ("taken" if found else "missed"), f"correction {'' if found else 'not '}in {where}"
@@ -172,7 +148,7 @@ def _details(
 
 
 def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
-    """Return the moments that decided, in seconds on the trial's axis, in the order of time."""
+    """Return the marks behind the outcome, in seconds on the trial's axis, in the order of time."""
     moments = sorted(played.judgement.marks_ns.items(), key=lambda mark: mark[1])
     return [
         [name.replace("_", "-"), MARK_TITLES.get(name, spelt(name)), _seconds(conversation, at)]
@@ -193,7 +169,7 @@ def _zoom(moments: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
 
 
 def _shades(conversation: Conversation) -> list[list[Any]]:
-    """Return what sounds when: each side's stretches, and where both sound at once."""
+    """Return the audible stretches of each side, and their overlaps."""
 
     def shade(lane: int | None, kind: str, sound: Stretch) -> list[Any]:
         start, end = (_seconds(conversation, at) for at in sound)
@@ -209,7 +185,7 @@ def _shades(conversation: Conversation) -> list[list[Any]]:
 
 
 def _in_words(conversation: Conversation) -> str:
-    """Return who sounds when, for those who cannot see the drawing."""
+    """Return the audible stretches as text, for screen readers."""
 
     def stretches(sounds: Sequence[Stretch]) -> str:
         spans = (" to ".join(f"{_seconds(conversation, at):.2f}" for at in sound) for sound in sounds)
@@ -222,7 +198,7 @@ def _in_words(conversation: Conversation) -> str:
 
 
 def _texts(played: TrialResult) -> list[list[str]]:
-    """Return what was said, in the order of time, and what the endpoint heard."""
+    """Return the texts of both sides in the order of time, and what the endpoint's transcriber heard."""
     conversation = played.conversation
     said: list[tuple[int, str, str]]
     if conversation is None:
@@ -243,18 +219,14 @@ def _texts(played: TrialResult) -> list[list[str]]:
     return [*([title, text] for _, title, text in sorted(said, key=lambda each: each[0]) if text), *heard]
 
 
-def _began_ns(speech: AgentSpeech, conversation: Conversation) -> int:
-    return conversation.end_ns if speech.began_ns is None else speech.began_ns
-
-
 def _facts(view: TrialView) -> list[list[str]]:
     played = view.played
     ratio = played.judgement.talk_ratio
     triggers = played.judgement.triggers
     facts = {
-        "asked": spelt(played.rule),
+        "tested": spelt(played.rule),
         "talk ratio, endpoint to user": "" if ratio is None else number(ratio, 2),
-        "responses nothing called for": "" if triggers is None else str(triggers),
+        "responses without cause": "" if triggers is None else str(triggers),
         "error bar (lag)": f"{number(played.lag_ns / 1e6, 1)} ms",
         "run": view.run,
     }

@@ -1,4 +1,4 @@
-"""The page of a latency campaign: its figures, with links to the turns behind them."""
+"""The page of a latency campaign, with links from its values to their turns."""
 
 from live_eval.report.latency.page import campaign_page, write_campaign_page
 

@@ -1,19 +1,17 @@
-"""The sweep and the waterfalls of a campaign, in milliseconds."""
+"""The sweep and the waterfalls of a latency campaign."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from live_eval.analysis.latency.waterfall import REPLY_PARTS, waterfall_of
-from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
-from live_eval.report.charts import Axis
-from live_eval.report.latency.points import PointView, load_in_words, turn_at
+from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar, evenly
+from live_eval.report.latency.points import PERCENTILES, PointView, load_in_words, turn_at
+from live_eval.report.plots import Axis
 from live_eval.report.tables import Cell, number
 
 __all__ = ["mean_waterfall", "sweep", "turn_waterfall"]
 
-_MOST_TURNS = 36
-_PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
 _STEP_NAMES = {
     "dns": "name resolution",
     "tcp": "TCP",
@@ -29,25 +27,21 @@ _STEP_NAMES = {
 
 
 def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
-    """Draw the percentiles of a latency at each point of the sweep.
-
-    Returns:
-        A row for each point that has values; None if none has.
-    """
+    """Draw the percentiles of a latency at each condition of the sweep; None without values."""
     drawn = [(point, ascending) for point in points if (ascending := point.ascending(metric))]
     if not drawn:
         return None
     ends = [ascending[at][0] for _, ascending in drawn for at in (0, -1)]
     axis = Axis.around(min(ends), max(ends))
     return BarChart(
-        what="point",
+        what="condition",
         axis="milliseconds",
         columns=("p50", "p95"),
         rows=tuple(_percentiles(point, ascending, metric, axis) for point, ascending in drawn),
         ticks=axis.ticks(),
         zero=axis.percent(0),
         legend=(
-            ("range", "least to greatest"),
+            ("range", "min to max"),
             ("interval", "interval of p50"),
             ("p50", "p50"),
             ("p95", "p90, p95"),
@@ -58,14 +52,14 @@ def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
 
 def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metric: str, axis: Axis) -> BarRow:
     figures = point.figures["latencies"][metric]
-    (least, quickest), (most, slowest) = ascending[0], ascending[-1]
+    (least, fastest), (most, slowest) = ascending[0], ascending[-1]
     bars = [bar("range", least, most, axis, f"{number(least)} to {number(most)} ms")]
     if figures["intervals"]["p50_ms"] is not None:
         low, high = figures["intervals"]["p50_ms"]
         bars.append(bar("interval", low, high, axis, f"p50: {number(low)} to {number(high)} ms"))
     marks = [
         Mark("end", axis.percent(value), f"{name}: {number(value)} ms, {turn_id}", point.link_to(turn_id))
-        for name, value, turn_id in (("least", least, quickest), ("greatest", most, slowest))
+        for name, value, turn_id in (("min", least, fastest), ("max", most, slowest))
     ]
     marks += [
         Mark(
@@ -74,7 +68,7 @@ def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metri
             f"{key.removesuffix('_ms')}: {number(figures[key])} ms, {turn_at(ascending, share)}",
             point.link_to(turn_at(ascending, share)),
         )
-        for key, share in _PERCENTILES.items()
+        for key, share in PERCENTILES.items()
         if figures[key] is not None
     ]
     return BarRow(
@@ -86,7 +80,7 @@ def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metri
 
 
 def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
-    """Draw what each step contributes on average at each point; the bars add up to the mean total."""
+    """Draw the mean contribution of each step at each condition; the bars add up to the mean total."""
     drawn = [(point, point.figures["waterfall"]) for point in points if point.figures["waterfall"]]
     if not drawn:
         return None
@@ -101,14 +95,14 @@ def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
         )
         for (point, _), parts in zip(drawn, steps, strict=True)
     )
-    return _waterfall("point", rows, steps, axis)
+    return _waterfall("condition", rows, steps, axis)
 
 
 def turn_waterfall(point: PointView) -> BarChart | None:
-    """Draw the steps of a point's turns, from the quickest to the slowest.
+    """Draw the steps of at most 36 turns of a condition, evenly spaced from the fastest to the slowest.
 
     Returns:
-        At most 36 turns, evenly spaced by rank; None if no turn has steps.
+        The chart; None if no turn has steps.
     """
     parts = {
         turn.turn_id: {name: ns / 1e6 for name, ns in found.items()}
@@ -118,8 +112,7 @@ def turn_waterfall(point: PointView) -> BarChart | None:
     ranked = sorted(parts, key=lambda turn_id: sum(parts[turn_id].values()))
     if not ranked:
         return None
-    count = min(_MOST_TURNS, len(ranked))
-    chosen = [ranked[round(index * (len(ranked) - 1) / max(1, count - 1))] for index in range(count)]
+    chosen = evenly(ranked)
     steps = [parts[turn_id] for turn_id in chosen]
     axis = _axis_of(steps)
     rows = tuple(
@@ -142,7 +135,7 @@ def _waterfall(
     ordered = [*setup, *(name for name in REPLY_PARTS if name in present)]
     return BarChart(
         what=what,
-        axis="milliseconds waited for",
+        axis="milliseconds of waiting",
         columns=("total, ms",),
         rows=rows,
         ticks=axis.ticks(),
@@ -157,7 +150,7 @@ def _axis_of(steps: Iterable[Mapping[str, float]]) -> Axis:
 
 
 def _placed(parts: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return begin and end of each step, one after the other; one that is early goes back."""
+    """Return the beginning and end of each step, one after the other; a negative step goes back."""
     placed, at = [], 0.0
     for name, ms in parts.items():
         placed.append((name, at, at + ms))

@@ -1,51 +1,41 @@
-"""Write the page of a campaign, and those of its points' runs, which it links to."""
+"""Write the page of a latency campaign, and the reports of its runs, to which it links."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from live_eval import __version__
 from live_eval.campaigns.latency.summary import CampaignRecord
 from live_eval.files import flattened
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
+from live_eval.report.definitions import CAMPAIGN_DEFINITIONS, LAG_NOTE
 from live_eval.report.drift import drift_table
 from live_eval.report.files import CAMPAIGN_PAGE, RUN_PAGE
 from live_eval.report.latency import tables
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
-from live_eval.report.latency.curves import TailChart, TurnChart, tail_chart, turn_chart
+from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.points import PointView
-from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
-from live_eval.report.pages import page_template, write_page
+from live_eval.report.pages import COLOURS, page_template, write_page
+from live_eval.report.plots import Plot
 from live_eval.report.tables import number
-from live_eval.report.words import LAG_NOTE
 from live_eval.text.wording import stamped_by
 
 __all__ = ["campaign_page", "write_campaign_page"]
 
-_TEMPLATES = Path(__file__).parents[1] / "templates"
-_COLOURS = 6
 _AUDIO_MB = 20.0
-_HEARD, _HEARD_FROM_DUE = "voice_to_voice", "voice_to_voice_from_intended"
+_HEARD, _HEARD_FROM_INTENDED = "voice_to_voice", "voice_to_voice_from_intended"
 _CURVED = (_HEARD, "first_byte", "endpointing", "transcript", "complete", "connect")
-_CURVED_OPEN = (_HEARD_FROM_DUE, "start_delay")
+_CURVED_OPEN = (_HEARD_FROM_INTENDED, "start_delay")
 
 
 def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
-    """Write the page of a campaign into its folder, and the report of each point's run into the run's.
+    """Write the page of a campaign into its folder, and the report of each run into the run's.
 
-    The pages are single files that open offline; the links between them are relative, so that the folder can
-    be moved as a whole.
-
-    Args:
-        campaign: The campaign.
-        summary: Its figures, as `campaign_summary` returns them.
-
-    Returns:
-        The page of the campaign.
+    The pages are single files that open offline; links between them are relative, so that the folder can be
+    moved as a whole.
 
     Raises:
         UsageError: A page cannot be written.
@@ -53,24 +43,17 @@ def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) ->
     for point in campaign.points:
         if not point.error:
             write_report([point.path], point.path / RUN_PAGE, audio_mb=_AUDIO_MB)
-    return write_page(campaign.folder, CAMPAIGN_PAGE, campaign_page(campaign, summary))
+    return write_page(campaign.folder / CAMPAIGN_PAGE, campaign_page(campaign, summary))
 
 
 def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the page of a campaign in pieces.
-
-    Args:
-        campaign: The campaign.
-        summary: Its figures, as `campaign_summary` returns them.
-    """
+    """Yield the page of a campaign in pieces; see `write_campaign_page`."""
     views = _views(campaign, summary)
     swept = [view for view in views if view.record.role == "sweep"]
     measured = [view for view in views if view.record.role != "sentinel"]
     is_open = summary["arrivals"] not in (None, "closed")
-    return page_template(_TEMPLATES / "latency.html", number=number).generate(
+    return page_template("latency.html", number=number).generate(
         title=campaign.folder.resolve().name,
-        version=__version__,
-        colours=_COLOURS,
         summary=summary,
         asserts=tables.assert_table(summary),
         sweep_table=tables.sweep_table(measured),
@@ -79,8 +62,13 @@ def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Itera
             for name in (_HEARD, *(_CURVED_OPEN if is_open else ()))
             if (chart := sweep(swept, name)) is not None
         ],
-        charts=list(_charts(swept, (*_CURVED, *_CURVED_OPEN) if is_open else _CURVED)),
-        tails=list(_tails(swept, (_HEARD, _HEARD_FROM_DUE) if is_open else (_HEARD,))),
+        curves=_plots(latency_curves, "", swept, (*_CURVED, *_CURVED_OPEN) if is_open else _CURVED),
+        tails=_plots(
+            latency_tails,
+            " by percentile: the tail, ms",
+            swept,
+            (_HEARD, _HEARD_FROM_INTENDED) if is_open else (_HEARD,),
+        ),
         point_tables=[(view, tables.point_table(view)) for view in measured],
         mean_waterfall=mean_waterfall(measured),
         step_table=tables.step_table(measured),
@@ -106,36 +94,28 @@ def _views(campaign: CampaignRecord, summary: Mapping[str, Any]) -> list[PointVi
     ]
 
 
-def _charts(points: Sequence[PointView], metrics: Sequence[str]) -> Iterator[TurnChart]:
-    for metric in metrics:
-        for some in _by_colours(points):
-            chart = turn_chart(tables.METRIC_TITLES[metric].capitalize(), metric, some, _COLOURS)
-            if chart is not None:
-                yield chart
-
-
-def _tails(points: Sequence[PointView], metrics: Sequence[str]) -> Iterator[TailChart]:
-    for metric in metrics:
-        for some in _by_colours(points):
-            title = f"{tables.METRIC_TITLES[metric].capitalize()} by percentile: the tail, ms"
-            chart = tail_chart(title, metric, some, _COLOURS)
-            if chart is not None:
-                yield chart
-
-
-def _by_colours(points: Sequence[PointView]) -> Iterator[Sequence[PointView]]:
-    """Yield the points in groups whose colours differ."""
-    for start in range(0, len(points), _COLOURS):
-        yield points[start : start + _COLOURS]
+def _plots(
+    draw: Callable[[str, str, Sequence[PointView]], Plot | None],
+    suffix: str,
+    points: Sequence[PointView],
+    metrics: Sequence[str],
+) -> list[Plot]:
+    """Return the plots of some metrics, each for as many conditions as there are colours."""
+    plots = [
+        draw(f"{tables.METRIC_TITLES[metric].capitalize()}{suffix}", metric, points[start : start + COLOURS])
+        for metric in metrics
+        for start in range(0, len(points), COLOURS)
+    ]
+    return [plot for plot in plots if plot is not None]
 
 
 def _calibration(campaign: CampaignRecord) -> str:
-    """Return the error that this machine measured of itself, in words; empty if it is not known."""
+    """Return the calibration of this machine in words; empty without one."""
     kept = kept_in(campaign.facts)
     return kept.in_words() if kept is not None else ""
 
 
 def _settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what `campaign.json` says of the campaign as a whole."""
+    """Return the settings of the campaign as a whole, from `campaign.json`."""
     whole = {name: value for name, value in facts.items() if name not in ("points", "notes", "plan")}
     return [(name, str(value)) for name, value in flattened(whole) if value not in (None, "", [])]

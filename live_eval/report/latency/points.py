@@ -1,4 +1,4 @@
-"""The points of a campaign as its page shows them, and the links to their turns."""
+"""The conditions of a latency campaign as its page shows them, and the links to their turns."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from live_eval.campaigns.latency.summary import PointRecord
 from live_eval.report.files import RUN_PAGE
 from live_eval.text.wording import counted
 
-__all__ = ["PointView", "detector_in_words", "load_in_words"]
+__all__ = ["PERCENTILES", "PointView", "detector_in_words", "load_in_words", "turn_at"]
+
+PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
+"""The percentiles of a summary."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointView:
-    """A point on the page.
+    """A condition on the page.
 
     Args:
-        colour: Its place in the sweep; None for a point that is not part of it.
-        record: Its turns.
+        colour: Its place in the sweep; None outside the sweep.
         figures: Its entry in the campaign's summary.
     """
 
@@ -32,39 +34,34 @@ class PointView:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the condition."""
         return str(self.figures["name"])
 
     @property
     def link(self) -> str:
-        """The page of its run, relative to the campaign's folder; empty if there is no run to read."""
+        """The report of its run, relative to the campaign's folder; empty if the run cannot be read."""
         return "" if self.record.error else f"{quote(self.record.path.name, safe='')}/{RUN_PAGE}"
 
     def link_to(self, turn_id: str) -> str:
-        """Return the link to a turn, which opens its timeline."""
+        """Return the link to the timeline of a turn."""
         return f"{self.link}#turn={quote(turn_id, safe='')}" if self.link else ""
 
     def ascending(self, metric: str) -> list[tuple[float, str]]:
-        """Return a latency of each turn that its percentiles rest on, in ms, with the turn."""
+        """Return a latency of each turn in its percentiles, in ms, with the turn, in ascending order."""
         values = latency_values(metric, self.record.turns)
         return sorted((value, turn_id) for turn_id, value in values.items())
 
 
 def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
-    """Return the turn at a percentile: the one of the nearest rank.
-
-    Args:
-        ascending: Values with their turns, not empty.
-        share: The percentile, between 0 and 1.
-    """
+    """Return the turn at the nearest rank of a percentile, a share between 0 and 1."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)][1]
 
 
 def load_in_words(figures: Mapping[str, Any]) -> str:
-    """Return what a point varies: sessions at a time, arrivals, input, detector, kind of session."""
+    """Return the settings that conditions vary: concurrency, arrivals, input, detector, kind of session."""
     arrivals, sessions, input_s = figures["arrivals"], figures["sessions"], figures["input_s"]
     parts = [
-        f"{counted(figures['concurrency'] or 1, 'session')} at a time",
+        f"{counted(figures['concurrency'] or 1, 'concurrent session')}",
         "" if arrivals in (None, "closed") else str(arrivals),
         "" if input_s is None else f"{input_s:g} s of speech",
         detector_in_words(figures) if figures["turn_detection"] else "",

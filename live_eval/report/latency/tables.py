@@ -1,4 +1,4 @@
-"""The tables of a campaign's page."""
+"""The tables of a latency campaign's page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from live_eval.report.bars import BarChart, difference_chart
-from live_eval.report.latency.points import PointView, detector_in_words, load_in_words, turn_at
+from live_eval.report.latency.points import PERCENTILES, PointView, detector_in_words, load_in_words, turn_at
 from live_eval.report.tables import Cell, Column, Table, number, ranged
 from live_eval.text.wording import counted
 
@@ -24,9 +24,9 @@ __all__ = [
 
 METRIC_TITLES = {
     "voice_to_voice": "voice to voice",
-    "voice_to_voice_from_intended": "voice to voice, from when due",
+    "voice_to_voice_from_intended": "voice to voice, from intended start",
     "first_byte": "first byte",
-    "first_byte_from_intended": "first byte, from when due",
+    "first_byte_from_intended": "first byte, from intended start",
     "endpointing": "endpointing",
     "lead_silence": "lead silence",
     "transcript": "transcript",
@@ -36,20 +36,15 @@ METRIC_TITLES = {
 }
 """The latencies of a campaign in the order of the page."""
 
-_SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99, "max_ms": 1.0}
+_SHARES = {**PERCENTILES, "max_ms": 1.0}
 _REMARKS = ("premature", "early", "flagged", "uncertain")
 
 
 def sweep_table(points: Sequence[PointView]) -> Table:
-    """Return the points: what was played, what failed, and voice to voice."""
-    columns = [
-        Column("point", figures=False),
-        Column("load", figures=False),
-        Column("turns"),
-        Column("failed"),
-    ]
-    columns += map(Column, ("p50", "p95", "p99", "greatest", "lag, p99"))
-    columns.append(Column("remarks", figures=False))
+    """Return the conditions with their load, failures and voice-to-voice latency."""
+    columns = [Column("condition", numeric=False), Column("load", numeric=False)]
+    columns += map(Column, ("turns", "failed", "p50", "p95", "p99", "max", "lag, p99"))
+    columns.append(Column("remarks", numeric=False))
     rows = []
     for point in points:
         turns, lag = point.figures["turns"], point.figures["lag_ms"]
@@ -76,10 +71,10 @@ def _errors(points: Sequence[PointView]) -> Iterator[str]:
 
 
 def point_table(point: PointView) -> Table:
-    """Return every latency of a point; a percentile links to the turn at its rank."""
-    columns = [Column("latency, ms", figures=False)]
-    columns += map(Column, ("n", "mean", "p50", "p90", "p95", "p99", "greatest", "p50 without flagged"))
-    columns += map(Column, ("uncertain", "turns without"))
+    """Return every latency of a condition; a percentile links to the turn at its rank."""
+    columns = [Column("latency, ms", numeric=False)]
+    columns += map(Column, ("n", "mean", "p50", "p90", "p95", "p99", "max", "p50 without flagged"))
+    columns += map(Column, ("uncertain", "missing"))
     rows = []
     reasons: dict[str, None] = {}
     for name, title in METRIC_TITLES.items():
@@ -104,7 +99,7 @@ def point_table(point: PointView) -> Table:
         for key, reason in figures["reason"].items():
             reasons[f"No {key.removesuffix('_ms')} or no interval of it: {reason}."] = None
     drawn = {point.figures["latencies"][name]["resampled"] for name in ("voice_to_voice", "first_byte")}
-    note = f"Intervals are of 95 % and draw {' or '.join(sorted(drawn))}."
+    note = f"Intervals are 95 %, from resamples of {' or '.join(sorted(drawn))}."
     return Table(tuple(columns), tuple(rows), " ".join([note, *reasons]))
 
 
@@ -123,9 +118,9 @@ def _percentiles(point: PointView, metric: str, keys: Sequence[str]) -> list[Cel
 
 
 def step_table(points: Sequence[PointView]) -> Table:
-    """Return what each step contributes at each point: mean, median and share."""
+    """Return the contribution of each step at each condition: mean, median and share."""
     names = list(dict.fromkeys(part["part"] for point in points for part in point.figures["waterfall"]))
-    columns = [Column("step", figures=False), Column("point", figures=False)]
+    columns = [Column("step", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("mean, ms", "median, ms", "share of the mean total"))
     rows = [
         (
@@ -144,9 +139,9 @@ def step_table(points: Sequence[PointView]) -> Table:
 
 
 def stall_table(points: Sequence[PointView]) -> Table:
-    """Return the stalls of playout at each point, by the depth of the jitter buffer."""
+    """Return the stalls of playout at each condition, by the depth of the jitter buffer."""
     depths = [stall["buffer_ms"] for stall in points[0].figures["stalls"]] if points else []
-    columns = [Column("point", figures=False), *(Column(f"{depth} ms") for depth in depths)]
+    columns = [Column("condition", numeric=False), *(Column(f"{depth} ms") for depth in depths)]
     columns += [Column("delivery rate, median"), Column("p05")]
     rows = []
     for point in points:
@@ -166,15 +161,15 @@ def stall_table(points: Sequence[PointView]) -> Table:
 
 
 def _stalled(ms: float | None) -> str:
-    return "no reply audio" if ms is None else f"{number(ms)} ms of a minute"
+    return "no reply audio" if ms is None else f"{number(ms)} ms per minute"
 
 
 def cost_table(points: Sequence[PointView]) -> Table | None:
-    """Return what a minute of conversation costs; None if the endpoint reports no usage at any point."""
+    """Return the cost of a minute of conversation; None if the endpoint reports no usage."""
     if not any(point.figures["cost_per_minute"]["minutes"] for point in points):
         return None
-    columns = [Column("point", figures=False)]
-    columns += map(Column, ("US$ a minute", "tokens a minute", "minutes with usage"))
+    columns = [Column("condition", numeric=False)]
+    columns += map(Column, ("US$ per minute", "tokens per minute", "minutes with usage"))
     rows = []
     for point in points:
         cost = point.figures["cost_per_minute"]
@@ -190,7 +185,7 @@ def cost_table(points: Sequence[PointView]) -> Table | None:
 
 
 def endpointing_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
-    """Draw how much later each detector lets the endpoint answer than a manual commit does."""
+    """Draw the endpointing cost of each detector."""
     costs = summary["endpointing_cost"]
     if not costs:
         return None
@@ -226,7 +221,7 @@ def _difference(paired: Mapping[str, Any], *, strong: bool = False) -> Cell:
 
 
 def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
-    """Draw how far each definition moves the figure from ours."""
+    """Draw the difference of each published definition from ours."""
     links = {str(point.figures["run"]): point.link for point in points}
     rows = summary["definitions"]
     if not rows:
@@ -252,9 +247,9 @@ def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -
 
 
 def assert_table(summary: Mapping[str, Any]) -> Table:
-    """Return the assertions about the campaign, and whether they hold."""
-    columns = [Column(name, figures=False) for name in ("assertion", "point", "holds")]
-    columns += [Column("n"), Column("figure, ms"), Column("error bar, ms"), Column("", figures=False)]
+    """Return the assertions on the campaign, and whether they hold."""
+    columns = [Column(name, numeric=False) for name in ("assertion", "condition", "holds")]
+    columns += [Column("n"), Column("value, ms"), Column("error bar, ms"), Column("", numeric=False)]
     rows = [
         (
             Cell(each["expression"]),

@@ -1,9 +1,9 @@
 """The board: tables of published rows and ours with intervals, and heat maps.
 
-A figure of ours is a mean over the turns of its task that were scored, with a 95 % interval resampled by
-script; a question that the endpoint did not answer counts as wrong. Of several runs of one model with
-different prompts, the paper shows the best. So does the board, by C4 for words and by VES for sound, and
-says which it chose from how many. Without scores to choose by, every prompt has a row.
+A value of ours is a mean over the scored turns of its task, with a 95 % interval resampled by script;
+unanswered questions count as wrong. For a model with runs of several prompts, the board shows the best prompt
+as the paper does, by C4 for text and by VES for audio, and notes the choice. Without scores to rank prompts,
+every prompt has a row.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _CONVERSATION = Task.CONVERSATION
 
 @dataclass(frozen=True, slots=True)
 class BoardCell:
-    """A figure with its estimate, which is None for a published one.
+    """A value with its estimate, which is None for a published one.
 
     Args:
-        judge: Its judge; None for a published figure, or if nobody judged.
-        mark: The letter that marks its judge; empty if none is needed.
-        best: Whether it is the best of ours, if they can be ranked.
+        judge: Its judge; None for a published or missing value.
+        mark: The letter of its judge; empty if none is needed.
+        best: Whether it is the best of our comparable values.
     """
 
     value: float | None
@@ -66,15 +66,15 @@ class BoardCell:
     best: bool = False
 
     @property
-    def rests_on(self) -> str:
-        """A note on how many of the turns it rests on; empty if on all."""
+    def n_of_turns(self) -> str:
+        """The text "n of total" if some turns are missing; empty otherwise."""
         if self.estimate is None or self.value is None or self.estimate.n >= self.turns:
             return ""
         return f"n {self.estimate.n} of {self.turns}"
 
     @property
     def share(self) -> float:
-        """The share of the turns that it rests on, from 0 to 1."""
+        """The share of turns with a value, from 0 to 1."""
         return self.estimate.n / self.turns if self.estimate is not None and self.turns else 0.0
 
 
@@ -87,7 +87,7 @@ class BoardRow:
 
     @property
     def published(self) -> bool:
-        """Whether it is published."""
+        """Whether it is from the paper."""
         return self.source.run is None
 
 
@@ -131,21 +131,20 @@ class Board:
 
 _NOTES = (
     "Rows marked as published are the paper's (Zhou et al., ICLR 2026): means over all of EchoMind, without "
-    "intervals. A row of ours compares with them only as far as its data, its judges and their versions do.",
-    "Figures of ours are means over scored turns (a question that the endpoint did not answer is wrong); "
-    "intervals are 95 %, resampled by script; without one a figure rests on fewer than 8 scripts, or on "
-    "values that are all alike.",
-    "Bold is the best of our rows, where they are of the same cases and judges and it rests on as many of "
-    "its turns as any. Whether it differs from the next is a question for live-eval compare.",
+    "intervals. A row of ours is comparable only as far as its data, its judges and their versions are "
+    "equal.",
+    "Values of ours are means over scored turns (unanswered questions count as wrong) with 95 % intervals, "
+    "resampled by script. There is no interval for fewer than 8 scripts or for equal values.",
+    "Bold is the best of our rows, if all have the same cases and judges and none has a value for a larger "
+    "share of its turns. live-eval compare tests whether it differs from the next.",
 )
 _SHORT_NOTE = (
-    "n of N: the figure rests on n of the N turns that were played; the others failed or have no score, so "
-    "it may flatter the row."
+    "n of N: the mean is over n of N turns; the others failed or have no score, so it may be biased upwards."
 )
 _TABLES = (
     ("Understanding and reasoning", LeaderboardTable.UNDERSTANDING),
-    ("Response: sound", LeaderboardTable.RESPONSE_SOUND),
-    ("Response: words", LeaderboardTable.RESPONSE_WORDS),
+    ("Response: audio", LeaderboardTable.RESPONSE_SOUND),
+    ("Response: text", LeaderboardTable.RESPONSE_WORDS),
 )
 
 
@@ -157,7 +156,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
 
     Raises:
         UsageError: One is named twice.
-        StoreError: A folder holds no run.
+        StoreError: A folder contains no run.
     """
     entries = read_entries(paths)
     everything = Chosen(tuple(entries), ())
@@ -207,19 +206,19 @@ def _table(title: str, columns: tuple[BenchmarkColumn, ...], chosen: Chosen) -> 
         for entry, cells in zip(entries, by_entry, strict=True)
         if all(cell.value is None for cell in cells)
     ]
-    said = [
+    notes = [
         " ".join(column.note for column in columns if column.note),
         judged.note,
-        *chosen.said,
+        *chosen.notes,
         *_without_best(best),
-        _SHORT_NOTE if any(cell.rests_on for row in ours for cell in row.cells) else "",
-        f"without a figure here, and so without a row: {', '.join(without)}" if without else "",
+        _SHORT_NOTE if any(cell.n_of_turns for row in ours for cell in row.cells) else "",
+        f"without a value here, and therefore without a row: {', '.join(without)}" if without else "",
     ]
-    return BoardTable(title, columns, (*ours, *published), tuple(filter(None, said)))
+    return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 
 
 def _cell(entry: Entry, column: BenchmarkColumn, turns: Sequence[Observation]) -> BoardCell:
-    """Return a figure over some turns of a run."""
+    """Return a value over some turns of a run."""
     estimate = entry.mean(column, turns)
     judge = entry.judge(column) if estimate.value is not None else None
     return BoardCell(estimate.value, estimate, len(turns), judge)
@@ -234,7 +233,7 @@ def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
 
 
 def _best(column: BenchmarkColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
-    """Return the best of our rows; rows whose prompt states the cue do not compete."""
+    """Return the best of our rows, without rows whose prompt states the cue."""
     rivals = [
         Rival(row, cell.value, cell.share, (entry.data, entry.cases(column.task)), cell.judge)
         for row, (entry, cell) in enumerate(zip(entries, cells, strict=True))
@@ -245,11 +244,7 @@ def _best(column: BenchmarkColumn, entries: Sequence[Entry], cells: Sequence[Boa
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A row that competes to be the best of a column.
-
-    Args:
-        heard: The data and the cases behind it.
-    """
+    """A candidate for the best row of a column; `heard` is its data and cases."""
 
     row: int
     value: float
@@ -260,11 +255,11 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best rows of a column: several if their figures are equal up to rounding.
+    """The best rows of a column: several if their values are equal up to rounding.
 
     Args:
-        rows: Their places; empty if none is the best.
-        reason: Why there is none among several rows; empty otherwise.
+        rows: Their places; empty without a best row.
+        reason: Why several rows have no best one; empty otherwise.
     """
 
     rows: frozenset[int]
@@ -272,12 +267,12 @@ class Best:
 
 
 def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
-    """Return the best of the rivals, if they were measured in the same way."""
+    """Return the best of the rivals, if they are comparable."""
     if len(rivals) < 2:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:
         return Best(
-            frozenset(), "our rows are of different data or cases; live-eval compare shows how they differ"
+            frozenset(), "our rows are of different data or cases; live-eval compare shows the differences"
         )
     if len({rival.judge for rival in rivals}) > 1:
         return Best(
@@ -287,14 +282,14 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
     most = max(rival.share for rival in rivals)
     ahead = [rival for rival in rivals if math.isclose(rival.value, top, rel_tol=1e-9)]
     best = frozenset(rival.row for rival in ahead if rival.share == most)
-    return Best(best, "" if best else "the row ahead rests on a smaller share of its turns than another")
+    return Best(best, "" if best else "the leading row covers a smaller share of its turns than another")
 
 
 def _without_best(best: Mapping[BenchmarkColumn, Best]) -> Iterator[str]:
-    """Yield a note on the columns in which nothing is bold."""
+    """Yield a note on columns without a best row."""
     for reason in dict.fromkeys(found.reason for found in best.values() if found.reason):
         titles = ", ".join(column.title for column, found in best.items() if found.reason == reason)
-        yield f"none is bold in {titles}: {reason}"
+        yield f"no row is bold in {titles}: {reason}"
 
 
 def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
@@ -305,7 +300,7 @@ def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
 
 
 def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
-    """Return a map, or None if no run has the figure."""
+    """Return a map, or None if no run has a value."""
 
     def row_of(turn: Observation) -> str | None:
         if column.task.asks:
@@ -332,7 +327,7 @@ def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
         for name, row in zip(names, zip(*cells, strict=True), strict=True)
         if any(cell.value is not None for cell in row)
     }
-    short = any(cell.rests_on for row in rows.values() for cell in row)
+    short = any(cell.n_of_turns for row in rows.values() for cell in row)
     about = f"Accuracy by type: {column.title}" if column.task.asks else f"{column.title} by attribute"
     return HeatMap(
         f"{about}, {column.unit}" if column.unit == "%" else about,
@@ -353,7 +348,7 @@ class _JudgeLabels:
 
 
 def _name_judges(columns: Iterable[tuple[BenchmarkColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
-    """Return the judges of our figures under each heading.
+    """Return the judges of our values under each heading.
 
     Judges have letters if a column has several, or if a model also judged the published rows.
     """

@@ -1,4 +1,4 @@
-"""The runs on the board: their names and figures, and which prompts of a model are shown."""
+"""The runs on the board: their names and values, and the choice of a model's prompt."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ class BoardRun:
     """A run.
 
     Args:
-        number: Its number on the board, from 1.
         folder: Its folder, unique on the board.
         endpoint: Its endpoint with the address, model, voice and turn mode, as far as recorded.
-        source: Where they come from (``synthesis``, ``human``, ``manifest`` or ``folder``; several by comma).
-        total: Its turns, failed ones included.
-        unfinished: A note that it has not ended; empty if it has.
+        source: Kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``), separated by commas.
+        total: Its turns, including failed ones.
+        unfinished: A note on a run that has not ended; empty otherwise.
     """
 
     number: int
@@ -100,11 +99,11 @@ class Entry:
     summary: RunSummary
 
     def turns(self, column: BenchmarkColumn) -> list[Observation]:
-        """Return the turns that a column is about, failed ones included."""
+        """Return the turns of a column's task, including failed ones."""
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
     def mean(self, column: BenchmarkColumn, turns: Iterable[Observation]) -> Estimate:
-        """Return a column's mean over some turns: scored ones, and unanswered questions."""
+        """Return a column's mean over the scored turns and unanswered questions among some turns."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -112,7 +111,7 @@ class Entry:
         return table.mean(turns, score)
 
     def judge(self, column: BenchmarkColumn) -> JudgeFacts | None:
-        """Return the judge of a column, or None if nobody judged."""
+        """Return the judge of a column, or None without one."""
         score = self.summary.table.filling(column)
         if score is None:
             return None
@@ -121,7 +120,7 @@ class Entry:
         return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
     def series(self, column: BenchmarkColumn) -> Series | None:
-        """Return the column's score turn by turn, or None if no turn was scored."""
+        """Return the column's score by turn, or None without a scored turn."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -131,7 +130,7 @@ class Entry:
         return found if any(value is not None for value in found.values.values()) else None
 
     def cases(self, task: Task) -> frozenset[str]:
-        """Return its cases of a task, to see whether figures are over the same ones."""
+        """Return its cases of a task."""
         return frozenset(turn.case_id for turn in self.summary.turns if turn.task is task)
 
     @property
@@ -145,11 +144,11 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
 
     Raises:
         UsageError: One is named twice.
-        StoreError: A folder holds no run.
+        StoreError: A folder contains no run.
     """
     resolved = [path.resolve() for path in paths]
     if len(set(resolved)) < len(resolved):
-        raise UsageError("a run was named twice, expected different ones")
+        raise UsageError("expected different runs, found the same one twice")
     folders = Counter(path.name for path in resolved)
     read: list[tuple[Path, RunSummary, Mapping[str, Any]]] = []
     for path in paths:
@@ -204,13 +203,14 @@ def _data_name(manifest: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where figures come from: one of our runs, or the paper.
+    """The source of values: one of our runs, or the paper.
 
     Args:
         model: The model, or else the endpoint; with the address if the user gave one.
         run: The run; None for the paper.
-        prompt: The prompt of its conversations; empty if it does not matter.
+        prompt: The prompt of its conversations; empty if irrelevant.
         states_cue: Whether that prompt states the cue.
+        alone: Whether no other source has the same name.
     """
 
     model: str
@@ -226,7 +226,7 @@ class Source:
 
     @property
     def remark(self) -> str:
-        """The remark next to the name: published, or which run it is and what is special about it."""
+        """The remark next to the name: published, or the run's number and peculiarities."""
         if self.run is None:
             return "published"
         prompt = f"prompt {self.prompt}" if self.prompt else ""
@@ -235,7 +235,7 @@ class Source:
 
 
 def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
-    """Return runs as sources."""
+    """Return the sources of runs."""
     prompts = [entry.prompt if prompted else "" for entry in entries]
     count = Counter((entry.label, prompt) for entry, prompt in zip(entries, prompts, strict=True))
     return [
@@ -246,14 +246,14 @@ def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The runs with a row, and notes on how they were chosen."""
+    """The runs with a row, and notes on their choice."""
 
     entries: tuple[Entry, ...]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chosen:
-    """Return each model's runs with the prompt that a table shows; all runs if it picks none."""
+    """Return each model's runs with the prompt that a table shows; all runs if it shows every prompt."""
     for column in benchmark_columns():
         if column.table is table and column.picks_prompt:
             return choose_prompts(entries, column)
@@ -263,12 +263,12 @@ def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chos
 def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
     """Return each model's runs with the best prompt, as the paper's tables show them.
 
-    The best has the highest mean over scripts, over the turns with a value under every prompt. A prompt that
-    states the cue is an upper bound: it has its own row and does not compete, nor does an unrecorded one.
-    Runs without turns of the task (only questions) are left out.
+    The best prompt has the highest mean over scripts, over the turns with a value under every prompt. Prompts
+    that state the cue (an upper bound) and unrecorded prompts have their own rows and do not compete. Runs
+    without turns of the task are omitted.
     """
     shown: list[Entry] = []
-    said: list[str] = []
+    notes: list[str] = []
     for model in dict.fromkeys(entry.model for entry in entries):
         there = [entry for entry in entries if entry.model == model and entry.cases(column.task)]
         runs = [entry for entry in there if not entry.states_cue and entry.prompt != NOT_RECORDED]
@@ -279,20 +279,20 @@ def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
             best, why = _best_prompt(runs, column)
             label = f"{runs[0].label}: "
             if why:
-                said.append(f"{label}every prompt has a row, since {why}")
+                notes.append(f"{label}every prompt has a row, since {why}")
             else:
-                said.append(
+                notes.append(
                     f"{label}the prompt {best[0]!r} is shown, the best of {', '.join(prompts)} by "
                     f"{column.title}, as in the paper. Prompts are ranked by their mean over scripts, on the "
                     "turns with a value under every prompt; the table shows means over turns. The best of "
                     "several is biased upwards"
                 )
         shown += [entry for entry in runs if entry.prompt in best] + others
-    return Chosen(tuple(shown), tuple(said))
+    return Chosen(tuple(shown), tuple(notes))
 
 
 def _best_prompt(runs: Sequence[Entry], column: BenchmarkColumn) -> tuple[list[str], str]:
-    """Return the best prompt, or all prompts and why there is no best."""
+    """Return the best prompt; or all prompts, and why there is no best one."""
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
     series = [(entry.prompt, entry.series(column)) for entry in runs]
     if unscored := [prompt for prompt, found in series if found is None]:

@@ -1,4 +1,4 @@
-"""The paper's plots of levels against each other over models, with a dot for each of ours."""
+"""The paper's plots of levels against each other, with dots for our models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModelDot:
 
 @dataclass(frozen=True, slots=True)
 class LevelPlot:
-    """Two levels against each other over models, as the paper plots them.
+    """Two levels against each other over models, as in the paper.
 
     Args:
         correlation: Spearman's over all of them; None if undefined.
@@ -45,8 +45,8 @@ class LevelPlot:
 def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
     """Return the paper's plots.
 
-    A model has one dot: its replies under the prompt that its table shows, and the first run with questions.
-    Figures on too few scripts are left out.
+    A model has one dot, from its replies under the prompt of its table and its first run with questions.
+    Means over too few scripts are omitted.
     """
     columns = {column.title: column for column in related_columns()}
     ours = [_figures(entries, model) for model in dict.fromkeys(entry.model for entry in entries)]
@@ -69,7 +69,7 @@ def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
 
 
 def _figures(entries: Sequence[Entry], model: tuple[str | None, ...]) -> tuple[str, dict[str, float]]:
-    """Return the name of a model and its figures by column title."""
+    """Return the name of a model and its values by column title."""
     runs = [entry for entry in entries if entry.model == model]
     figures: dict[str, float] = {}
     for column in related_columns():

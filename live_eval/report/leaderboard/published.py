@@ -1,4 +1,4 @@
-"""What the paper published: Zhou et al., "EchoMind" (ICLR 2026, arXiv 2510.22758)."""
+"""The paper's published values: Zhou et al., "EchoMind" (ICLR 2026, arXiv 2510.22758)."""
 
 from __future__ import annotations
 
@@ -45,4 +45,4 @@ def _rows() -> dict[str, Mapping[str, float]]:
 
 
 PUBLISHED: Mapping[str, Mapping[str, float]] = MappingProxyType(_rows())
-"""Figures by model and column; figures that the paper does not give are absent."""
+"""Values by model and column, without those that the paper does not give."""

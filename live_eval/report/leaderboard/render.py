@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from live_eval.files import csv_line
@@ -20,11 +19,10 @@ __all__ = ["BoardFormat", "render"]
 BoardFormat: TypeAlias = Literal["html", "md", "csv", "latex"]
 
 _NONE = "–"
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(board: Board, form: BoardFormat) -> str:
-    """Return a board in one of its forms."""
+    """Return a board in a format."""
     forms: Mapping[BoardFormat, Callable[[Board], str]] = {
         "html": _html,
         "md": _markdown,
@@ -39,19 +37,19 @@ def _figure(value: float | None) -> str:
 
 
 def _count(cell: BoardCell) -> str:
-    """Return how many turns a figure of ours rests on, and of how many if not all."""
+    """Return n, or "n of total", of a value of ours."""
     if cell.estimate is None or cell.value is None:
         return ""
-    return cell.rests_on or f"n {cell.estimate.n}"
+    return cell.n_of_turns or f"n {cell.estimate.n}"
 
 
 def _extras(cell: BoardCell) -> list[str]:
-    """Return what to show next to a figure of ours: its interval or else its n, and the number of turns."""
+    """Return the interval of a value of ours, or its n without one; and "n of total" if turns are missing."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [_count(cell)] if _count(cell) else []
     found = f"{_figure(between.low)} to {_figure(between.high)}"
-    return [found, cell.rests_on] if cell.rests_on else [found]
+    return [found, cell.n_of_turns] if cell.n_of_turns else [found]
 
 
 def _label(source: Source) -> str:
@@ -66,7 +64,7 @@ def _arrow(higher: bool) -> str:
 
 
 def _html(board: Board) -> str:
-    page = page_template(_TEMPLATES / "leaderboard.html", figure=_figure, arrow=_arrow)
+    page = page_template("leaderboard.html", figure=_figure, arrow=_arrow)
     return page.render(
         board=board, run_columns=RUN_COLUMNS, extras=_extras, count=_count, cell_note=_cell_note, heat=_heat
     )
@@ -81,7 +79,7 @@ def _cell_note(cell: BoardCell) -> str:
 
 
 def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
-    """Return how far along the map's scale a figure lies, in percent; empty if there is none."""
+    """Return the position of a value on the map's scale in percent; empty for a missing value."""
     if cell.value is None:
         return ""
     return f"{min(100.0, max(0.0, heat_map.column.along(cell.value))):.0f}"
@@ -189,7 +187,7 @@ def _csv(board: Board) -> str:
 
 
 def _csv_row(title: str, source: Source, figure: str, cell: BoardCell, paper: str = "") -> list[object]:
-    """Return the row of a figure; `paper` is the model that judged a published one."""
+    """Return the row of a value; `paper` is the judge of a published one."""
     run, judge = source.run, cell.judge
     tells_cue = source.states_cue if source.prompt else ""
     return [
@@ -232,18 +230,18 @@ _TEX = str.maketrans(
 
 
 def _tex(text: str) -> str:
-    """Return text escaped for LaTeX, on one line, since an empty line would end a paragraph."""
+    """Return text escaped for LaTeX, on one line: an empty line would end a paragraph."""
     return one_line(text).translate(_TEX)
 
 
 _ACROSS = 8
-"""Runs next to each other in a heat map, so that its text keeps the size of the page's."""
+"""Runs in one part of a heat map: more would shrink its text."""
 
 
 def _latex(board: Board) -> str:
     parts = [
-        "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}; XeLaTeX or LuaLaTeX where",
-        "% names hold letters beyond Latin ones. Intervals are 95 %, resampled by script.",
+        "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}; XeLaTeX or LuaLaTeX for",
+        "% names with other than Latin letters. Intervals are 95 %, resampled by script.",
     ]
     parts += [_latex_table(table) for table in board.tables]
     parts.append(_latex_runs(board))
@@ -261,7 +259,7 @@ def _latex_table(table: BoardTable) -> str:
             lines.append(_latex_row(_tex(_label(row.source)), figures))
             continue
         lines.append(_latex_row(_tex(row.source.name), [_latex_figure(cell) for cell in row.cells]))
-        # Intervals go below their figures; next to them they would make the table too wide.
+        # Intervals go below their values; next to them the table would be too wide.
         below = zip_longest([row.source.remark], *(_extras(cell) for cell in row.cells), fillvalue="")
         lines += [
             _latex_row(small[0], small[1:]) for small in (list(map(_latex_small, texts)) for texts in below)
@@ -284,7 +282,7 @@ def _latex_small(text: str) -> str:
 
 
 def _latex_row(head: str, cells: Sequence[str]) -> str:
-    # In braces: a bracket after the end of a row would be read as its spacing.
+    # In braces: LaTeX would read a bracket after the end of a row as its spacing.
     return f"{{{head}}} & {' & '.join(cells)} \\\\"
 
 
@@ -304,7 +302,7 @@ def _latex_runs(board: Board) -> str:
 
 
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:
-    """Yield a table for each `_ACROSS` runs, headed by their numbers, with their names below."""
+    """Yield a table for each `_ACROSS` runs, with their numbers as headings and their names below."""
     heads = [
         f"{source.run.number if source.run else ''}{_latex_mark(mark)}"
         for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)

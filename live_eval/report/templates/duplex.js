@@ -12,7 +12,7 @@ function trialDetails(_, trial, signal) {
   const turns = trial.turns.map(([id, href]) => [make("a", { href }, id), " "]);
   return [
     trial.reason && make("p", { class: trial.verdict === "failed" ? "failure" : "reason" }, trial.reason),
-    trial.envelope ? sound(trial, signal) : make("p", { class: "reason" }, "Nothing was recorded."),
+    trial.envelope ? sound(trial, signal) : make("p", { class: "reason" }, "No audio was recorded."),
     texts(trial.texts),
     make(
       "div",
@@ -30,6 +30,6 @@ function sound(trial, signal) {
   const load = async () => levelsOf(trial.envelope);
   const view = recording({ length, marks, shades, zoom, described, load }, sounds, signal);
   view.refine();
-  const silence = "There is no sound of this trial.";
+  const silence = "This trial has no audio files.";
   return [view.element, !sounds.length && make("p", { class: "note" }, silence)];
 }

@@ -40,7 +40,7 @@ function sound(id, turn, signal) {
   const sounds = clip ? [{ title: "both", url: urlOf(clip, signal) }] : [];
   const view = recording({ length: turn.seconds, marks, load, ...handover(marks) }, sounds, signal);
   view.refine();
-  const silence = "The sound of this turn is not in the page; its files are named below.";
+  const silence = "The audio of this turn is not in the page; its files are listed below.";
   return [view.element, !clip && make("p", { class: "note" }, silence)];
 }
 

@@ -1,4 +1,4 @@
-// A turn: its sound, marks, transcript, figures, reasons and wire events.
+// A turn: audio, marks, transcript, values, reasons and wire events.
 import { path, read } from "./api.js";
 import { eventList } from "./events.js";
 import { behindLatency, behindScore } from "./intervals.js";
@@ -41,7 +41,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
       section("Latency", measured(turn, hear, figures)),
       section("Scores", judged(turn, hear, figures)),
     ),
-    turn.judgements.some((each) => each.detail) && section("What the judges say", judgements(turn)),
+    turn.judgements.some((each) => each.detail) && section("Judgements", judgements(turn)),
     turn.responses.length > 0 && section("Responses", responses(turn, hear)),
     section("Texts and facts", facts(turn)),
     section(
@@ -85,7 +85,7 @@ function section(title, ...children) {
   return make("section", {}, make("h2", {}, title), children);
 }
 
-// -- Sound -------------------------------------------------------------------------------------------------------
+// -- Audio -------------------------------------------------------------------------------------------------------
 
 async function openSound(address, turn, signal) {
   const { seconds: length } = await read(path(...address, "waveform"), { query: { bins: 1 }, signal });
@@ -104,9 +104,9 @@ async function openSound(address, turn, signal) {
   return recording({ length, marks, load, spectra: true, ...handover(marks) }, sounds, signal);
 }
 
-// -- Figures -----------------------------------------------------------------------------------------------------
+// -- Values ------------------------------------------------------------------------------------------------------
 
-/** Make a value that plays the sound behind it, if there is any; remembered by name for links to it. */
+/** Make a value that plays its audio, if there is any; stored by name for links to it. */
 function playable(name, text, interval, hear, figures) {
   if (!hear || !interval) return text;
   const play = () => hear(interval, `${words(name)}, ${text}`);
@@ -145,7 +145,7 @@ function judgements({ judgements: all }) {
     });
 }
 
-/** What a judge notes, in words: {errors: 0, words: 7} is "errors 0, words 7". */
+/** A judge's detail as text: {errors: 0, words: 7} is "errors 0, words 7". */
 function inWords(value) {
   if (value === null || typeof value !== "object") return String(value ?? "–");
   const parts = Array.isArray(value)
@@ -181,20 +181,9 @@ function responses(turn, hear) {
       figure: true,
     })),
   ];
-  return table("Responses, and when what of them arrived", heads, rows);
+  return table("Responses with their times of arrival", heads, rows);
 }
 
 function facts(turn) {
-  const question =
-    turn.question &&
-    `${turn.question.text} ${turn.question.options.map(([letter, text]) => `${letter}. ${text}`).join(" ")} (key: ${turn.question.answer ?? "none"})`;
-  return texts([
-    ["Script", turn.text],
-    ["Question", question],
-    ["Heard by the endpoint's transcriber", turn.heard_text],
-    ["Reply", turn.reply_text],
-    ["Read as", turn.question && (turn.chosen ?? "no single option")],
-    ["Reference reply", turn.reference_text],
-    ...turn.notes.map(({ name, text }) => [name, text]),
-  ]);
+  return texts([...turn.texts, ...turn.notes.map(({ name, text }) => [name, text])]);
 }

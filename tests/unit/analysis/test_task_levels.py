@@ -22,8 +22,9 @@ from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED, Judgement, Scored, Unscored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.report import write_report
-from live_eval.report.charts import level_charts
 from live_eval.report.leaderboard import build_board
+from live_eval.report.plots import level_plots
+from live_eval.report.tables import Cell
 from live_eval.scoring.runner import score_run
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
@@ -222,7 +223,7 @@ def test_unanswered_questions_are_wrong_in_every_output(tmp_path: Path) -> None:
     assert [(each.value, each.n) for each in told] == [(0.0, SCRIPTS)]
     page = write_report([path])
     assert page is not None
-    assert "none was answered" in page
+    assert "no question was answered" in page
 
 
 OURS = [kind for kind, cause in FAILURE_CAUSES.items() if cause is not FailureCause.ENDPOINT]
@@ -430,7 +431,7 @@ def test_the_report_and_show_tell_it(run: Path, summary: RunSummary) -> None:
     page, text = write_report([run]), write_report([run], form="md")
     assert page is not None
     assert text is not None
-    for title in ("Multiple choice by type of question", "How the levels go together"):
+    for title in ("Multiple choice by type of question", "Correlation of the levels"):
         assert f"## {title}" in text
         assert title in page
     assert "too few: 6 attributes, expected at least 8" in text
@@ -453,12 +454,12 @@ def test_levels_are_plotted_with_a_dot_for_each_attribute(tmp_path: Path) -> Non
         )
     ]
     levels = relate_levels(summary_of(tmp_path / "run", turns))
-    [chart] = level_charts([("mine", 2, levels)])
-    assert (chart.across, chart.up, len(chart.dots)) == ("understanding", "C4", len(cues))
-    assert [dot.across for dot in chart.dots] == [100.0 * (number % 2 == 0) for number in range(len(cues))]
-    assert [dot.up for dot in chart.dots] == pytest.approx([6.25 * number for number in range(len(cues))])
-    assert chart.dots[1].label == "mine: laughter, understanding 0, C4 1.25"
-    assert [tick.label for tick in chart.up_ticks] == ["1", "2", "3", "4", "5"]
+    [plot] = level_plots([(Cell("mine", run=2), levels)])
+    assert (plot.title, len(plot.dots)) == ("C4 by understanding", len(cues))
+    assert [dot.across for dot in plot.dots] == [100.0 * (number % 2 == 0) for number in range(len(cues))]
+    assert [dot.up for dot in plot.dots] == pytest.approx([6.25 * number for number in range(len(cues))])
+    assert plot.dots[1].title == "mine: laughter, understanding 0, C4 1.25"
+    assert [tick.label for tick in plot.up_ticks] == ["1", "2", "3", "4", "5"]
     page = write_report([tmp_path / "run"])
     assert page is not None
     assert "C4 by understanding" in page

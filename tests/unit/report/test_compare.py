@@ -1,4 +1,4 @@
-"""What a report of several runs says of the prompt."""
+"""Reports of several runs: prompts and pairing."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def run_of(
     return path
 
 
-def test_runs_that_differ_in_the_prompt_alone_say_what_it_did_and_which_is_best(tmp_path: Path) -> None:
+def test_runs_with_different_prompts_show_its_effect_and_the_best(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "enhance", 3.5)]
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
@@ -42,14 +42,14 @@ def test_runs_that_differ_in_the_prompt_alone_say_what_it_did_and_which_is_best(
         assert "it: enhance (enhance 3.50, no 2.00; 10 turns" in text.replace("\\", "")
 
 
-def test_runs_of_other_models_say_nothing_of_prompts(tmp_path: Path) -> None:
+def test_runs_of_different_models_show_no_effect_of_prompts(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "enhance", 3.5, model="n")]
     text = write_report(runs)
     assert text is not None
     assert "no setting but the prompt" not in text
 
 
-def test_runs_of_different_data_are_not_paired_and_it_is_said(tmp_path: Path) -> None:
+def test_runs_of_different_data_are_not_paired(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "no", 3.5, data="g")]
     words = (
         "a and b cannot be compared: they are of different data, data f (fingerprint f) and data g "
@@ -64,15 +64,15 @@ def test_runs_of_different_data_are_not_paired_and_it_is_said(tmp_path: Path) ->
     assert (comparison["problem"], comparison["scores"], comparison["latency_ms"]) == (words, {}, {})
 
 
-def test_of_runs_with_other_cases_it_is_said_what_is_paired(tmp_path: Path) -> None:
+def test_a_note_counts_the_paired_turns(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "no", 3.5, cases=range(4, 16))]
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None
-        assert "b: paired are the 6 turns that both have; 4 are only in a, 6 only in b" in text
+        assert "b: only the 6 turns of both runs are paired; 4 are only in a, 6 only in b" in text
         assert "against a, paired" in text
     alike = write_report([runs[0], run_of(tmp_path / "c", "no", 3.5)], form="md")
-    assert "paired are" not in (alike or "")
+    assert "are paired" not in (alike or "")
 
 
 def test_runs_without_a_case_in_common_are_not_paired(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The page of a duplex campaign: its links, its sound, its charts, and what an endpoint says on it."""
+"""The page of a duplex campaign: links, audio, charts, and hostile text."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.report.duplex import write_comparison_page, write_duplex_page
-from live_eval.report.duplex.trials import telling
-from live_eval.report.duplex.words import MARK_TITLES, OUTCOME_WORDS, SPEECH_TITLES
+from live_eval.report.duplex.definitions import MARK_TITLES, OUTCOME_WORDS, SPEECH_TITLES
+from live_eval.report.duplex.trials import TELLING
 from live_eval.types import Failure, SpeechKind
 from tests.support.duplex_campaigns import RATE_HZ, barge_in, failed, pause, question, write_duplex_campaign
 from tests.support.pages import Page
@@ -29,7 +29,7 @@ FAILURE = Failure(FailureKind.CONNECT_FAILED, HOSTILE)
 
 
 def trials(extra_ms: float = 0.0) -> list[Any]:
-    """Interruptions that are yielded to, one that is not, pauses, a session that failed, and a sentinel."""
+    """Interruptions with and without yielding, pauses, a failed session, and a drift check."""
     return [
         *(
             (
@@ -83,7 +83,7 @@ def hrefs(page: Page) -> list[str]:
     return [str(found["href"]) for tag, found in page.elements if tag == "a" and "href" in found]
 
 
-def test_every_link_leads_to_what_is_there(folder: Path, page: Page) -> None:
+def test_every_link_has_a_target(folder: Path, page: Page) -> None:
     ids = {found["id"] for _, found in page.elements if "id" in found}
     turns = {
         f"{run}/report.html": {
@@ -107,12 +107,12 @@ def test_every_link_leads_to_what_is_there(folder: Path, page: Page) -> None:
             assert any(
                 all(row[f"data-{name}"] == value for name, (value,) in asked.items()) for row in page.rows()
             ), href
-    for key in rows(page).keys() - opened:  # these are listed, and in no chart
+    for key in rows(page).keys() - opened:  # listed, but in no chart
         row = rows(page)[key]
         assert row["data-outcome"] == "failed" or row["data-probe"] == "sentinel", row
 
 
-def test_the_page_runs_its_own_script_and_loads_nothing_from_elsewhere(page: Page) -> None:
+def test_the_page_runs_only_its_own_script_and_loads_nothing(page: Page) -> None:
     assert page.unbalanced == []
     code = next(text for attributes, text in page.scripts if not attributes)
     assert not re.search(r"https?:", code)
@@ -128,7 +128,7 @@ def test_the_page_runs_its_own_script_and_loads_nothing_from_elsewhere(page: Pag
     assert len([text for attributes, text in page.scripts if "type" not in attributes]) == 1
 
 
-def test_what_an_endpoint_says_is_text_and_nothing_else(page: Page) -> None:
+def test_text_of_an_endpoint_is_never_markup(page: Page) -> None:
     assert not [tag for tag, _ in page.elements if tag in ("img", "iframe", "object", "embed", "audio")]
     assert not [name for _, found in page.elements for name in found if name.startswith("on")]
     _, details = row_of(page, "yielded")
@@ -138,7 +138,7 @@ def test_what_an_endpoint_says_is_text_and_nothing_else(page: Page) -> None:
     assert page.text.count(HOSTILE) >= 1  # the note
 
 
-def test_a_trial_has_both_sides_and_the_marks_that_decided(page: Page) -> None:
+def test_a_trial_has_both_sides_and_the_marks_behind_its_outcome(page: Page) -> None:
     _, details = row_of(page, "yielded")
     marks = {name: at for name, _, at in details["marks"]}
     assert marks["reply-onset"] == pytest.approx(1.5, abs=0.001)
@@ -161,7 +161,7 @@ def test_a_trial_has_both_sides_and_the_marks_that_decided(page: Page) -> None:
     ]
 
 
-def test_the_sound_of_a_trial_is_next_to_the_page_in_step_with_its_timeline(folder: Path, page: Page) -> None:
+def test_the_audio_of_a_trial_is_aligned_with_its_timeline(folder: Path, page: Page) -> None:
     _, details = row_of(page, "yielded")
     sounds = {side: soundfile.read(folder / unquote(href)) for side, href in details["sounds"]}
     (both, rate_hz), (user, _), (endpoint, _) = (sounds[side] for side in ("both", "user", "endpoint"))
@@ -176,7 +176,7 @@ def test_the_sound_of_a_trial_is_next_to_the_page_in_step_with_its_timeline(fold
     assert failed_details["envelope"] is None
 
 
-def test_a_probe_that_asks_several_things_says_what_passes_for_each(tmp_path: Path) -> None:
+def test_a_probe_with_several_rules_shows_what_passes_for_each(tmp_path: Path) -> None:
     asked = [
         ("own", "interruption", barge_in("o-1", stop_ms=300)),
         ("own", "pause", pause("o-2", 400, waits=True)),
@@ -188,7 +188,7 @@ def test_a_probe_that_asks_several_things_says_what_passes_for_each(tmp_path: Pa
     assert "interruption: yielded or fell silent; pause: waited" in " ".join(text.split())
 
 
-def test_figures_stand_next_to_their_trials(page: Page) -> None:
+def test_values_link_to_their_trials(page: Page) -> None:
     text = " ".join(page.text.split())
     for said in (
         "Passes with: yielded or fell silent.",
@@ -252,18 +252,18 @@ def test_links_in_the_place_of_files_are_not_followed(folder: Path, tmp_path: Pa
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_campaign_in_which_nothing_was_played_has_a_page(tmp_path: Path) -> None:
+def test_a_campaign_without_trials_has_a_page(tmp_path: Path) -> None:
     folder = write_duplex_campaign(tmp_path / "c", {"clean": []}, complete=False)
     page = Page(
         write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder))).read_text("utf-8")
     )
     assert page.unbalanced == []
     assert "The campaign is incomplete" in page.text
-    assert "No trial was played." in page.text
+    assert "No trial was run." in page.text
 
 
-def test_every_name_has_its_words() -> None:
+def test_every_name_has_a_definition() -> None:
     assert set(OUTCOME_WORDS) == set(Outcome)
     assert set(SPEECH_TITLES) == set(SpeechKind)
-    assert all(set(telling(rule)) <= set(DURATIONS) for rule in Rule)
+    assert all(set(TELLING[rule]) <= set(DURATIONS) for rule in Rule)
     assert {"user_start", "user_end", "reply_onset", "reply_silent", "provider_stop"} <= set(MARK_TITLES)

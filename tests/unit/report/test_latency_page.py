@@ -1,4 +1,4 @@
-"""The page of a campaign: its links, its charts, and campaigns that broke off."""
+"""The page of a latency campaign: links, charts, and incomplete campaigns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
-from live_eval.report.latency.curves import tail_chart, turn_chart
+from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.points import PointView, load_in_words
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import Latency
@@ -40,7 +40,7 @@ def failed(number: int) -> TurnRecord:
 
 
 def view_of(entry: dict[str, Any], turns: Sequence[TurnRecord]) -> PointView:
-    """A point as its page sees it, without a folder."""
+    """A condition of a page without a folder."""
     record = PointRecord(facts=entry, path=Path("campaign") / str(entry["run"]), turns=tuple(turns))
     return PointView(0, record, point_metrics(record))
 
@@ -90,7 +90,7 @@ def turn_of(href: str) -> str:
     return parse_qs(urlsplit(href).fragment)["turn"][0]
 
 
-def test_every_link_leads_to_what_is_there(folder: Path, page: Page) -> None:
+def test_every_link_has_a_target(folder: Path, page: Page) -> None:
     sections = {found["id"] for _, found in page.elements if "id" in found}
     turns: dict[str, set[str]] = {}
     for href in links(page):
@@ -135,30 +135,31 @@ def test_a_percentile_links_to_the_turn_at_its_rank(c8: PointView) -> None:
     assert voice_ns is not None
     assert float(median.title.split()[1]) == pytest.approx(voice_ns / 1e6, abs=5)
     assert turn_of(marks["p95"].href) == "case-037"
-    assert "p99" not in marks  # of 40 turns there is none
+    assert "p99" not in marks  # 40 turns have none
     assert [bar.kind for bar in row.bars] == ["range", "interval"]
 
 
 def test_a_curve_has_a_dot_for_each_turn_at_its_height(c1: PointView, c8: PointView) -> None:
-    found = turn_chart("Voice to voice", "voice_to_voice", [c1], 6)
+    found = latency_curves("Voice to voice", "voice_to_voice", [c1])
     assert found is not None
     assert len(found.dots) == 41
     quickest, slowest = found.dots[0], found.dots[-1]
     assert turn_of(quickest.href) == "case-060"
-    assert quickest.across < found.chart.axis.percent(0)
-    assert slowest.up == pytest.approx(100 * 41 / 42)  # the failed turn has no place on the curve
-    both = turn_chart("Voice to voice", "voice_to_voice", [c1, c8], 6)
+    zero = next(tick.at for tick in found.across_ticks if tick.label == "0")
+    assert quickest.across < zero
+    assert slowest.up == pytest.approx(100 * 41 / 42)  # the failed turn is not on the curve
+    both = latency_curves("Voice to voice", "voice_to_voice", [c1, c8])
     assert both is not None
-    assert [curve.href for curve in both.chart.curves] == ["c1/report.html", "c8/report.html"]
+    assert [name.href for name in both.legend] == ["c1/report.html", "c8/report.html"]
 
 
-def test_of_many_turns_the_slowest_have_dots() -> None:
+def test_the_slowest_of_many_turns_have_dots() -> None:
     view = view_of(point("c1"), turns_at([300.0 + number for number in range(200)]))
-    found = turn_chart("First byte", "first_byte", [view], 6)
+    found = latency_curves("First byte", "first_byte", [view])
     assert found is not None
     assert len(found.dots) <= 60
     assert [turn_of(dot.href) for dot in found.dots[-10:]] == [f"case-{place}" for place in range(190, 200)]
-    tail = tail_chart("First byte", "first_byte", [view], 6)
+    tail = latency_tails("First byte", "first_byte", [view])
     assert tail is not None
     assert [tick.label for tick in tail.across_ticks] == ["p0", "p50", "p90", "p99"]
 
@@ -178,14 +179,14 @@ def test_the_bars_of_a_waterfall_add_up_to_its_total(c1: PointView, c8: PointVie
     assert "s-early" in [bar.kind for bar in early.bars]
 
 
-def test_the_load_of_a_point_is_in_words() -> None:
+def test_the_load_of_a_condition_in_words() -> None:
     facts = point("c4", concurrency=4, arrivals="poisson:2", input_s=2.5, turn_detection={"ms": 200})
-    assert load_in_words(facts) == "4 sessions at a time, poisson:2, 2.5 s of speech, ms=200"
+    assert load_in_words(facts) == "4 concurrent sessions, poisson:2, 2.5 s of speech, ms=200"
     facts = point("c1", turn_mode="manual", sessions="warm")
-    assert load_in_words(facts) == "1 session at a time, manual turns, warm sessions"
+    assert load_in_words(facts) == "1 concurrent session, manual turns, warm sessions"
 
 
-def test_a_campaign_that_broke_off_has_a_page(tmp_path: Path) -> None:
+def test_an_incomplete_campaign_has_a_page(tmp_path: Path) -> None:
     no_session = Latency(None, "no session")
     unready = [replace(turn, timing=replace(turn.timing, connect=no_session)) for turn in map(failed, (1, 2))]
     entries = [(point("c1"), unready)]

@@ -1,4 +1,4 @@
-"""The leaderboard: which rows and figures, which prompt is shown, and each of its forms."""
+"""The leaderboard: rows, values, the choice of the prompt, and each format."""
 
 import csv
 import io
@@ -80,7 +80,7 @@ def written(
     model: str = "judge-model",
     ended: bool = True,
 ) -> Path:
-    """A run of ten scripts: conversations with C4 and VES, questions of which every other is right."""
+    """A run of ten scripts: conversations with C4 and VES, and questions, half of them answered correctly."""
     manifest = manifest or {
         "endpoint": {"name": "reference"},
         "data": {"name": "sample"},
@@ -139,7 +139,7 @@ def notes(board: Board, table: int) -> str:
 
 
 def at(base_url: str | None, prompt: str = "basic") -> Mapping[str, Any]:
-    """The manifest of a run at an address, or at the vendor's."""
+    """The manifest of a run at an address; None for the vendor's."""
     return {
         "endpoint": {"name": "openai"},
         "data": {"name": "sample"},
@@ -149,7 +149,7 @@ def at(base_url: str | None, prompt: str = "basic") -> Mapping[str, Any]:
     }
 
 
-def test_the_paper_is_there_whole() -> None:
+def test_every_published_value_is_shown() -> None:
     assert len(PUBLISHED) == 13
     assert (
         sum(len(figures) for figures in PUBLISHED.values()) == 13 * len(COLUMNS) - 3 - 4 - 4 - 2 - 4 - 3 + 1
@@ -159,7 +159,7 @@ def test_the_paper_is_there_whole() -> None:
     assert "VES" not in PUBLISHED["DeSTA2.5-Audio"]
 
 
-def test_a_figure_rests_on_the_scored_turns_of_its_task(runs: Mapping[str, Path]) -> None:
+def test_a_value_is_the_mean_over_scored_turns_of_its_task(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
     understanding, sound, words = board.tables
     row = understanding.rows[0]
@@ -175,7 +175,7 @@ def test_a_figure_rests_on_the_scored_turns_of_its_task(runs: Mapping[str, Path]
     assert [row.source.name for row in sound.rows if row.published][-1] == "EchoX"
 
 
-def test_of_several_prompts_the_best_is_shown_and_said(runs: Mapping[str, Path]) -> None:
+def test_the_best_of_several_prompts_is_shown_with_a_note(runs: Mapping[str, Path]) -> None:
     both = [runs["basic"], runs["enhance"]]
     assert ours(both, 1) == [("made-up", "basic")], "by VES"
     assert ours(both, 2) == [("made-up", "enhance")], "by C4"
@@ -184,7 +184,7 @@ def test_of_several_prompts_the_best_is_shown_and_said(runs: Mapping[str, Path])
     assert ours(both, 0) == [("made-up (basic)", ""), ("made-up (enhance)", "")], "questions have their own"
 
 
-def test_a_prompt_that_tells_the_cue_has_its_own_row_and_is_not_the_best(
+def test_a_prompt_that_states_the_cue_has_its_own_row_and_is_not_the_best(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
     told = written(tmp_path / "told", prompt="upper-bound", c4=4.4, ves=4.4)
@@ -195,9 +195,7 @@ def test_a_prompt_that_tells_the_cue_has_its_own_row_and_is_not_the_best(
     assert not any(cell.best for cell in words.rows[1].cells)
 
 
-def test_repetitions_under_one_prompt_do_not_hide_each_other(
-    runs: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_repetitions_of_a_prompt_all_count(runs: Mapping[str, Path], tmp_path: Path) -> None:
     for c4, best in ((4.2, "basic"), (3.9, "enhance")):
         again = written(tmp_path / f"again-{c4}", prompt="basic", c4=c4)
         for several in ([runs["basic"], again, runs["enhance"]], [again, runs["basic"], runs["enhance"]]):
@@ -206,7 +204,7 @@ def test_repetitions_under_one_prompt_do_not_hide_each_other(
             assert f"the prompt {best!r} is shown" in notes(build_board(several), 2)
 
 
-def test_prompts_are_told_apart_by_what_they_say_and_data_by_its_hash(tmp_path: Path) -> None:
+def test_prompts_are_distinguished_by_text_and_data_by_hash(tmp_path: Path) -> None:
     manifests = [
         {"endpoint": {"name": "e"}, "data": {"name": "d", "fingerprint": data}, "prompt": prompt}
         for data, prompt in (
@@ -226,13 +224,15 @@ def test_prompts_are_told_apart_by_what_they_say_and_data_by_its_hash(tmp_path: 
     assert "every prompt has a row, since the best means of C4 are equal" in " ".join(words.notes)
     assert [prompt for _, prompt in ours([paths[0], paths[2]], 2)] == ["p.txt", "no"], "not of one data set"
     words = build_board([paths[0], paths[2]]).tables[2]
-    assert "none is bold in C1, C2, C3, C4: our rows are of different data or cases" in " ".join(words.notes)
+    assert "no row is bold in C1, C2, C3, C4: our rows are of different data or cases" in " ".join(
+        words.notes
+    )
     assert not any(cell.best for row in words.rows for cell in row.cells)
-    with pytest.raises(UsageError, match="named twice"):
+    with pytest.raises(UsageError, match="the same one twice"):
         build_board([paths[0], paths[0]])
 
 
-def test_a_run_of_questions_alone_has_no_part_in_the_choice_of_prompts(
+def test_a_run_of_questions_does_not_affect_the_choice_of_prompts(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
     alone = written(tmp_path / "questions", prompt="no", conversations=0)
@@ -241,16 +241,16 @@ def test_a_run_of_questions_alone_has_no_part_in_the_choice_of_prompts(
     assert "the best of basic, enhance by C4" in " ".join(build_board(three).tables[2].notes)
 
 
-def test_rows_of_other_cases_have_no_best(runs: Mapping[str, Path], tmp_path: Path) -> None:
+def test_rows_of_different_cases_have_no_best(runs: Mapping[str, Path], tmp_path: Path) -> None:
     few = written(tmp_path / "few", prompt="basic", c4=4.0, conversations=4)
     words = build_board([runs["basic"], few]).tables[2]
-    assert "none is bold in C1, C2, C3, C4: our rows are of different data or cases" in " ".join(words.notes)
+    assert "no row is bold in C1, C2, C3, C4: our rows are of different data or cases" in " ".join(
+        words.notes
+    )
     assert not any(cell.best for row in words.rows for cell in row.cells)
 
 
-def test_a_run_that_does_not_tell_its_prompt_is_no_candidate(
-    runs: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_a_run_without_a_recorded_prompt_does_not_compete(runs: Mapping[str, Path], tmp_path: Path) -> None:
     manifest = {"endpoint": {"name": "reference"}, "data": {"name": "sample"}}
     old = written(tmp_path / "old", c4=4.9, manifest=manifest)
     assert ours([runs["basic"], old, runs["enhance"]], 2) == [
@@ -259,29 +259,27 @@ def test_a_run_that_does_not_tell_its_prompt_is_no_candidate(
     ]
 
 
-def test_a_question_that_was_not_answered_is_wrong(tmp_path: Path) -> None:
+def test_an_unanswered_question_is_wrong(tmp_path: Path) -> None:
     board = build_board([written(tmp_path / "run", unanswered=4)])
     estimate = board.tables[0].rows[0].cells[2].estimate
     assert estimate is not None
     assert (estimate.value, estimate.n) == (30.0, 10)
 
 
-def test_without_the_judge_of_the_choice_every_prompt_has_a_row(runs: Mapping[str, Path]) -> None:
+def test_every_prompt_has_a_row_without_scores_to_rank_them(runs: Mapping[str, Path]) -> None:
     three = list(runs.values())
     assert [prompt for _, prompt in ours(three, 2)] == ["basic", "enhance"]
     notes = " ".join(build_board(three).tables[2].notes)
     assert "every prompt has a row, since C4 is missing for no" in notes
-    assert "without a figure here" in notes
+    assert "without a value here" in notes
 
 
-def test_runs_that_say_the_same_of_themselves_are_told_apart(
-    runs: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_runs_with_equal_descriptions_are_distinguished(runs: Mapping[str, Path], tmp_path: Path) -> None:
     again = written(tmp_path / "again", prompt="basic", c4=3.0)
     assert ours([runs["basic"], again], 2) == [("made-up (basic)", "basic"), ("made-up (again)", "basic")]
 
 
-def test_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
+def test_heat_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
     maps = {found.title: found for found in build_board([runs["basic"]]).maps}
     by_type = maps["Accuracy by type: understanding, %"]
     assert by_type.rows == ("gender", "voice style")
@@ -290,7 +288,7 @@ def test_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
     assert "Accuracy by type: reasoning, %" not in maps
 
 
-def test_csv_has_every_figure_with_its_interval(runs: Mapping[str, Path]) -> None:
+def test_csv_has_every_value_with_its_interval(runs: Mapping[str, Path]) -> None:
     made = render(build_board([runs["basic"]]), "csv")
     found = list(csv.DictReader(io.StringIO(made)))
     [c4] = [row for row in found if row["figure"] == "C4" and row["published"] == "False"]
@@ -306,16 +304,14 @@ def test_csv_has_every_figure_with_its_interval(runs: Mapping[str, Path]) -> Non
     }
 
 
-def test_csv_groups_tables_and_maps_alike_by_model_run_and_prompt(
-    runs: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_csv_has_the_same_keys_for_tables_and_maps(runs: Mapping[str, Path], tmp_path: Path) -> None:
     again = written(tmp_path / "again", prompt="basic")
     told = written(tmp_path / "told", prompt="upper-bound")
     board = build_board([runs["basic"], again, told], all_prompts=True)
     found = [row for row in csv.DictReader(io.StringIO(render(board, "csv"))) if row["run"]]
     assert {row["model"] for row in found} == {"made-up"}, "two of one name are told apart by their run"
     assert {row["published"] for row in found} == {"False"}
-    for table in ("Response: words", "C4 by attribute"):
+    for table in ("Response: text", "C4 by attribute"):
         assert {(row["run"], row["prompt"], row["tells_cue"]) for row in found if row["table"] == table} == {
             ("basic", "basic", "False"),
             ("again", "basic", "False"),
@@ -344,7 +340,7 @@ def named(board: Board, label: str) -> Board:
     return replace(board, tables=tuple(tables))
 
 
-def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
+def test_latex_is_complete_and_escaped(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"], runs["enhance"]], all_prompts=True)
     made = render(named(board, '[a] my_model & co 100% <"b">'), "latex")
     assert "\n{[a] my" in made, "a bracket after a row's end would be its space"
@@ -357,7 +353,7 @@ def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
         assert {re.sub(r"\\&", "", line).count("&") for line in rows} == {len(block[0]) - 1}
 
 
-def test_a_hostile_name_of_a_model_stays_a_name(runs: Mapping[str, Path]) -> None:
+def test_a_hostile_model_name_is_escaped(runs: Mapping[str, Path]) -> None:
     board = named(build_board([runs["basic"]]), "=HYPERLINK(1)\r\n\n|a\\b_c&lt;~$^\x00")
     rows = list(csv.DictReader(io.StringIO(render(board, "csv"), newline=""), strict=True))
     assert rows[0]["model"] == "'=HYPERLINK(1)\r\n\n|a\\b_c&lt;~$^\x00"
@@ -367,7 +363,7 @@ def test_a_hostile_name_of_a_model_stays_a_name(runs: Mapping[str, Path]) -> Non
     assert f"\n{{=HYPERLINK(1) {text}" in render(board, "latex")
 
 
-def test_latex_numbers_the_runs_of_maps_and_breaks_wide_ones(runs: Mapping[str, Path]) -> None:
+def test_latex_numbers_runs_and_splits_wide_heat_maps(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
     [by_attribute] = [found for found in board.maps if found.title == "C4 by attribute"]
     [source] = by_attribute.columns
@@ -391,7 +387,7 @@ def test_latex_numbers_the_runs_of_maps_and_breaks_wide_ones(runs: Mapping[str, 
     assert [line.count("&") for line in made.splitlines() if line.startswith("{sigh}")] == [8, 2]
 
 
-def test_the_page_marks_what_is_published_and_escapes(runs: Mapping[str, Path]) -> None:
+def test_the_page_marks_published_rows_and_escapes_text(runs: Mapping[str, Path]) -> None:
     page = render(named(build_board([runs["basic"]]), "<script>"), "html")
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
@@ -399,7 +395,7 @@ def test_the_page_marks_what_is_published_and_escapes(runs: Mapping[str, Path]) 
     assert "n 9 of 10 turns" in page
 
 
-def test_the_command_writes_each_form(runs: Mapping[str, Path], tmp_path: Path) -> None:
+def test_the_command_writes_each_format(runs: Mapping[str, Path], tmp_path: Path) -> None:
     runner = CliRunner()
     done = runner.invoke(cli, ["leaderboard", str(runs["basic"]), "--format", "md"])
     assert done.exit_code == 0, done.output
@@ -410,13 +406,13 @@ def test_the_command_writes_each_form(runs: Mapping[str, Path], tmp_path: Path) 
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-# -- what a figure rests on, and whose it is ----------------------------------------------------------------
+# -- turns and judges of a value ----------------------------------------------------------------------------
 
 
-def test_a_figure_on_fewer_turns_than_were_put_shows_it_in_every_form(runs: Mapping[str, Path]) -> None:
+def test_every_format_shows_n_of_total_if_turns_are_missing(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
-    assert figure(board, 2, "C4").rests_on == "n 9 of 10"
-    assert figure(board, 0, "understanding").rests_on == ""
+    assert figure(board, 2, "C4").n_of_turns == "n 9 of 10"
+    assert figure(board, 0, "understanding").n_of_turns == ""
     page, text, latex = (render(board, form) for form in ("html", "md", "latex"))
     assert page.count('<small class="short">n 9 of 10</small>') == 5, "C1 to C4 and VES"
     assert page.count('<small class="short">n 4 of 5</small>') == 2, "in the maps of C4 and VES"
@@ -426,7 +422,7 @@ def test_a_figure_on_fewer_turns_than_were_put_shows_it_in_every_form(runs: Mapp
     assert re.search(r"\{laughter\} & \d\.\d\d \{\\scriptsize n 4 of 5\}", latex)
     assert re.search(r"\{gender\} & 100\.00 \{\\scriptsize n 5\}", latex)
     for made in (page, text, latex):
-        assert "the figure rests on n of the N turns that were played" in made
+        assert "the mean is over n of N turns" in made
     whole = build_board([runs["basic"]]).tables[0]
     assert not any("n of N" in note for note in whole.notes), "nothing to explain there"
 
@@ -435,7 +431,7 @@ def rival(row: int, value: float, share: float = 1.0) -> Rival:
     return Rival(row, value, share, ("data", frozenset({"case"})), None)
 
 
-def test_equal_means_are_both_the_best_whatever_their_rounding() -> None:
+def test_means_that_are_equal_up_to_rounding_are_both_the_best() -> None:
     tied = [rival(0, 0.1 + 0.2), rival(1, 0.3), rival(2, 0.2)]
     assert 0.1 + 0.2 != 0.3
     assert find_best(tied, higher_is_better=True).rows == {0, 1}
@@ -444,7 +440,7 @@ def test_equal_means_are_both_the_best_whatever_their_rounding() -> None:
     assert find_best([rival(0, 1.0)], higher_is_better=True).rows == set(), "nobody to be better than"
 
 
-def test_a_row_that_rests_on_a_smaller_share_of_its_turns_is_not_the_best() -> None:
+def test_a_row_with_a_smaller_share_of_its_turns_is_not_the_best() -> None:
     ahead = find_best([rival(0, 4.0, 0.5), rival(1, 3.0)], higher_is_better=True)
     assert not ahead.rows
     assert "smaller share" in ahead.reason
@@ -454,7 +450,7 @@ def test_a_row_that_rests_on_a_smaller_share_of_its_turns_is_not_the_best() -> N
 
 
 @pytest.mark.parametrize("other", [{"version": "1+other@host:1"}, {"model": "another-model"}])
-def test_judges_are_named_and_nothing_is_bold_across_them(
+def test_judges_are_named_and_no_row_is_best_across_them(
     runs: Mapping[str, Path], tmp_path: Path, other: Mapping[str, Any]
 ) -> None:
     same = build_board([runs["basic"], runs["enhance"]], all_prompts=True)
@@ -469,7 +465,7 @@ def test_judges_are_named_and_nothing_is_bold_across_them(
     assert "every prompt has a row, since C4 is by different judges" in notes(board, 2)
     assert [figure(board, 2, "C4", row).mark for row in (0, 1)] == ["a", "b"]
     assert not any(figure(board, 2, "C4", row).best for row in (0, 1))
-    assert "none is bold in C1, C2, C3, C4: our rows are by different judges" in notes(board, 2)
+    assert "no row is bold in C1, C2, C3, C4: our rows are by different judges" in notes(board, 2)
     named = f"b) rubric by {other.get('model', 'judge-model')}, version {other.get('version', '1')}"
     marked: Mapping[BoardFormat, str] = {
         "html": "<sup>b</sup>",
@@ -485,7 +481,7 @@ def test_judges_are_named_and_nothing_is_bold_across_them(
     assert ("rubric", other.get("version", "1"), other.get("model", "judge-model")) in by
 
 
-def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -> None:
+def test_runs_at_different_addresses_are_different_models(tmp_path: Path) -> None:
     first = written(tmp_path / "first", manifest=at("wss://me:secret@127.0.0.1:18777/v1?key=hidden"))
     second = written(tmp_path / "second", manifest=at("ws://127.0.0.1:18778/v1", "enhance"), c4=3.5)
     vendor = written(tmp_path / "vendor", manifest=at(None, "enhance"), c4=4.0)
@@ -506,7 +502,7 @@ def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -
         assert "hidden" not in made
 
 
-def test_a_run_without_turns_has_no_source(tmp_path: Path) -> None:
+def test_a_run_without_turns_has_no_kind_of_data(tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "empty", at(None)).close()
     [run] = build_board([tmp_path / "empty"]).runs
     assert run.cells[-2:] == (
@@ -515,7 +511,7 @@ def test_a_run_without_turns_has_no_source(tmp_path: Path) -> None:
     )
 
 
-def test_a_gateway_may_have_a_model_at_each_path(tmp_path: Path) -> None:
+def test_paths_of_a_gateway_are_different_models(tmp_path: Path) -> None:
     first = written(tmp_path / "first", manifest=at("ws://gateway:1/model-a/v1"))
     second = written(tmp_path / "second", manifest=at("ws://gateway:1/model-b/v1", "enhance"), c4=3.5)
     assert ours([first, second], 2) == [
@@ -547,7 +543,7 @@ def test_the_table_of_runs_shows_data_turns_and_completion(runs: Mapping[str, Pa
     }
 
 
-def test_where_the_best_prompt_is_said_so_is_by_which_means(runs: Mapping[str, Path]) -> None:
+def test_the_note_on_the_best_prompt_names_its_means(runs: Mapping[str, Path]) -> None:
     said = notes(build_board([runs["basic"], runs["enhance"]]), 2)
     assert "ranked by their mean over scripts" in said
     assert "the table shows means over turns" in said
@@ -556,7 +552,7 @@ def test_where_the_best_prompt_is_said_so_is_by_which_means(runs: Mapping[str, P
 # -- levels ------------------------------------------------------------------------------------------------
 
 
-def test_levels_are_plotted_over_models_as_the_paper_does(runs: Mapping[str, Path]) -> None:
+def test_levels_are_plotted_over_models_as_in_the_paper(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
     plots = {(plot.across.title, plot.up.title): plot for plot in board.plots}
     assert list(plots) == [
@@ -585,7 +581,7 @@ def test_levels_are_plotted_over_models_as_the_paper_does(runs: Mapping[str, Pat
     assert "| C4 by understanding | " in render(board, "md")
 
 
-def test_runs_whose_judges_are_not_installed_still_have_a_page(
+def test_runs_have_a_page_without_their_judges_installed(
     runs: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.registry.find_plugins", lambda group: ())

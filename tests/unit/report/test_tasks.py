@@ -1,4 +1,4 @@
-"""What a report says of runs of several tasks, of judges, and of runs that have not ended."""
+"""Reports of runs with several tasks, of judges, and of unfinished runs."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from live_eval.errors import FailureKind
 from live_eval.judging import Failed, Scored, Unscored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report import open_runs, write_report
-from live_eval.report.tables import cue_tables, judges_in_words
+from live_eval.report.tables import Table, cue_tables, judges_in_words
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
 
@@ -39,7 +39,7 @@ def a_case(task: Task, number: int) -> Case:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of three tasks, interrupted: the first conversation failed, the last was not judged."""
+    """An interrupted run of three tasks: the first conversation failed, the last is not judged."""
     path = tmp_path / "mine"
     tasks = (Task.UNDERSTANDING, Task.REASONING, Task.CONVERSATION)
     with RunWriter.create(path, {"turns": 20}) as writer, ScoreStore.open(path) as scores:
@@ -76,8 +76,7 @@ def test_turns_by_cue_are_shown_for_each_task_with_their_counts(run: Path) -> No
         "conversation",
     ]
 
-    def first_row(titled: object) -> dict[str, str]:
-        table = titled.table  # type: ignore[attr-defined]
+    def first_row(table: Table) -> dict[str, str]:
         return {column.label: cell.text for column, cell in zip(table.columns, table.rows[0], strict=True)}
 
     assert first_row(asked) == {
@@ -144,5 +143,5 @@ def test_where_no_question_was_answered_no_reply_could_be_unparsed(tmp_path: Pat
         writer.end(finished=True)
     shown = CliRunner().invoke(cli, ["show", str(run)], catch_exceptions=False).stdout
     [row] = [line.split() for line in shown.splitlines() if line.startswith("understanding")]
-    assert row[1:6] == ["4", "4", "4", "0", "0.0"], "asked, n, of them failed, excluded, accuracy"
-    assert row[-2:] == ["–", "–"], "unparsed, of them refused"
+    assert row[1:6] == ["4", "4", "4", "0", "0.0"], "asked, n, failed, excluded, accuracy"
+    assert row[-2:] == ["–", "–"], "unparsed, refused"

@@ -1,4 +1,4 @@
-"""One inline script of a page's script and the kit: what it contains, and which modules it refuses."""
+"""Bundling a page's script with the kit's modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATES = Path(live_eval.report.__file__).parent / "templates"
 
 
 @pytest.mark.parametrize("name", ["report", "duplex"])
-def test_a_page_gets_the_modules_it_needs_once_each_after_their_own_imports(name: str) -> None:
+def test_a_bundle_contains_each_module_once_after_its_imports(name: str) -> None:
     code = bundle(TEMPLATES / f"{name}.js")
     places = [code.index(f"const ${module} = (") for module in ("elements", "waveform", "sound")]
     assert places == sorted(places)
@@ -22,7 +22,7 @@ def test_a_page_gets_the_modules_it_needs_once_each_after_their_own_imports(name
     assert "\nexport " not in code
 
 
-def test_no_module_ends_the_script_element_that_contains_it() -> None:
+def test_no_module_contains_text_that_ends_a_script_element() -> None:
     for file in KIT.glob("*.js"):
         assert "</" not in file.read_text("utf-8"), file.name
         assert "<!--" not in file.read_text("utf-8"), file.name

@@ -546,7 +546,7 @@ class TestShown:
         assert page is not None
         assert markdown is not None
         for text in (page, markdown):
-            assert "How far the judges can be trusted" in text
+            assert "Audits of the judges" in text
             assert found.sees in text
         as_json = write_report([run], form="json")
         assert as_json is not None

@@ -1,4 +1,4 @@
-"""The shared frame of pages, which open offline and load nothing from other hosts."""
+"""The frame of pages, which open offline and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from markupsafe import Markup
 
+from live_eval import __version__
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text
 from live_eval.text.wording import printable
@@ -20,7 +21,12 @@ from live_eval.web import KIT, bundle
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["InlineScript", "inline_script", "page_template", "script_json", "write_page"]
+__all__ = ["COLOURS", "InlineScript", "inline_script", "page_template", "script_json", "write_page"]
+
+COLOURS = 6
+"""Number of colours of the pages' theme, for runs and conditions."""
+
+_TEMPLATES = Path(__file__).with_name("templates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,69 +34,63 @@ class InlineScript:
     """The script of a page.
 
     Args:
-        text: Its code.
-        sha256: Its digest in base64, by which the page's policy allows it and no other.
+        sha256: Its digest in base64, the only script source that the page's policy allows.
     """
 
     text: Markup
     sha256: str
 
 
-def page_template(path: Path, **filters: Callable[..., str]) -> Template:
-    """Return the template of a page, which extends ``page.html`` and may include its neighbours."""
+def page_template(name: str, **filters: Callable[..., str]) -> Template:
+    """Return the template of a page; it extends ``page.html`` and may include styles of the kit."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([path.parent, Path(__file__).parent, KIT]),
+        loader=FileSystemLoader([_TEMPLATES, KIT]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
     )
+    environment.globals.update(version=__version__, colours=COLOURS)
     environment.filters.update(filters)
-    return environment.get_template(path.name)
+    return environment.get_template(name)
 
 
 def _printable(value: Any) -> Any:
-    """Return what a template prints, without control characters that somebody else may have written."""
+    """Remove control characters, which foreign data may contain."""
     if isinstance(value, Markup):
         return Markup(printable(value))  # escaped before
     return printable(value) if isinstance(value, str) else value
 
 
-def inline_script(script: Path) -> InlineScript:
+def inline_script(name: str) -> InlineScript:
     """Return a page's script with the kit's modules that it imports."""
-    text = bundle(script)
+    text = bundle(_TEMPLATES / name)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return InlineScript(Markup(text), digest)  # files of this package
 
 
 def script_json(value: Any) -> Markup:
-    """Return JSON that cannot end the script element it stands in (HTML standard, section 4.12.1.3)."""
+    """Return JSON that cannot end its script element (HTML standard, section 4.12.1.3)."""
     text = orjson.dumps(value).decode()
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return Markup(text)  # every character that is special in HTML is escaped
 
 
-def write_page(folder: Path, name: str, pieces: Iterable[str]) -> Path:
-    """Write a page into a folder, which may come from someone else.
+def write_page(page: Path, pieces: Iterable[str], *, links: bool = False) -> Path:
+    """Write a page and return its path.
 
     Args:
-        folder: The folder.
-        name: The page's file name.
-        pieces: The page.
-
-    Returns:
-        Its path.
+        links: Whether the user chose the path; see `live_eval.files.atomic_write`.
 
     Raises:
         UsageError: It cannot be written.
     """
-    page = folder / name
     try:
-        with atomic_text(page) as file:
+        with atomic_text(page, links=links) as file:
             file.writelines(pieces)
     except OSError as error:
         raise UsageError(f"{page}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,120 @@
+"""The definitions and notes in reports and on the pages of latency campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
+from live_eval.recording import part_of
+from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
+
+__all__ = ["CAMPAIGN_DEFINITIONS", "DEFINITIONS", "LAG_BOUND_MS", "LAG_NOTE", "licence_note"]
+
+LAG_BOUND_MS = LAG_BOUND_NS // 1_000_000
+
+LAG_NOTE = (
+    f"Lag is the harness's own lateness on a turn. Above {LAG_BOUND_MS} ms a turn is flagged, and "
+    "percentiles are also given without flagged turns."
+)
+
+_LATENCIES = (
+    (
+        "end of speech",
+        "the last sample of the speaker's own voice in the recording, including breath, sigh and laughter, "
+        "excluding background; a sample is spoken when a microphone would have captured it",
+    ),
+    ("connect", "from dialling to the endpoint's session being ready"),
+    (
+        "endpointing",
+        "from the end of speech to the endpoint's report that speech stopped, or, with manual turns, to its "
+        "acceptance of our commit; the two are never pooled",
+    ),
+    ("first byte", "from the end of speech to the arrival of the first reply audio"),
+    (
+        "voice to voice",
+        "from the end of speech to the first audible sample of the reply, as heard by a listener without a "
+        f"jitter buffer: the first 10 ms window above {AUDIBLE_DBFS:.0f} dBFS that lasts 30 ms",
+    ),
+    ("lead silence", "from the first byte to the first audible sample"),
+    ("transcript", "from the end of speech to the arrival of the first reply text"),
+)
+
+DEFINITIONS = (
+    *_LATENCIES,
+    (
+        "barge-in stop",
+        "from the moment the user begins to speak over the reply to its last audible sample",
+    ),
+    (
+        "n, missing",
+        "n is the number of captured turns in a percentile. Of latencies from the end of speech, turns with "
+        "an uncertain end are given separately. Missing counts turns without the latency (failed or "
+        "unanswered), which are in no percentile. The three add up to the turns of the run. Negative "
+        "latencies are kept",
+    ),
+    (
+        "scores",
+        "means over scored turns. Unscored turns lack data that the judge needs (failed turns among them); "
+        "on failed ones the judge itself failed. n, unscored and failed add up to the turns of the judge's "
+        "tasks",
+    ),
+    (
+        "intervals",
+        f"{100 * LEVEL:.0f} %, by a bootstrap of {RESAMPLES} resamples that draws whole scripts, because the "
+        "variants of a script are not independent; percentile intervals, widened for few scripts (Hesterberg "
+        f"2015). There is none for fewer than {MIN_CLUSTERS} scripts, for a percentile with fewer than "
+        f"{MIN_BEYOND} expected values beyond it, and for a mean of equal values",
+    ),
+    (
+        "against another run",
+        "the difference over the cases that both runs have: paired by case, averaged within scripts and then "
+        "over scripts, resampled by script. The means next to it are over turns, so their difference may be "
+        "another",
+    ),
+)
+
+CAMPAIGN_DEFINITIONS = (
+    *_LATENCIES,
+    ("complete", "from the end of speech to the endpoint's report that the reply is complete"),
+    ("start delay", "from the intended start of a session to dialling; open loop only"),
+    (
+        "from intended start",
+        "the latency plus the start delay. In a closed loop, and in an open loop measured from dialling, "
+        "sessions that wait while the endpoint stalls are missing from the percentiles (coordinated "
+        "omission)",
+    ),
+    (
+        "waterfall",
+        "time spent waiting: until the session is ready, then from the end of speech until the reply is "
+        "complete; the user's own speech is excluded. A step is the time that it adds to the steps before "
+        "it: the steps of a turn add up to its total, and the means to the mean total, but medians do not",
+    ),
+    ("stalls", "playout underruns in a minute of reply audio, for jitter buffers of several depths"),
+    (
+        "delivery rate",
+        "the length of the reply's audio divided by the time in which it arrived: 1 is the pace of speech",
+    ),
+    (
+        "endpointing cost",
+        "voice to voice with the endpoint's detector minus voice to voice with manual turns, on the same "
+        "recordings, paired by case: the mean difference, next to the medians of both sides",
+    ),
+    (
+        "premature, early, flagged",
+        "premature responses were cancelled because the user continued; early turns were answered before the "
+        "end of speech; on flagged turns this machine itself was too late",
+    ),
+)
+
+
+def licence_note(manifest: Mapping[str, Any]) -> str:
+    """Return the licence note for a page with a run's recordings and texts."""
+    if part_of(part_of(manifest, "config"), "data").get("path") == "sample":
+        return "The recordings are the bundled sample, under the project's licence, Apache-2.0."
+    if part_of(manifest, "data").get("kind") == "echomind":
+        return (
+            "The recordings and reference replies are EchoMind's, under CC BY-NC-SA 4.0: this page contains "
+            "parts of them and may be shared under the same terms only."
+        )
+    return "The recordings and reference replies keep the licence of their data set."

@@ -1,0 +1,224 @@
+"""Plots of a page: paths and dots over two axes.
+
+Paths are SVG in a box that the page stretches. Labels are HTML text, which keeps its size on a small screen
+and is available to screen readers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from live_eval.analysis.benchmark_columns import BenchmarkColumn
+from live_eval.analysis.statistics.intervals import ecdf
+from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
+from live_eval.report.pages import COLOURS
+from live_eval.report.tables import Cell
+
+__all__ = ["Axis", "AxisTick", "Dot", "Plot", "PlotPath", "curve_plot", "curve_style", "level_plots"]
+
+WIDTH, HEIGHT = 1000, 400
+"""The box of paths."""
+
+_MOST_STEPS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class AxisTick:
+    """A label on an axis; `at` in percent from its beginning."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis: its ends, and the distance of its ticks."""
+
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def around(cls, smallest: float, largest: float) -> Axis:
+        """Return an axis that covers zero and all values."""
+        return cls.between(min(0.0, smallest), max(largest, 1.0))
+
+    @classmethod
+    def between(cls, smallest: float, largest: float) -> Axis:
+        """Return an axis that covers all values."""
+        raw = (largest - smallest or 1.0) / 6
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
+        low, high = math.floor(smallest / step) * step, math.ceil(largest / step) * step
+        return cls(low, high if high > low else low + step, step)
+
+    def percent(self, value: float) -> float:
+        """Return the place of a value, in percent from the axis's beginning."""
+        return 100 * (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> tuple[AxisTick, ...]:
+        """Return the labels along the axis."""
+        count = round((self.high - self.low) / self.step)
+        values = [self.low + index * self.step for index in range(count + 1)]
+        return tuple(
+            AxisTick(self.percent(value), f"{round(value, 9):g}".replace("-", "−")) for value in values
+        )
+
+    def x(self, value: float) -> str:
+        """Return the horizontal coordinate of a value in a path."""
+        return f"{WIDTH * self.percent(value) / 100:.1f}"
+
+    def y(self, value: float) -> str:
+        """Return the vertical coordinate of a value in a path."""
+        return f"{HEIGHT * (1 - self.percent(value) / 100):.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPath:
+    """A path; `style` is its class, `d` its SVG path data in a box of 1000 × 400."""
+
+    style: str
+    d: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A point; `across` and `up` in percent from the left and from the bottom, `style` its class."""
+
+    style: str
+    across: float
+    up: float
+    title: str
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Paths and dots over two axes.
+
+    Args:
+        right_ticks: Labels at the right end; the grid follows them if there are any.
+        legend: The names of the colours (`Cell.run`).
+    """
+
+    title: str
+    paths: tuple[PlotPath, ...] = ()
+    dots: tuple[Dot, ...] = ()
+    across_ticks: tuple[AxisTick, ...]
+    up_ticks: tuple[AxisTick, ...]
+    right_ticks: tuple[AxisTick, ...] = ()
+    legend: tuple[Cell, ...] = ()
+    note: str = ""
+
+
+_SHARES = (AxisTick(100, "100 %"), AxisTick(50, "50 %"), AxisTick(0, "0 %"))
+_PERCENTILES = (AxisTick(95, "p95"), AxisTick(50, "p50"))
+
+
+def curve_style(colour: int) -> str:
+    """Return the style of a curve."""
+    return f"curve c{colour % COLOURS}"
+
+
+def curve_axis(values: Sequence[float]) -> Axis:
+    """Return an axis for distributions of values, of which outliers lie beyond its end."""
+    ascending = sorted(values)
+    # Outliers must not squeeze the rest against the axis.
+    end = ascending[-1]
+    usual = ascending[math.ceil(0.98 * len(ascending)) - 1]
+    return Axis.around(ascending[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
+
+
+def curve_plot(
+    title: str,
+    series: Sequence[tuple[Cell, Sequence[float], int]],
+    dots: Callable[[Axis], Iterable[Dot]] | None = None,
+) -> Plot | None:
+    """Draw empirical distributions in milliseconds.
+
+    Args:
+        series: The name with its colour, the values, and the number of turns: the curve ends below the top
+            if turns have no value.
+        dots: Returns dots on the curves for the axis.
+
+    Returns:
+        The plot; None without values.
+    """
+    drawn = [(name, values, total) for name, values, total in series if values]
+    if not drawn:
+        return None
+    axis = curve_axis([value for _, values, _ in drawn for value in values])
+    beyond = [sum(value > axis.high for value in values) for _, values, _ in drawn]
+    return Plot(
+        title=title,
+        paths=tuple(
+            PlotPath(curve_style(name.run or 0), _steps(values, total, axis)) for name, values, total in drawn
+        ),
+        dots=tuple(dots(axis)) if dots is not None else (),
+        across_ticks=axis.ticks(),
+        up_ticks=_SHARES,
+        right_ticks=_PERCENTILES,
+        legend=tuple(
+            replace(name, note=f"{count} beyond the axis" if count else "")
+            for (name, _, _), count in zip(drawn, beyond, strict=True)
+        ),
+    )
+
+
+def _steps(values: Sequence[float], total: int, axis: Axis) -> str:
+    found = ecdf(values, total)
+    points = list(zip(found.values.tolist(), found.shares.tolist(), strict=True))
+    if len(points) > _MOST_STEPS:
+        points = [
+            points[round(index * (len(points) - 1) / (_MOST_STEPS - 1))] for index in range(_MOST_STEPS)
+        ]
+    pieces = [f"M0 {HEIGHT}"]
+    for value, share in points:
+        if value > axis.high:
+            break
+        pieces.append(f"H{axis.x(value)}V{HEIGHT * (1 - share):.1f}")
+    pieces.append(f"H{WIDTH}")
+    return "".join(pieces)
+
+
+def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
+    """Draw the levels against each other as the paper does, with a dot for each vocal attribute.
+
+    Args:
+        levels: The name of each run with its colour, and its levels.
+
+    Returns:
+        A plot for each pair of columns that the paper plots and that is correlated in some run.
+    """
+    columns = {column.title: column for column in related_columns()}
+    plots = []
+    for pair in PLOTTED:
+        if not columns.keys() >= set(pair):
+            continue
+        across, up = (columns[title] for title in pair)
+        dots = tuple(
+            Dot(
+                f"dot c{(name.run or 0) % COLOURS}",
+                across.along(point.first),
+                up.along(point.second),
+                f"{name.text}: {point.name}, {across.title} {point.first:.4g}, {up.title} {point.second:.4g}",
+            )
+            for name, found in levels
+            for relation in found.relations
+            if relation.unit == "attribute"
+            and {relation.first, relation.second} == set(pair)
+            and relation.correlation.value is not None
+            for point in relation.points
+        )
+        if dots:
+            title = f"{up.title} by {across.title}"
+            plots.append(Plot(title=title, dots=dots, across_ticks=_quarters(across), up_ticks=_quarters(up)))
+    return plots
+
+
+def _quarters(column: BenchmarkColumn) -> tuple[AxisTick, ...]:
+    assert column.scale is not None
+    low, high = column.scale
+    return Axis(low, high, (high - low) / 4).ticks()
