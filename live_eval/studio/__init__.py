@@ -1,4 +1,4 @@
-"""The studio: a web application on this machine to look at runs, listen to them and compare them.
+"""The studio: a local web application to browse, play and compare runs.
 
-`serve` serves it. Each module named in `parts.PARTS` adds its own routes; all stand behind one `Guard`.
+`application.serve` serves it. Each part in `application.PARTS` adds its routes; one `Guard` protects all.
 """

@@ -1,4 +1,4 @@
-"""Answers of the studio: JSON made off the event loop, files, and errors in words."""
+"""The studio's answers: JSON computed in a thread, and errors with a status, a kind and a message."""
 
 from __future__ import annotations
 
@@ -21,28 +21,23 @@ _log = logging.getLogger(__name__)
 
 
 class NotFoundError(LiveEvalError):
-    """What a request names does not exist, or no longer."""
+    """The object of a request does not exist, or no longer."""
 
 
 async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
-    """Return JSON that a function makes off the event loop.
-
-    Args:
-        make: Called in a thread; returns JSON values.
-        arguments: Its arguments.
-    """
+    """Return the JSON values that a function returns, called with its arguments in a thread."""
     body = await asyncio.to_thread(lambda: json_text(make(*arguments)).encode())
     return web.Response(body=body, content_type="application/json")
 
 
 def json_text(value: Any) -> str:
-    """Return JSON without secrets; numbers that are not finite become null."""
+    """Return JSON without secrets; non-finite numbers become null."""
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
     return orjson.dumps(SECRETS.values(value), default=str).decode() if SECRETS.suspects(text) else text
 
 
 def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:
-    """Return an error in words: JSON for the API, plain text for people."""
+    """Return an error: JSON for the API, plain text for other paths."""
     if request.path.startswith("/api/"):
         body = json_text({"error": {"kind": kind, "message": message}})
         return web.Response(status=status, text=body, content_type="application/json")
@@ -72,4 +67,4 @@ async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamR
         return refusal(request, error.status, "http", error.reason)
     except Exception:
         _log.exception("%s %s: a bug in live-eval", request.method, request.path)
-        return refusal(request, 500, "failed", "a bug in live-eval; the terminal shows more")
+        return refusal(request, 500, "failed", "a bug in live-eval; see the terminal for details")

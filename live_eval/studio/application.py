@@ -1,4 +1,4 @@
-"""The studio as one aiohttp application, and serving it."""
+"""The studio as an aiohttp application, and its server."""
 
 from __future__ import annotations
 
@@ -6,26 +6,49 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 from aiohttp import web
 
 from live_eval.clock import SystemClock
 from live_eval.http.connections import Connections, LimitedSite
 from live_eval.http.connections import serve as serve_application
+from live_eval.studio import (
+    audio_api,
+    front_end,
+    listen,
+    pages,
+    runs_api,
+    talk,
+    turns_api,
+    words_api,
+)
 from live_eval.studio.answers import explain_errors
-from live_eval.studio.library import Library
-from live_eval.studio.parts import PARTS, Part
+from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.security import GUARD, Guard, set_headers
-from live_eval.studio.shared import LIBRARY, TALK
-from live_eval.studio.talking.endpoints import TalkSettings
+from live_eval.studio.talking.endpoints import TALK, TalkSettings
 
-__all__ = ["MAX_BODY_BYTES", "application", "serve"]
+__all__ = ["MAX_BODY_BYTES", "PARTS", "Part", "application", "serve"]
+
+Part: TypeAlias = Callable[[web.Application], None]
+"""Adds routes, and cleanup, to the application. ``app[LIBRARY]`` finds runs."""
+
+PARTS: tuple[Part, ...] = (
+    front_end.add_routes,
+    runs_api.add_routes,
+    turns_api.add_routes,
+    audio_api.add_routes,
+    words_api.add_routes,
+    pages.add_routes,
+    listen.add_routes,
+    talk.add_routes,
+)
 
 MAX_BODY_BYTES = 256 * 1024
-"""Largest body of a request."""
+"""Limit for the body of a request."""
 
 _MOST_CONNECTIONS = 512
-"""Most connections at a time: fewer than a process may usually open files."""
+"""Most concurrent connections: below the usual limit of open files."""
 
 
 def application(
@@ -34,10 +57,8 @@ def application(
     """Return the studio.
 
     Args:
-        folders: Folders of runs and campaigns, or such folders with others in them.
-        guard: Who may use it.
-        parts: What it consists of.
-        talk: What was decided about conversations; None for endpoints' own addresses.
+        folders: Runs and campaigns, or folders that contain them.
+        talk: Settings of conversations; None for the endpoints' default addresses.
     """
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
     app.on_response_prepare.append(set_headers)
@@ -50,17 +71,17 @@ def application(
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads that the event loop does not wait for when it closes."""
+    """Threads for which the event loop does not wait when it closes."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work, and return at once."""
+        """Refuse further work, and return at once."""
         super().shutdown(wait=False, cancel_futures=True)
 
 
 async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
-    """Serve what `application` returned on an address; see `live_eval.http.connections.serve`.
+    """Serve an application on an address; see `live_eval.http.connections.serve`.
 
-    Threads that still compute an answer then are not waited for; Python itself waits for them when it exits.
+    It returns without waiting for threads that still compute an answer; Python waits for them at its exit.
     """
     asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())

@@ -1,4 +1,4 @@
-"""The front end: a page, and the scripts and styles that it loads."""
+"""The front end: the page, its scripts and its styles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders that the studio shows: runs, and campaigns with their runs. Each has an id."""
+"""The folders in the studio: runs, and campaigns with their runs, each with an id."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiohttp import web
+
 from live_eval.campaigns.folders import FolderKind, FoundFolder, find_folders, kind_of
 from live_eval.errors import UsageError
 from live_eval.studio.answers import NotFoundError
 
-__all__ = ["Library", "ListedFolder"]
+__all__ = ["LIBRARY", "Library", "ListedFolder"]
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFolder:
-    """A folder that the studio shows.
+    """A folder in the studio.
 
     Args:
-        id: What requests name it by.
-        path: Where it is.
-        kind: What it holds.
-        campaign: The id of the campaign whose run it is; None for others.
+        id: Its name in requests.
+        campaign: The id of the campaign that the run belongs to; None for other folders.
     """
 
     id: str
@@ -34,12 +34,12 @@ class ListedFolder:
 
 
 class Library:
-    """Finds runs and campaigns. Call its methods off the event loop.
+    """Finds runs and campaigns. Call its methods in a thread.
 
-    Requests name folders by id alone: an id is looked up among the folders found, never joined to a path.
+    Requests name folders by id only; an id is looked up among the found folders, never joined to a path.
 
     Args:
-        folders: Folders of runs and campaigns, or such folders with others in them.
+        folders: Runs and campaigns, or folders that contain them.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -48,17 +48,17 @@ class Library:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders that were named."""
+        """The folders that the user named."""
         return tuple(root.resolve() for root in self._roots)
 
     def folders(self) -> list[ListedFolder]:
-        """Return what there is now, the last folder by name first."""
+        """Return the folders that exist now, in descending order of their names."""
         found = [_listed(each) for each in find_folders(self._roots)]
         self._known = {each.id: each for each in found}
         return found
 
-    def holds(self, path: Path) -> bool:
-        """Return whether a folder is one that was named, or lies in one."""
+    def contains(self, path: Path) -> bool:
+        """Return whether a folder is one of the roots or inside one."""
         there = path.resolve()
         return any(there.is_relative_to(root) for root in self.roots)
 
@@ -66,11 +66,10 @@ class Library:
         """Return the folder with an id.
 
         Args:
-            folder_id: The id.
-            kinds: What it may hold; anything if empty.
+            kinds: Accepted kinds; all if empty.
 
         Raises:
-            NotFoundError: There is none, or none of that kind.
+            NotFoundError: No folder has the id, or its kind is not accepted.
         """
         if folder_id not in self._known:
             self.folders()
@@ -88,10 +87,10 @@ class Library:
         return [each for each in self.folders() if each.campaign == campaign.id]
 
     def new_run(self, name: str) -> ListedFolder:
-        """Return where a new run is to be made: in the first folder that is not one itself.
+        """Return the place of a new run: in the first root that is not a run or campaign itself.
 
         Raises:
-            UsageError: There is none.
+            UsageError: Every root is a run or campaign.
         """
         for root in self._roots:
             if kind_of(root) is None:
@@ -99,8 +98,11 @@ class Library:
                 path = next(each for each in map(root.resolve().joinpath, names) if not each.exists())
                 return ListedFolder(_id_of(path), path, "run")
         raise UsageError(
-            "the studio shows single runs only: to record another, start it with a folder of runs"
+            "the studio was started with single runs: to record a run, start it with a folder of runs"
         )
+
+
+LIBRARY = web.AppKey("library", Library)
 
 
 def _listed(found: FoundFolder) -> ListedFolder:

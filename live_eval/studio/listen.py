@@ -1,4 +1,4 @@
-"""Listening tests in the browser: set one up, hear, vote, see the results, export."""
+"""Listening tests in the browser: set up, listen, vote, results, export."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import unicodedata
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,15 +18,13 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.recording import is_own_file
 from live_eval.studio.answers import NotFoundError, answer
-from live_eval.studio.library import Library
-from live_eval.studio.listening.export import votes_csv
+from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.listening.plan import ListeningKind, ReferenceKind, rating_scales
-from live_eval.studio.listening.results import results_json
+from live_eval.studio.listening.results import results_json, votes_csv
 from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.trials import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import FOLDER, Ballots, VoteFile
 from live_eval.studio.security import for_listeners, is_listener
-from live_eval.studio.shared import LIBRARY
 
 __all__ = ["add_routes", "routes"]
 
@@ -35,9 +33,6 @@ _MOST_CASES = 10_000
 _MOST_SEED = 2**53 - 1  # every program that reads JSON reads it exactly
 _STRICT = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
-
-
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +54,8 @@ class _Listener:
     listener: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SentVote:
-    __pydantic_config__ = _STRICT
-
-    trial: str
-    choice: str = ""
-    ratings: dict[str, int] = field(default_factory=dict)
-    played: dict[str, list[tuple[_Finite, _Finite]]] = field(default_factory=dict)
-
-
 _NEW_TEST = TypeAdapter(_NewTest)
-_SENT_VOTE = TypeAdapter(_SentVote)
+_OPINION = TypeAdapter(Opinion)
 _LISTENER = TypeAdapter(_Listener)
 
 
@@ -85,20 +70,16 @@ def routes(app: web.Application, clock: Clock) -> None:
 
 
 class ListeningApi:
-    """The requests about listening tests.
+    """The requests of listening tests.
 
-    Until a listener has voted, no answer says which run a reply is from: sounds and trials have random names,
-    and the files of a test are named by its kind.
-
-    Args:
-        library: Finds runs.
-        clock: Says how long a listener had.
+    No answer before a vote reveals the run of a reply: sounds and trials have random names, and the file of a
+    test is named by its kind.
     """
 
     def __init__(self, library: Library, clock: Clock) -> None:
         self._library = library
         self._clock = clock
-        self._desk = TrialDesk(clock, library.holds)
+        self._desk = TrialDesk(clock, library.contains)
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
@@ -118,7 +99,7 @@ class ListeningApi:
             rows = [_test_json(file) for file in self._files().values()]
             if not is_listener(request):
                 return rows
-            # Neither who else votes, nor what cannot be read and where.
+            # Without the other listeners, and without paths of unreadable files.
             return [{**row, "listeners": []} for row in rows if row["problem"] is None]
 
         return await answer(lambda: {"tests": tests(), "scales": _scales_json()})
@@ -163,13 +144,12 @@ class ListeningApi:
 
     @for_listeners
     async def _vote(self, request: web.Request) -> web.Response:
-        sent = await _body(request, _SENT_VOTE)
-        opinion = Opinion(trial=sent.trial, choice=sent.choice, ratings=sent.ratings, played=sent.played)
+        opinion = await _body(request, _OPINION)
 
         def vote() -> dict[str, Any]:
-            given = self._desk.given(sent.trial)
+            given = self._desk.given(opinion.trial)
             if given is None:
-                raise NotFoundError("this trial is no longer open; ask for the next one")
+                raise NotFoundError("this trial is no longer open; request the next one")
             self._desk.vote(given, opinion)
             return self._trial(given.file, given.listener)
 
@@ -179,7 +159,7 @@ class ListeningApi:
     async def _sound(self, request: web.Request) -> web.Response:
         clip = await asyncio.to_thread(self._desk.sound, request.match_info["sound"])
         if clip is None:
-            raise NotFoundError("this sound belongs to no trial that is open; ask for the next one")
+            raise NotFoundError("this sound belongs to no open trial; request the next one")
         return web.Response(body=clip.wav, content_type="audio/wav")
 
     async def _results(self, request: web.Request) -> web.Response:
@@ -207,7 +187,7 @@ class ListeningApi:
         return web.Response(text=text, content_type="text/csv", headers=headers)
 
     def _trial(self, file: VoteFile, listener: str) -> dict[str, Any]:
-        """Return where a listener is and what comes next."""
+        """Return a listener's progress and next trial."""
         ballots, given = self._desk.next(file, listener)
         return {
             "listener": listener,
@@ -225,7 +205,7 @@ class ListeningApi:
         return found
 
     def _files(self) -> dict[str, VoteFile]:
-        """Return the tests next to all runs, by id; the last one first."""
+        """Return the tests next to all runs, by id, the latest first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
         paths = [
             path for place in places for path in (place / FOLDER).glob("*.jsonl") if is_own_file(place, path)
@@ -239,7 +219,7 @@ def _id_of(path: Path) -> str:
 
 
 def _test_json(file: VoteFile) -> dict[str, Any]:
-    """Return a test without the names of its runs; of one that cannot be read, the problem."""
+    """Return a test without the names of its runs, or its problem if it cannot be read."""
     row: dict[str, Any] = {
         "id": _id_of(file.path),
         "name": file.path.stem,
@@ -268,7 +248,7 @@ def _trial_json(ballots: Ballots, given: GivenTrial) -> dict[str, Any]:
     return {
         "id": given.name,
         "replies": [{"label": label, "sound": sound(name)} for label, name in given.replies.items()],
-        "words": given.case.words,
+        "words": given.case.text,
         "cue": given.case.cue,
         "user": sound(given.named(given.case.user)),
         "reference": sound(given.named(given.case.reference)),
@@ -285,11 +265,11 @@ def _scales_json() -> list[dict[str, Any]]:
 
 
 async def _listener(request: web.Request) -> str:
-    """Return the listener whom a request names, without spaces that nobody sees."""
+    """Return the listener's name in a request, with white space normalised."""
     given = (await _body(request, _LISTENER)).listener
     name = " ".join(unicodedata.normalize("NFC", given).split())
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(f"listener: expected a name of 1 to {_LONGEST_NAME} letters, found {name[:80]!r}")
+        raise UsageError(f"listener: expected a name of 1 to {_LONGEST_NAME} characters, found {name[:80]!r}")
     return name
 
 

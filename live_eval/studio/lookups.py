@@ -1,4 +1,4 @@
-"""What requests name: a run, a turn, numbers."""
+"""Parts of requests: a turn, numbers."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ from aiohttp import web
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader
 from live_eval.studio.answers import NotFoundError
-from live_eval.studio.library import Library
+from live_eval.studio.library import LIBRARY
 
 __all__ = ["count_in", "number_in", "open_turn"]
 
 
 @contextmanager
-def open_turn(library: Library, run_id: str, turn_id: str) -> Iterator[RunReader]:
-    """Open the run that holds a turn.
+def open_turn(request: web.Request) -> Iterator[tuple[RunReader, str]]:
+    """Open the run of the turn in a request; yield it with the turn's id.
 
     Raises:
-        NotFoundError: There is no such run, or no such turn in it.
+        NotFoundError: The run or the turn does not exist.
         StoreError: It cannot be read.
     """
-    with RunReader.open(library.find(run_id, "run").path) as run:
+    turn_id = request.match_info["turn"]
+    with RunReader.open(request.app[LIBRARY].find(request.match_info["run"], "run").path) as run:
         if turn_id not in run:
             raise NotFoundError(f"{run.path}: has no turn {turn_id[:100]!r}")
-        yield run
+        yield run, turn_id
 
 
 def number_in(request: web.Request, name: str, default: float, low: float, high: float) -> float:
-    """Return a number of the request's query.
-
-    Raises:
-        UsageError: It is no number from `low` to `high`.
-    """
+    """Return a number in the request's query."""
     text = request.query.get(name)
     if text is None:
         return default
@@ -48,11 +45,7 @@ def number_in(request: web.Request, name: str, default: float, low: float, high:
 
 
 def count_in(request: web.Request, name: str, default: int, high: int) -> int:
-    """Return a whole number of the request's query, from 0 to `high`.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Return a whole number in the request's query, from 0 to `high`."""
     value = number_in(request, name, default, 0, high)
     if value != int(value):
         raise UsageError(f"{name}: expected a whole number, found {value:g}")

@@ -17,9 +17,9 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
+from live_eval.campaigns.folders import FolderKind
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.errors import UsageError
-from live_eval.recording.folders import FolderKind
 from live_eval.report import write_report
 from live_eval.report.duplex import write_duplex_page
 from live_eval.report.files import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUNDS

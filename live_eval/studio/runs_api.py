@@ -1,34 +1,51 @@
-"""The list of runs and campaigns, and the figures of each."""
+"""Runs and campaigns: the list, the values of each, comparisons, and the progress of a run."""
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from live_eval.analysis.comparison.prompts import prompt_sensitivity
+from live_eval.analysis.comparison.runs import compare_runs
+from live_eval.analysis.comparison.series import read_runs
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
+from live_eval.analysis.turn_view import milliseconds
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
+from live_eval.campaigns.latency.campaign_file import read_campaign_file
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
-from live_eval.recording import RunReader, ScoreReader
-from live_eval.studio.answers import answer
-from live_eval.studio.library import Library
-from live_eval.studio.run_facts import folder_facts
-from live_eval.studio.shared import LIBRARY
+from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
+from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
+from live_eval.studio.answers import answer, json_text
+from live_eval.studio.library import LIBRARY, Library, ListedFolder
 from live_eval.studio.turn_index import Stamp, stamp_of
 
-__all__ = ["add_routes"]
+__all__ = ["add_routes", "folder_facts"]
+
+_LATEST = 5
+_INTERVAL_S = 0.5
+_QUIET_INTERVALS = 30
+"""Intervals without a change after which a comment is sent, to detect that the page was closed."""
 
 _KEPT = 32
+_STOPPING = web.AppKey("stopping", asyncio.Event)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve the list of runs, and their figures."""
+    """Serve runs, their values, comparisons and progress."""
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
     app.router.add_get("/api/runs/{run}/facts", _facts)
+    app.router.add_get("/api/compare", _compare)
+    app[_STOPPING] = asyncio.Event()
+    app.on_shutdown.append(_stop)
+    app.router.add_get("/api/runs/{run}/progress", _progress)
 
 
 async def _runs(request: web.Request) -> web.Response:
@@ -36,23 +53,19 @@ async def _runs(request: web.Request) -> web.Response:
 
 
 async def _run(request: web.Request) -> web.Response:
-    return await answer(_figures, request.app[LIBRARY], request.match_info["run"])
+    return await answer(_values, request.app[LIBRARY], request.match_info["run"])
 
 
 async def _facts(request: web.Request) -> web.Response:
-    return await answer(_folder_facts, request.app[LIBRARY], request.match_info["run"])
-
-
-def _folder_facts(library: Library, run_id: str) -> dict[str, Any]:
-    return folder_facts(library.find(run_id))
+    return await answer(lambda: folder_facts(request.app[LIBRARY].find(request.match_info["run"])))
 
 
 def _listing(library: Library) -> list[dict[str, Any]]:
     return [folder_facts(folder) for folder in library.folders()]
 
 
-def _figures(library: Library, run_id: str) -> dict[str, Any]:
-    """Return a folder's row of the list, its manifest, and its figures as its own command prints them."""
+def _values(library: Library, run_id: str) -> dict[str, Any]:
+    """Return a folder's row of the list, its manifest, and the values that its own command prints."""
     folder = library.find(run_id)
     facts = folder_facts(folder)
     if folder.kind == "run":
@@ -61,15 +74,185 @@ def _figures(library: Library, run_id: str) -> dict[str, Any]:
         return {**_summary(folder.path, stamp_of(folder.path)), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        figures = campaign_summary(read_campaign(folder.path), words=False)  # recognising words takes long
+        values = campaign_summary(read_campaign(folder.path), words=False)  # word recognition takes long
     else:
-        figures = duplex_summary(read_duplex(folder.path))
-    return {**figures, "folder": facts, "runs": runs}
+        values = duplex_summary(read_duplex(folder.path))
+    return {**values, "folder": facts, "runs": runs}
 
 
 @lru_cache(maxsize=_KEPT)
 def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return what ``live-eval show --json`` prints."""
+    """Return the output of ``live-eval show --json``."""
     with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         summary = summarise(run, scores)
     return {**summary.as_json(), "levels": relate_levels(summary).as_json()}
+
+
+# -- Facts -----------------------------------------------------------------------------------------
+
+
+def folder_facts(folder: ListedFolder) -> dict[str, Any]:
+    """Return a row of the list of runs; with the problem if the folder cannot be read."""
+    row: dict[str, Any] = {
+        "id": folder.id,
+        "name": folder.path.name,
+        "kind": folder.kind,
+        "campaign": folder.campaign,
+        "endpoint": None,
+        "model": None,
+        "data": None,
+        "created": None,
+        "ended": None,
+        "state": None,
+        "finished": False,
+        "turns": None,
+        "planned": None,
+        "failed": None,
+        "schema_ok": True,
+        "problem": None,
+    }
+    try:
+        match folder.kind:
+            case "run":
+                with RunReader.open(folder.path) as run:
+                    row |= _run_facts(run)
+            case "campaign":
+                row |= _campaign_facts(read_campaign_file(folder.path))
+            case "duplex":
+                row |= _campaign_facts(DUPLEX_CAMPAIGN.read(folder.path))
+    except SchemaVersionError as error:
+        row |= {"schema_ok": False, "problem": str(error)}
+    except (StoreError, OSError) as error:
+        row["problem"] = str(error)
+    return row
+
+
+def run_progress(folder: Path, latest: int) -> dict[str, Any]:
+    """Return the progress of a run, and its latest turns in descending order.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    with RunReader.open(folder) as run:
+        facts = _run_facts(run)
+        turns = list(run.turns(latest=latest))
+    return {
+        **{name: facts[name] for name in ("state", "turns", "planned", "failed")},
+        "latest": [
+            {
+                "turn_id": turn.turn_id,
+                "failure": None if turn.failure is None else turn.failure.kind.value,
+                "voice_to_voice_ms": milliseconds(turn.timing.voice_to_voice.ns) if turn.captured else None,
+            }
+            for turn in reversed(turns)
+        ],
+    }
+
+
+def _run_facts(run: RunReader) -> dict[str, Any]:
+    endpoint = part_of(run.manifest, "endpoint")
+    planned = run.manifest.get("turns")
+    # The database of a killed run still contains the state "running".
+    died = run.state == "running" and not is_being_written(run.path)
+    return {
+        "endpoint": text_of(endpoint, "name"),
+        "model": text_of(endpoint, "model"),
+        "data": text_of(part_of(run.manifest, "data"), "name"),
+        "created": run.started_at,
+        "ended": run.ended_at,
+        "state": "interrupted" if died else run.state,
+        "finished": run.ended,
+        "turns": len(run),
+        "planned": planned if isinstance(planned, int) else None,
+        "failed": run.failed_turns,
+    }
+
+
+def _campaign_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    complete = facts.get("complete") is True
+    return {
+        "endpoint": text_of(facts, "endpoint"),
+        "created": text_of(facts, "created"),
+        "state": "finished" if complete else "incomplete",
+        "finished": complete,
+    }
+
+
+# -- Comparisons -----------------------------------------------------------------------------------
+
+
+async def _compare(request: web.Request) -> web.Response:
+    missing = [name for name in ("a", "b") if not request.query.get(name)]
+    if missing:
+        raise UsageError(f"{' and '.join(missing)}: expected the ids of two runs, a and b")
+    common = request.query.get("common") == "1"
+    return await answer(_compared, request.app[LIBRARY], request.query["a"], request.query["b"], common)
+
+
+def _compared(library: Library, first_id: str, other_id: str, common: bool) -> dict[str, Any]:
+    first, other = (library.find(run_id, "run").path for run_id in (first_id, other_id))
+    return _comparison(first, other, common, (stamp_of(first), stamp_of(other)))
+
+
+@lru_cache(maxsize=8)
+def _comparison(first: Path, other: Path, common: bool, _stamps: tuple[Stamp, Stamp]) -> dict[str, Any]:
+    runs = read_runs([first, other])
+    prompts = prompt_sensitivity(runs)
+    return {
+        **compare_runs(runs, common=common).as_json(),
+        "prompt_sensitivity": None if prompts is None else prompts.as_json(),
+    }
+
+
+# -- Progress --------------------------------------------------------------------------------------
+
+
+async def _stop(app: web.Application) -> None:
+    app[_STOPPING].set()
+
+
+async def _progress(request: web.Request) -> web.StreamResponse:
+    """Send server-sent events (HTML standard, section 9.2) on a run in progress.
+
+    ``progress`` whenever it has changed, ``problem`` if it becomes unreadable, and ``end``, after which the
+    page closes the stream instead of reconnecting.
+    """
+    library, run_id = request.app[LIBRARY], request.match_info["run"]
+    state = await asyncio.to_thread(_read, library, run_id)  # refuses an unknown run
+    stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await stream.prepare(request)
+    with suppress(ConnectionError):  # the page was closed
+        await _follow(stream, library, run_id, state, request.app[_STOPPING])
+    return stream
+
+
+async def _follow(
+    stream: web.StreamResponse, library: Library, run_id: str, state: dict[str, Any], stopping: asyncio.Event
+) -> None:
+    """Send events until the run has ended or the studio stops."""
+    await _send(stream, "progress", state)
+    quiet = 0
+    while state["state"] == "running":
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), _INTERVAL_S)
+            return
+        try:
+            now = await asyncio.to_thread(_read, library, run_id)
+        except (LiveEvalError, OSError) as error:
+            await _send(stream, "problem", {"message": str(error)})
+            break
+        quiet += 1
+        if now != state:
+            state, quiet = now, 0
+            await _send(stream, "progress", state)
+        elif quiet % _QUIET_INTERVALS == 0:
+            await stream.write(b":\n\n")
+    await _send(stream, "end", {})
+
+
+def _read(library: Library, run_id: str) -> dict[str, Any]:
+    return run_progress(library.find(run_id, "run").path, _LATEST)
+
+
+async def _send(stream: web.StreamResponse, event: str, data: dict[str, Any]) -> None:
+    await stream.write(f"event: {event}\ndata: {json_text(data)}\n\n".encode())

@@ -1,10 +1,10 @@
-"""Who may use the studio: only the holder of a token, only from pages of the studio itself.
+"""Access control: the studio serves only holders of a token, and only its own pages.
 
-Every request must name this server as its host, so that no other site's name can be rebound to it; every
-request needs a token, which the link carries and a cookie keeps; and a request from a page of another
-origin is refused. What is served loads nothing from other hosts.
+Every request must name this server as its host, which prevents DNS rebinding. Every request needs a token,
+which the link contains and a cookie keeps. Requests from pages of other origins are refused. The studio's
+pages load nothing from other hosts.
 
-There are two tokens: the owner's opens everything, the listeners' only what is marked with `for_listeners`.
+There are two tokens: the owner's grants everything, the listeners' only handlers marked with `for_listeners`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from live_eval.types import Secret
 __all__ = ["GUARD", "TOKEN_PARAMETER", "Guard", "for_listeners", "is_listener", "set_headers"]
 
 TOKEN_PARAMETER = "token"
-"""Parameter of the link that carries the token."""
+"""The link's query parameter with the token."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,23 +45,22 @@ _HEADERS = {
 
 
 def _cookie_name(port: int, who: str = "studio") -> str:
-    """Return the name of a link's cookie: browsers share cookies between the ports of a host."""
+    """Return the name of a cookie, with the port: browsers share cookies between the ports of a host."""
     return f"live-eval-{who}-{port}"
 
 
 def for_listeners(handler: _T) -> _T:
-    """Let listeners send the requests that a handler answers, too."""
+    """Admit listeners to a handler."""
     handler.__dict__["for_listeners"] = True
     return handler
 
 
 class Guard:
-    """Admits requests that carry a token and come from the studio itself.
+    """Admits requests with a token from the studio's own pages.
 
     Args:
-        token: The token of the owner's link, which opens everything.
         host: The address that the studio is bound to.
-        listeners: The token of the listeners' link, which opens Listen; None for no such link.
+        listeners: The listeners' token; None for no access of listeners.
     """
 
     def __init__(self, token: Secret, host: str = "127.0.0.1", listeners: Secret | None = None) -> None:
@@ -84,9 +83,7 @@ class Guard:
         origin = request.headers.get("Origin")
         changes = request.method not in _NEVER_CHANGES
         if (origin is not None or changes) and origin != f"{request.scheme}://{request.headers['Host']}":
-            return refusal(
-                request, 403, "origin", "only the studio's own pages may use it, this is another's"
-            )
+            return refusal(request, 403, "origin", "only the studio's own pages may send requests")
         if request.path == "/" and TOKEN_PARAMETER in request.query:
             return self._welcome(request, port)
         given = request.cookies.get(_cookie_name(port, _LISTENERS), "")
@@ -99,32 +96,27 @@ class Guard:
         return await handler(request)
 
     def is_owner(self, request: web.Request) -> bool:
-        """Return whether a request carries the owner's token."""
+        """Return whether a request contains the owner's token."""
         return _equal(request.cookies.get(_cookie_name(_port_of(request)), ""), self._token)
 
     def serves(self, host: str, port: int) -> bool:
-        """Return whether a request's host is a name of this server.
-
-        Args:
-            host: The request's header ``Host``.
-            port: The port that the request came to.
-        """
+        """Return whether a request's host is a name of this server."""
         named = host_of(host)
-        # Browsers leave out the port that is HTTP's own.
+        # Browsers omit the default port.
         if named is None or (named[1] or _HTTP_PORT) != port:
             return False
         name = named[0]
         if is_loopback(self._host):
             return name in _LOCAL_NAMES
-        # Only a name can be rebound to this address, a number cannot.
+        # Names can be rebound to this address, numbers cannot.
         return name in (*_LOCAL_NAMES, self._host.lower()) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
-        """Keep the token of the link in a cookie and take it out of the browser's address."""
+        """Move the token from the link to a cookie."""
         token = request.query[TOKEN_PARAMETER]
         is_owner = _equal(token, self._token)
         if not is_owner and not _equal(token, self._listeners):
-            return refusal(request, 401, "token", "this link is of another studio, or of an earlier one")
+            return refusal(request, 401, "token", "this link belongs to another studio, or to an earlier one")
         response = web.Response(status=303, headers={"Location": "/" if is_owner else "/#/listen"})
         name = _cookie_name(port) if is_owner else _cookie_name(port, _LISTENERS)
         response.set_cookie(name, token, httponly=True, samesite="Strict", path="/")
@@ -135,7 +127,7 @@ GUARD = web.AppKey("guard", Guard)
 
 
 def is_listener(request: web.Request) -> bool:
-    """Return whether a request that has been admitted is a listener's."""
+    """Return whether an admitted request is a listener's."""
     return not request.app[GUARD].is_owner(request)
 
 
@@ -151,6 +143,6 @@ def _port_of(request: web.Request) -> int:
 
 
 async def set_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers that every answer has, unless it sets its own."""
+    """Add the default headers of every answer."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""Talk to an endpoint with the browser's microphone: a page's offer begins a conversation."""
+"""Talk to an endpoint with the browser's microphone: a page's SDP offer begins a conversation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from live_eval.registry import client
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
 from live_eval.studio.answers import answer, json_text, refusal
-from live_eval.studio.library import Library
-from live_eval.studio.shared import LIBRARY, TALK
-from live_eval.studio.talking.endpoints import TalkSettings, talkable_endpoints
+from live_eval.studio.library import LIBRARY, Library
+from live_eval.studio.talking.endpoints import TALK, TalkSettings, talkable_endpoints
 
 if TYPE_CHECKING:
     from live_eval.studio.talking.conversation import PageConversation
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["add_routes"]
 
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",)}
-"""What a page may choose of a run file: no address, no environment variable, and nothing that is logged."""
+"""The settings of a run file that a page may choose: no addresses and no environment variables."""
 _STOP_TIMEOUT_S = 10.0
 
 
@@ -35,22 +34,22 @@ class _BusyError(Exception):
 
 
 class _Talks:
-    """The conversation that a page holds, of which there is one at a time.
+    """The conversations of pages, of which one is connected at a time.
 
-    A page that is left while it connects cannot say so: a later offer takes its place.
+    A page that is closed while it connects cannot report it, so a later offer replaces an unconnected one.
     """
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()  # offers are answered in the order in which they came
-        self._held: dict[asyncio.Task[None], PageConversation] = {}
+        self.lock = asyncio.Lock()  # offers are answered in the order of their arrival
+        self._running: dict[asyncio.Task[None], PageConversation] = {}
 
     @property
     def taken(self) -> bool:
         """Whether a page is connected, or its conversation is still being stored."""
-        return any(talk.connected for talk in self._held.values())
+        return any(talk.connected for talk in self._running.values())
 
     async def begin(self, talk: PageConversation, offer: str) -> str:
-        """Begin a conversation in place of any that has not connected; return the answer to its offer.
+        """Begin a conversation in place of unconnected ones; return the answer to its offer.
 
         Raises:
             UsageError: The offer cannot be answered.
@@ -60,22 +59,22 @@ class _Talks:
         if self.taken:
             await talk.leave()
             raise _BusyError
-        for task in self._held:
+        for task in self._running:
             task.cancel()
-        task = asyncio.create_task(talk.hold())
-        self._held[task] = talk
-        task.add_done_callback(self._held.pop)
+        task = asyncio.create_task(talk.run())
+        self._running[task] = talk
+        task.add_done_callback(self._running.pop)
         return answer
 
     async def stop(self) -> None:
-        """End all conversations, and wait until the one under way is stored."""
-        for task, talk in self._held.items():
+        """End all conversations, and wait until the connected one is stored."""
+        for task, talk in self._running.items():
             if talk.connected:
                 talk.stop()
             else:
                 task.cancel()
-        if self._held:
-            await asyncio.wait(self._held, timeout=_STOP_TIMEOUT_S)
+        if self._running:
+            await asyncio.wait(self._running, timeout=_STOP_TIMEOUT_S)
 
 
 _TALKS = web.AppKey("talks", _Talks)
@@ -94,7 +93,7 @@ async def _stop(app: web.Application) -> None:
 
 
 async def _endpoints(request: web.Request) -> web.Response:
-    """Return the endpoints, which of them is the default, and whether a page talks now."""
+    """Return the endpoints, the default one, and whether a page is connected."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
     addresses = request.app[TALK].addresses
     return await answer(lambda: {**found, "endpoints": talkable_endpoints(addresses)})
@@ -103,13 +102,13 @@ async def _endpoints(request: web.Request) -> web.Response:
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The body: ``offer``, and of a run file the tables ``endpoint`` and ``turns``. While another page is
-    connected the error is ``busy`` (409).
+    The body contains ``offer`` and a run file's tables ``endpoint`` and ``turns``. While another page is
+    connected, the error is ``busy`` (409).
     """
     talks = request.app[_TALKS]
     try:
         offer, tables = _parts(await request.read())
-        async with talks.turn:
+        async with talks.lock:
             if talks.taken:
                 raise _BusyError
             prepare = partial(_prepare, tables, request.app[LIBRARY], request.app[TALK])
@@ -118,7 +117,9 @@ async def _begin(request: web.Request) -> web.Response:
             if talk.key_recipient is not None:
                 request.app[TALK].note(talk.key_recipient)
     except _BusyError:
-        message = "another tab talks, or its conversation is being stored: end it first, or try again soon"
+        message = (
+            "another tab is connected, or its conversation is being stored: end it first, or try again soon"
+        )
         return refusal(request, 409, "busy", message)
     return web.Response(text=json_text(began), content_type="application/json")
 
@@ -126,13 +127,10 @@ async def _begin(request: web.Request) -> web.Response:
 def _prepare(
     tables: dict[str, dict[str, Any]], library: Library, settings: TalkSettings
 ) -> Callable[[], PageConversation]:
-    """Look up all that a conversation needs, and load what takes a while.
+    """Do the slow preparations of a conversation.
 
     Returns:
-        What makes the conversation; to be called in the event loop.
-
-    Raises:
-        UsageError: Something of it does not exist.
+        A function that makes the conversation; call it on the event loop.
     """
     from live_eval.studio.talking.conversation import PageConversation
 
@@ -143,11 +141,7 @@ def _prepare(
 
 
 def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> dict[str, dict[str, Any]]:
-    """Return what a page chose, with the address that the studio was started with.
-
-    Raises:
-        UsageError: The endpoint does not exist or has no address.
-    """
+    """Return a page's settings with the address from the studio's command line."""
     endpoint = tables["endpoint"]
     name = endpoint.get("name", EndpointTable().name)
     if not isinstance(name, str):
@@ -161,11 +155,7 @@ def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> 
 
 
 def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return the offer, and the tables of the run file, of what a page sent.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """Return the offer and the tables in a request."""
     try:
         given = orjson.loads(body)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What both sides of a turn say, and when it is heard.
+"""The transcript of a turn, with the times at which it is heard.
 
-Times are in seconds from the first sample of the audio of both sides; of a turn without audio, from dialling.
+Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ __all__ = ["seconds_after", "transcript_of", "zero_ns_of"]
 
 
 def zero_ns_of(turn: TurnRecord) -> int:
-    """Return the moment from which the times of a turn count."""
+    """Return the origin of a turn's times."""
     return turn.trace.t0_ns if turn.trace.t0_ns is not None else turn.trace.dial_ns
 
 
 def seconds_after(zero_ns: int, at_ns: int | None) -> float | None:
-    """Return a moment as seconds after another; None for none."""
+    """Return the seconds between two moments; None for None."""
     return None if at_ns is None else round((at_ns - zero_ns) / 1e9, 6)
 
 
 def transcript_of(run: RunReader, turn: TurnRecord) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what each side said, in the order of time, and when it was heard.
+    """Return what each side said, in the order of time.
 
-    Where the data has no words for the user, as in a live run, what the endpoint's transcriber heard stands
-    for them.
+    A user without a script, as in a live run, gets the text of the endpoint's transcriber.
 
     Returns:
-        The lines as JSON values, empty if nothing was spoken; and why there are none if audio is missing.
+        The lines as JSON values; and a problem if audio is missing, without lines.
     """
     try:
         conversation = conversation_of(run, [turn])

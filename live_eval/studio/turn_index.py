@@ -1,4 +1,4 @@
-"""The turns of a run as rows: read once, then filtered, sorted and paged in memory."""
+"""The turns of a run as rows, cached in memory: filtered, sorted and paged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
-"""Time and size of a run's databases: what was read of a run holds until it changes."""
+"""Times and sizes of a run's databases; caches are valid until they change."""
 
 RECORDED = "recorded"
 """The order in which the turns were recorded."""
@@ -37,21 +37,19 @@ BY_NAME = "turn"
 
 _KEPT_RUNS = 8
 CHOICES = ("status", "task", "variant", "cue", "speech")
-"""What turns can be chosen by."""
+"""The filters of turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuery:
-    """Which turns to list.
+    """A query for a page of turns.
 
     Args:
-        text: Words that the turn's id, texts, cue or failure contain, in any case; empty for all turns.
-        choices: The value of each of `CHOICES` that matters.
-        flagged: Only turns with this value of ``flagged``; None for all.
+        text: Words in the turn's id, texts, cue or failure, in any case; empty for all turns.
+        choices: The requested values, by name in `CHOICES`.
+        flagged: The requested value of ``flagged``; None for both.
         sort: `RECORDED`, `BY_NAME`, a latency or a score.
-        descending: Whether the greatest comes first. Turns without the figure are last in either direction.
-        offset: Turns to skip.
-        limit: Most turns to return.
+        descending: Whether to sort in descending order. Turns without the value are last in either order.
     """
 
     text: str = ""
@@ -69,8 +67,7 @@ class RunIndex:
 
     Args:
         rows: The turns as JSON values, in the order in which they were recorded.
-        words: What a search looks through in each, in lower case.
-        columns: The scores.
+        words: The searchable text of each, in lower case.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -78,10 +75,10 @@ class RunIndex:
     columns: tuple[ScoreColumn, ...]
 
     def select(self, query: RowQuery) -> dict[str, Any]:
-        """Return the page of turns that a query asks for, and what can be asked for.
+        """Return the page of a query, with the scores and choices of the run.
 
         Raises:
-            UsageError: The query names no figure of the run.
+            UsageError: The sort key is unknown.
         """
         wanted = query.text.lower().split()
         found = [
@@ -112,14 +109,14 @@ class RunIndex:
             names = ", ".join((RECORDED, BY_NAME, *LATENCIES, *scores))
             raise UsageError(f"sort: expected one of {names}, found {query.sort[:40]!r}")
         part = "latency_ms" if query.sort in LATENCIES else "scores"
-        with_figure = [row for row in rows if row[part][query.sort] is not None]
+        with_value = [row for row in rows if row[part][query.sort] is not None]
         without = [row for row in rows if row[part][query.sort] is None]
-        with_figure.sort(key=lambda row: row[part][query.sort], reverse=query.descending)
-        return with_figure + without
+        with_value.sort(key=lambda row: row[part][query.sort], reverse=query.descending)
+        return with_value + without
 
 
 def stamp_of(folder: Path) -> Stamp:
-    """Return when the databases of a run last changed."""
+    """Return the times and sizes of a run's databases."""
     stamp = []
     for name in (RUN_FILE, SCORES_FILE):
         for suffix in ("", "-wal"):
@@ -132,10 +129,10 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def read_index(folder: Path) -> RunIndex:
-    """Return the turns of a run; read them again only if the run has changed.
+    """Return the turns of a run, from a cache if the run has not changed.
 
     Raises:
-        StoreError: The folder holds no run, or it cannot be read.
+        StoreError: The folder contains no run, or it cannot be read.
     """
     return _read(folder, stamp_of(folder))
 

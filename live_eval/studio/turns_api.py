@@ -9,9 +9,8 @@ from aiohttp import web
 from live_eval.errors import UsageError
 from live_eval.recording import ScoreReader
 from live_eval.studio.answers import answer
-from live_eval.studio.library import Library
+from live_eval.studio.library import LIBRARY
 from live_eval.studio.lookups import count_in, open_turn
-from live_eval.studio.shared import LIBRARY
 from live_eval.studio.turn_details import turn_details, turn_events
 from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, read_index
 
@@ -31,18 +30,27 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _turns(request: web.Request) -> web.Response:
-    return await answer(_page, request.app[LIBRARY], request.match_info["run"], _query_of(request))
+    library, query = request.app[LIBRARY], _query_of(request)
+    return await answer(lambda: read_index(library.find(request.match_info["run"], "run").path).select(query))
 
 
 async def _turn(request: web.Request) -> web.Response:
-    return await answer(_details, request.app[LIBRARY], request.match_info["run"], request.match_info["turn"])
+    def details() -> dict[str, Any]:
+        with open_turn(request) as (run, turn_id), ScoreReader.open(run.path) as scores:
+            return turn_details(run, scores, turn_id, _MOST_EVENTS)
+
+    return await answer(details)
 
 
 async def _events(request: web.Request) -> web.Response:
     offset = count_in(request, "offset", 0, _MOST_OFFSET)
     limit = count_in(request, "limit", _MOST_EVENTS, _MOST_EVENTS)
-    run_id, turn_id = request.match_info["run"], request.match_info["turn"]
-    return await answer(_event_page, request.app[LIBRARY], run_id, turn_id, offset, limit)
+
+    def events() -> dict[str, Any]:
+        with open_turn(request) as (run, turn_id):
+            return turn_events(run, run.turn(turn_id), offset, limit)
+
+    return await answer(events)
 
 
 def _query_of(request: web.Request) -> RowQuery:
@@ -60,17 +68,3 @@ def _query_of(request: web.Request) -> RowQuery:
         offset=count_in(request, "offset", 0, _MOST_OFFSET),
         limit=count_in(request, "limit", 100, _MOST_TURNS),
     )
-
-
-def _page(library: Library, run_id: str, query: RowQuery) -> dict[str, Any]:
-    return read_index(library.find(run_id, "run").path).select(query)
-
-
-def _details(library: Library, run_id: str, turn_id: str) -> dict[str, Any]:
-    with open_turn(library, run_id, turn_id) as run, ScoreReader.open(run.path) as scores:
-        return turn_details(run, scores, turn_id, _MOST_EVENTS)
-
-
-def _event_page(library: Library, run_id: str, turn_id: str, offset: int, limit: int) -> dict[str, Any]:
-    with open_turn(library, run_id, turn_id) as run:
-        return turn_events(run, run.turn(turn_id), offset, limit)

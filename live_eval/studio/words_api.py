@@ -1,9 +1,10 @@
-"""When each word of a turn is heard, as the offline recogniser finds it; recognised when somebody asks."""
+"""The times of a turn's words, from the offline recogniser on request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,18 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, int16_to_float
 from live_eval.errors import UsageError
+from live_eval.recording import RunReader
 from live_eval.speech.recognition import Recogniser, available
-from live_eval.studio.answers import answer
-from live_eval.studio.library import Library
+from live_eval.studio.answers import NotFoundError, answer
+from live_eval.studio.audio import SIDES, excerpt
 from live_eval.studio.lookups import open_turn
-from live_eval.studio.shared import LIBRARY
-from live_eval.studio.sound import SIDES, excerpt
-from live_eval.studio.sound_api import both_sides
 from live_eval.studio.transcript import transcript_of
 from live_eval.studio.turn_index import Stamp, stamp_of
 
 __all__ = ["add_routes"]
 
 _AROUND_S = 0.2
-"""What is recognised before and after a line."""
+"""The audio before and after a line that is recognised too."""
 _KEPT_TURNS = 64
 
 
@@ -35,36 +34,30 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _words(request: web.Request) -> web.Response:
-    library, run_id, turn_id = request.app[LIBRARY], request.match_info["run"], request.match_info["turn"]
-    return await answer(_word_times, library, run_id, turn_id)
+    def words() -> dict[str, Any]:
+        problem = available()
+        if problem is not None:
+            raise UsageError(problem)
+        with open_turn(request) as (run, turn_id):
+            lines = _recognised(run.path, turn_id, stamp_of(run.path))
+        return {"recogniser": _recogniser().name, "lines": lines}
 
-
-def _word_times(library: Library, run_id: str, turn_id: str) -> dict[str, Any]:
-    """Return the words of each line of the transcript, with their times.
-
-    Raises:
-        UsageError: The recogniser is not installed.
-    """
-    problem = available()
-    if problem is not None:
-        raise UsageError(problem)
-    folder = library.find(run_id, "run").path
-    return {
-        "recogniser": _recogniser().name,
-        "lines": _recognised(library, run_id, turn_id, stamp_of(folder)),
-    }
+    return await answer(words)
 
 
 @lru_cache(maxsize=_KEPT_TURNS)
-def _recognised(library: Library, run_id: str, turn_id: str, _stamp: Stamp) -> list[list[dict[str, Any]]]:
-    with open_turn(library, run_id, turn_id) as run:
+def _recognised(folder: Path, turn_id: str, _stamp: Stamp) -> list[list[dict[str, Any]]]:
+    """Return the words of each line of the transcript, with their times."""
+    with RunReader.open(folder) as run:
         lines, _ = transcript_of(run, run.turn(turn_id))
-    both, rate_hz = both_sides(library, run_id, turn_id)
-    return [_words_of(line, both, rate_hz) for line in lines]
+        both = run.both_sides(turn_id)
+    if both is None:
+        raise NotFoundError(f"turn {turn_id[:100]!r} has no audio")
+    return [_words_of(line, *both) for line in lines]
 
 
 def _words_of(line: Mapping[str, Any], both: NDArray[np.int16], rate_hz: int) -> list[dict[str, Any]]:
-    """Recognise the words of a line; none lies outside of its sound."""
+    """Recognise the words of a line, with times within its audio."""
     sounds = line["sounds"]
     if not sounds:
         return []

@@ -19,11 +19,10 @@ import aiohttp
 import yarl
 
 from live_eval.studio import (
-    comparison_api,
+    audio_api,
     front_end,
     listen,
     runs_api,
-    sound_api,
     turns_api,
 )
 from live_eval.studio.library import Library
@@ -32,9 +31,7 @@ from tests.unit.conftest import write_run
 
 __all__ = ["ask_studio", "studio_seeds"]
 
-_PARTS = tuple(
-    part.add_routes for part in (front_end, runs_api, turns_api, sound_api, comparison_api, listen)
-)
+_PARTS = tuple(part.add_routes for part in (front_end, runs_api, turns_api, audio_api, listen))
 """Those that end by themselves, begin no conversation with an endpoint, and build no report."""
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
 

@@ -87,7 +87,7 @@ async def test_a_test_is_created_voted_on_resumed_and_exported(folder: Path) -> 
         assert (trial["words"], trial["cue"]) == ("I missed the bus again.", "sigh sound")
         assert (await browser.get(trial["user"]))[:4] == b"RIFF"
         early = await browser.post("/api/listen/votes", {"trial": trial["id"], "choice": "A"})
-        assert "A is not heard" in early["error"]["message"]
+        assert "A was not heard" in early["error"]["message"]
         for choice in ("A", "tie"):
             played = await browser.hear(trial)
             where = await browser.post(

@@ -22,7 +22,7 @@ from tests.support.studio import studio
 
 SPEECH = Path("live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac")
 TONE = 5_000
-"""What nothing but the reply's tone exceeds."""
+"""A level that only the reply's tone exceeds."""
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from live_eval.studio.application import application
-from live_eval.studio.parts import PARTS, Part
+from live_eval.studio.application import PARTS, Part, application
 from live_eval.studio.security import Guard
 from live_eval.studio.talking.endpoints import TalkSettings
 from live_eval.types import Secret

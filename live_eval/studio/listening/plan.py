@@ -1,4 +1,4 @@
-"""What a listening test asks, and in which order each listener is asked. Pure."""
+"""The plan of a listening test, and each listener's order of trials. Pure."""
 
 from __future__ import annotations
 
@@ -30,34 +30,29 @@ _BLOCK = ((False, 0), (False, 1), (True, 0), (True, 1))
 
 
 class ListeningKind(StrEnum):
-    """What a listener is asked."""
+    """The question of a listening test."""
 
     PREFERENCE = "ab"
     """Which of two replies is better."""
     IDENTITY = "abx"
-    """Which of two replies a third one is."""
+    """Which of two replies X is."""
     RATING = "rating"
     """Ratings of single replies."""
 
 
 class ReferenceKind(StrEnum):
-    """What a listener hears and reads of a case apart from the replies."""
+    """The context of a reply for listeners."""
 
     NONE = "none"
     USER = "user"
-    """What the user said and how: words, cue and recording."""
+    """The user's text, cue and recording."""
     REPLY = "reply"
-    """That, and the data's reference reply."""
+    """The user's side, and the data set's reference reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenedRun:
-    """A run of a listening test.
-
-    Args:
-        name: The name of its folder.
-        path: Its folder, relative to that of the test.
-    """
+    """A run of a listening test: the name of its folder, and its path relative to the test's folder."""
 
     name: str
     path: str
@@ -65,7 +60,7 @@ class ListenedRun:
 
 @dataclass(frozen=True, slots=True)
 class ListenedCase:
-    """A turn that all runs of a test have."""
+    """A turn that exists in all runs of a test."""
 
     case_id: str
     turn_id: str
@@ -77,18 +72,14 @@ class ListeningTest:
     """The first line of a test's file.
 
     Args:
-        kind: What listeners are asked.
-        runs: The runs: two, or for ratings one or two.
-        cases: What the runs are compared on.
-        scales: For ratings, the scores that people give (``rubric.c4``).
-        reference: What listeners get apart from the replies.
-        seed: Seed of the order.
-        created: When it was made, ISO 8601 in UTC.
+        runs: The runs: two, or one or two for ratings.
+        scales: The scores that listeners rate (``rubric.c4``), for ratings.
+        created: Date and time, ISO 8601 in UTC.
         listening: Version of the file's format.
 
     Raises:
-        UsageError: There are too few or too many runs, two share a name, a path is none, or the scales do not
-            suit the kind.
+        UsageError: The number of runs is wrong, two share a name, a path is invalid, or the scales do not
+            match the kind.
     """
 
     kind: ListeningKind
@@ -106,7 +97,9 @@ class ListeningTest:
         if len(self.runs) not in expected:
             raise UsageError(f"expected {' or '.join(map(str, expected))} runs, found {len(self.runs)}")
         if len(names) < len(self.runs):
-            raise UsageError(f"both runs are named {names.pop()!r}, by which votes name runs: rename one")
+            raise UsageError(
+                f"both runs are named {names.pop()!r}, but votes identify runs by name: rename one"
+            )
         if any("\0" in run.path for run in self.runs):
             raise UsageError("runs: expected paths, found one with a NUL character")
         if is_rating != bool(self.scales) or len(set(self.scales)) < len(self.scales):
@@ -115,7 +108,7 @@ class ListeningTest:
 
     @property
     def trials(self) -> int:
-        """How many trials a listener has."""
+        """The number of trials of a listener."""
         return len(self.cases) * (len(self.runs) if self.kind is ListeningKind.RATING else 1)
 
 
@@ -124,9 +117,8 @@ class ListeningTrial:
     """One question to a listener.
 
     Args:
-        case: The case.
-        runs: The names of the runs whose replies are presented, in this order (A, then B).
-        x: For ABX, the place in `runs` of the reply that X is.
+        runs: The runs of the presented replies, A first.
+        x: The place of X's run in `runs`, for ABX.
     """
 
     case: ListenedCase
@@ -135,22 +127,21 @@ class ListeningTrial:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The identity of a listener's trial: the turn, and for a rating the run."""
+        """The identity of a listener's trial: the turn, and the run for a rating."""
         return self.case.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 
 def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]:
-    """Return the trials of a listener in their order, the same ones at every call.
+    """Return the trials of a listener in order; the same at every call.
 
-    Cases come in random order. In every four trials, each run is A in two, and in ABX each reply is X in two.
-    Listeners come in pairs: the second one hears the cases in reverse order and everything the other way
-    round, so that over both each case is heard in both positions.
+    The order of cases is random. A/B order is balanced in blocks of four trials, and so is X in ABX. Every
+    second listener gets the reverse order of cases with A, B and X swapped, so that each pair of listeners
+    hears each case in both positions.
 
-    For ratings, all cases are heard once before one is heard again, from the other run.
+    Ratings cover all cases once before a case is repeated with the other run.
 
     Args:
-        test: The test.
-        listener: Which listener, from 0 in the order in which they joined.
+        listener: Number of the listener in the order of joining, from 0.
     """
     pair, mirrored = divmod(listener, 2)
     draw = random.Random(f"{test.seed}/{pair}")
@@ -176,7 +167,7 @@ def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]
 
 
 def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
-    """Yield whether the runs are swapped and which reply is X, for each trial, in balanced blocks."""
+    """Yield for each trial whether the runs are swapped and which reply is X, in balanced blocks."""
     for _ in range(count // 4):
         yield from draw.sample(_BLOCK, 4)
     (swapped, x), (other, y) = draw.sample(_BLOCK, 1)[0], (draw.random() < 0.5, draw.randrange(2))
@@ -184,7 +175,7 @@ def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
 
 
 def rating_scales() -> dict[str, OutputSpec]:
-    """Return the scores that people can give too, by name: those of the installed judges with anchors."""
+    """Return the scores that people can rate, by name: those of installed judges with anchors."""
     return {
         score_name(spec.name, output.name): output
         for spec in installed_judges()

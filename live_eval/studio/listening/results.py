@@ -1,10 +1,10 @@
-"""What the votes of a listening test say, how far listeners agree, and how far judges agree with them."""
+"""The results of a listening test, the agreement of listeners and of judges with them, and votes as CSV."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,20 @@ from live_eval.analysis.audit.labels import Labels, LabelTargets, agreement_json
 from live_eval.analysis.statistics.intervals import estimate_mean, estimate_share
 from live_eval.analysis.summary.score_table import ScoreTable, judges_asked_for, read_scores
 from live_eval.errors import StoreError
-from live_eval.files import read_regular
+from live_eval.files import csv_line, read_regular
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import installed_judges
 from live_eval.studio.listening.plan import ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
 
-__all__ = ["results_json"]
+__all__ = ["results_json", "votes_csv"]
 
 _MOST_ARENA_BYTES = 1 << 26
 
 
 def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
-    """Return the results as the page shows them, with the runs' names.
-
-    Args:
-        ballots: The test and its votes.
-        folder: The folder of the test's file.
-    """
+    """Return the results for the page, with the runs' names."""
     test = ballots.test
     shown: dict[str, Any] = {
         "kind": test.kind.value,
@@ -58,7 +53,7 @@ def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
 
 
 def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable], list[str]]:
-    """Return the scores of each run that can still be read, and what is wrong with the others."""
+    """Return the scores of each readable run, and the problems of the others."""
     tables: dict[str, ScoreTable] = {}
     problems: list[str] = []
     for run in ballots.test.runs:
@@ -72,7 +67,7 @@ def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable]
 
 
 def _identities(ballots: Ballots) -> dict[str, Any]:
-    """Return how often X was recognised; by chance it is half of the time."""
+    """Return how often X was recognised; the chance level is one half."""
 
     def correct(votes: Sequence[ListenerVote]) -> dict[str, Any]:
         right = [float(vote.choice == vote.x) for vote in votes]
@@ -112,7 +107,7 @@ def _preferences(ballots: Ballots, tables: Mapping[str, ScoreTable], folder: Pat
 def _same_sign(
     people: Mapping[str, float], judge: Mapping[str, float], scripts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return on which share of the turns with a preference by both it is the same."""
+    """Return the share of turns with the same preference, of the turns on which both have one."""
     both = [turn_id for turn_id, mean in people.items() if mean and judge.get(turn_id)]
     same = [float((people[turn_id] > 0) == (judge[turn_id] > 0)) for turn_id in both]
     return estimate_share(same, [scripts[turn_id] for turn_id in both], whole=1.0).as_json(scripts=True)
@@ -121,7 +116,7 @@ def _same_sign(
 def _by_scores(
     tables: Mapping[str, ScoreTable], names: Sequence[str], turn_ids: Sequence[str]
 ) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield each score with a direction, its version, and by turn by how much the first run is better."""
+    """Yield each score with a direction, its version, and the advantage of the first run by turn."""
     if len(tables) < 2:
         return
     first, second = (tables[name] for name in names)
@@ -144,7 +139,7 @@ def _by_scores(
 
 
 def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield the verdicts on these runs in the files that ``live-eval arena`` wrote next to them."""
+    """Yield the verdicts on these runs in the files of ``live-eval arena`` next to them."""
     for path in sorted(folder.glob("arena-*.jsonl")):
         try:
             heading, *rows = [
@@ -158,7 +153,7 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
                 if not row.get("vote") and {row["first"], row["second"]} == set(names)
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # not what arena writes
+            continue  # not a file of arena
         yield heading["judge"], str(heading.get("version", "")), verdicts
 
 
@@ -189,13 +184,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
 
 
 def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the commands that compare a judge with the ratings of each run, and before that score the run.
-
-    Args:
-        ballots: The test and its votes.
-        judge: The judge.
-        scored: What it has scored, by run and turn.
-    """
+    """Yield the commands that score each run with a judge, if necessary, and compare the ratings with it."""
     for run in ballots.test.runs:
         if not any(unit.startswith(_unit(run.name, "")) for unit in scored):
             yield shlex.join(["live-eval", "score", run.name, "--judges", judge])
@@ -203,7 +192,7 @@ def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterato
 
 
 def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:
-    """Return the ratings of a judge's scores as an audit reads them."""
+    """Return the ratings of a judge's scores as labels of an audit."""
     labels = Labels("votes")
     for vote in ballots.votes:
         for output in spec.outputs:
@@ -230,3 +219,45 @@ def _means(
 
 def _unit(run: str, turn_id: str) -> str:
     return f"{run}/{turn_id}"
+
+
+# -- CSV -------------------------------------------------------------------------------------------
+
+
+def votes_csv(ballots: Ballots, run: str = "") -> str:
+    """Return the votes of a test as CSV for ``live-eval arena --votes`` and ``live-eval audit --labels``.
+
+    Args:
+        run: The run whose ratings are returned.
+    """
+    kind = ballots.test.kind
+    rows: Iterable[Sequence[object]]
+    if kind is ListeningKind.PREFERENCE:
+        heading = ["case_id", "first", "second", "winner", "rater", "turn_id", "at"]
+        rows = (_preference_row(vote) for vote in ballots.votes)
+    elif kind is ListeningKind.IDENTITY:
+        heading = ["case_id", "first", "second", "x", "chosen", "correct", "rater", "turn_id", "at"]
+        rows = (_identity_row(vote) for vote in ballots.votes)
+    else:
+        heading = ["turn_id", "case_id", "output", "score", "rater", "at"]
+        rows = _rating_rows(vote for vote in ballots.votes if vote.runs == (run,))
+    return "".join(csv_line(row) for row in (heading, *rows))
+
+
+def _preference_row(vote: ListenerVote) -> Sequence[object]:
+    winner = "tie" if vote.choice is None else vote.runs[vote.choice]
+    return [vote.case_id, *vote.runs, winner, vote.listener, vote.turn_id, vote.at]
+
+
+def _identity_row(vote: ListenerVote) -> Sequence[object]:
+    assert vote.x is not None
+    assert vote.choice is not None
+    named = [vote.runs[vote.x], vote.runs[vote.choice]]
+    correct = int(vote.x == vote.choice)
+    return [vote.case_id, *vote.runs, *named, correct, vote.listener, vote.turn_id, vote.at]
+
+
+def _rating_rows(votes: Iterable[ListenerVote]) -> Iterator[Sequence[object]]:
+    for vote in votes:
+        for scale, rating in vote.ratings.items():
+            yield [vote.turn_id, vote.case_id, scale, rating, vote.listener, vote.at]

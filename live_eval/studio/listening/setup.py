@@ -1,4 +1,4 @@
-"""Set up a listening test: check the runs, and pick the cases."""
+"""Set up a listening test: check the runs and choose the cases."""
 
 from __future__ import annotations
 
@@ -36,21 +36,16 @@ def plan_test(
     seed: int = 0,
     wall_ns: int = 0,
 ) -> ListeningTest:
-    """Return the plan of a test on the cases that all runs answered with sound, spread over scripts.
+    """Return the plan of a test on the cases with reply audio in all runs, spread over scripts.
 
     Args:
-        kind: What listeners are asked.
-        runs: Folders of the runs: two of the same data, or for ratings one or two.
-        folder: Where the test will be kept.
+        runs: Folders of the runs: two of the same data, or one or two for ratings.
+        folder: The folder of the test's file.
         limit: The most cases; 0 for all.
-        scales: For ratings, the scores that people give.
-        reference: What listeners get apart from the replies.
-        seed: Seed of the order.
-        wall_ns: Nanoseconds since the Unix epoch.
 
     Raises:
-        UsageError: These runs cannot be compared, have no common case with sound, or there is no such scale.
-        StoreError: A folder holds no run.
+        UsageError: The runs are not comparable or have no common case with audio, or a scale is unknown.
+        StoreError: A folder contains no run.
     """
     names = [run.resolve().name for run in runs]
     if len(runs) == 2:
@@ -76,13 +71,12 @@ def plan_test(
 
 
 def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, ListenedCase]:
-    """Return the first turn of each case that has the sound of a reply in every run, by turn.
-
-    One for each case, because votes name cases.
+    """Return the first turn of each case with reply audio in every run, by turn.
 
     Raises:
-        UsageError: There is none; says how many are missing where.
+        UsageError: There is none; the message counts the turns of each run.
     """
+    # One turn for each case, because votes name cases.
     found = [_audible(run) for run in runs]
     common = [turn_id for turn_id in found[0] if all(turn_id in turns for turns in found)]
     by_case: dict[str, ListenedCase] = {}
@@ -90,14 +84,15 @@ def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Liste
         by_case.setdefault(found[0][turn_id].case_id, found[0][turn_id])
     if not by_case:
         have = ", ".join(
-            f"{name} has {counted(len(turns), 'such turn')}" for name, turns in zip(names, found, strict=True)
+            f"{name} has {counted(len(turns), 'turn')} with audio"
+            for name, turns in zip(names, found, strict=True)
         )
-        raise UsageError(f"no case was answered with a reply to hear in every run: {have}")
+        raise UsageError(f"no case has reply audio in every run: {have}")
     return {case.turn_id: case for case in by_case.values()}
 
 
 def _audible(run: Path) -> dict[str, ListenedCase]:
-    """Return the turns of a run that have the sound of a reply."""
+    """Return the turns of a run with reply audio."""
     with RunReader.open(run) as reader:
         lost = reader.lost_audio()
         return {

@@ -1,4 +1,4 @@
-"""Hand trials to listeners under names that say nothing, and take their votes."""
+"""Give trials to listeners under random names, and take their votes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import ConfigDict, Field
 
 from live_eval.clock import Clock
 from live_eval.errors import StoreError, UsageError
-from live_eval.studio.listening.clips import CaseSounds, ListenedSound, case_sounds, reply_clip
+from live_eval.studio.listening.clips import CaseContext, ListeningClip, case_context, reply_clip
 from live_eval.studio.listening.plan import ListeningKind, ListeningTest, ListeningTrial
-from live_eval.studio.listening.played import why_not_heard
 from live_eval.studio.listening.votes import Ballots, VoteFile
 from live_eval.text.wording import counted
 
-__all__ = ["GivenTrial", "Opinion", "TrialDesk"]
+__all__ = ["GivenTrial", "Opinion", "TrialDesk", "why_not_heard"]
 
+_Seconds: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _OPEN_TRIALS = 16
 _LABELS = ("A", "B")
 _TIE = "tie"
+_MISSED_S = 0.25
+"""Tolerance: browsers report played parts to within a frame, and some end slightly early."""
+_FASTEST = 1.05
+"""Tolerance for the rate of a browser's audio clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,31 +37,27 @@ class Opinion:
     """A vote as a browser sends it.
 
     Args:
-        trial: The name under which the trial was given.
+        trial: The random name of the trial.
         choice: ``A``, ``B`` or, for a preference, ``tie``; empty for ratings.
-        ratings: Ratings by score.
-        played: What was played of each reply, by its label: begin and end in seconds.
+        played: The played parts of each reply, by its label: begin and end in seconds.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     trial: str
     choice: str = ""
-    ratings: Mapping[str, int]
-    played: Mapping[str, Sequence[tuple[float, float]]]
+    ratings: Mapping[str, int] = field(default_factory=dict)
+    played: Mapping[str, Sequence[tuple[_Seconds, _Seconds]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenTrial:
-    """A trial that a listener was given.
+    """A trial that was given to a listener.
 
     Args:
-        name: Its name, drawn at random; the browser knows it by no other.
-        file: The test.
-        listener: The listener.
-        trial: The trial.
-        replies: The replies by label, in order: A, B, and X for ABX.
-        case: What else there is of the case.
-        sounds: Everything to play, by names drawn at random.
-        given_ns: When it was given, on the monotonic clock.
+        name: Its random name, the only one that the browser gets.
+        replies: The random names of the replies by label, in order: A, B, and X for ABX.
+        sounds: All clips, by random names.
     """
 
     name: str
@@ -63,24 +65,23 @@ class GivenTrial:
     listener: str
     trial: ListeningTrial
     replies: Mapping[str, str]
-    case: CaseSounds
-    sounds: Mapping[str, ListenedSound]
+    case: CaseContext
+    sounds: Mapping[str, ListeningClip]
     given_ns: int
 
-    def named(self, clip: ListenedSound | None) -> str | None:
-        """Return the name of a clip, or None without one."""
+    def named(self, clip: ListeningClip | None) -> str | None:
+        """Return the random name of a clip; None for None."""
         return next((name for name, found in self.sounds.items() if found is clip), None)
 
 
 class TrialDesk:
-    """Gives trials and takes votes. Call its methods off the event loop.
+    """Gives trials and takes votes. Call its methods in a thread.
 
-    The last trials that were given are kept in memory with their sound. One that was pushed out, or given
-    before a restart, has to be asked for again.
+    The latest trials are kept in memory with their audio. A page has to request older ones, or trials given
+    before a restart, again.
 
     Args:
-        clock: Says how long a listener had.
-        is_shown: Returns whether the studio shows a run. A test may be from somebody else and name others.
+        is_shown: Returns whether the studio shows a run; a foreign test may name other folders.
     """
 
     def __init__(self, clock: Clock, is_shown: Callable[[Path], bool]) -> None:
@@ -90,13 +91,12 @@ class TrialDesk:
         self._given: OrderedDict[str, GivenTrial] = OrderedDict()
 
     def next(self, file: VoteFile, listener: str) -> tuple[Ballots, GivenTrial | None]:
-        """Enter a listener, and return the votes so far and the listener's next trial; None after the last.
+        """Join a listener; return the votes so far and the listener's next trial, None after the last.
 
-        Asked again before the vote, it is the same trial under the same name. One whose sound is missing is
-        passed over.
+        Until the vote it returns the same trial under the same name. Trials without audio are skipped.
 
         Raises:
-            StoreError: The test cannot be read, or all trials that are left have lost their sound.
+            StoreError: The test cannot be read, or all remaining trials lack audio.
         """
         ballots = file.join(listener, self._now())
         open_trials = ballots.open_trials(listener)
@@ -118,11 +118,11 @@ class TrialDesk:
             return ballots, given
         if problem is not None:
             lost = counted(len(open_trials), "trial")
-            raise StoreError(f"{lost} cannot be played any more; the votes so far are kept: {problem}")
+            raise StoreError(f"{lost} cannot be played; the votes so far are kept: {problem}")
         return ballots, None
 
-    def sound(self, name: str) -> ListenedSound | None:
-        """Return the sound with a name; None if it belongs to no trial that is open."""
+    def sound(self, name: str) -> ListeningClip | None:
+        """Return the clip with a name; None if it belongs to no open trial."""
         with self._lock:
             return next((given.sounds[name] for given in self._given.values() if name in given.sounds), None)
 
@@ -135,7 +135,7 @@ class TrialDesk:
         """Take a vote.
 
         Raises:
-            UsageError: Something was not heard to its end, or the opinion is none on this trial.
+            UsageError: A reply was not heard to its end, or the opinion does not match the trial.
             StoreError: It cannot be written.
         """
         lengths_s = {label: given.sounds[name].seconds for label, name in given.replies.items()}
@@ -171,8 +171,8 @@ class TrialDesk:
         }
         if trial.x is not None:
             x = clips[_LABELS[trial.x]]
-            clips["X"] = ListenedSound(x.wav, x.seconds)
-        case = case_sounds(paths[test.runs[0].name], trial.case.turn_id, test.reference)
+            clips["X"] = ListeningClip(x.wav, x.seconds)
+        case = case_context(paths[test.runs[0].name], trial.case.turn_id, test.reference)
         replies = {label: secrets.token_hex(16) for label in clips}
         sounds = {replies[label]: clip for label, clip in clips.items()}
         sounds |= {secrets.token_hex(16): clip for clip in (case.user, case.reference) if clip is not None}
@@ -184,7 +184,7 @@ class TrialDesk:
 
 
 def _answer(test: ListeningTest, opinion: Opinion) -> dict[str, Any]:
-    """Return what a vote says, as `ListenerVote` has it."""
+    """Return the fields of a `ListenerVote` for an opinion."""
     if test.kind is ListeningKind.RATING:
         wrong = {scale: value for scale, value in opinion.ratings.items() if value not in range(1, 6)}
         if wrong or set(opinion.ratings) != set(test.scales):
@@ -194,3 +194,40 @@ def _answer(test: ListeningTest, opinion: Opinion) -> dict[str, Any]:
     if opinion.choice not in allowed:
         raise UsageError(f"choice: expected one of {', '.join(allowed)}, found {opinion.choice[:40]!r}")
     return {"choice": None if opinion.choice == _TIE else _LABELS.index(opinion.choice)}
+
+
+def why_not_heard(
+    lengths_s: Mapping[str, float], played: Mapping[str, Sequence[tuple[float, float]]], elapsed_s: float
+) -> str:
+    """Return what a listener has not heard; empty if every reply was heard to its end.
+
+    Args:
+        lengths_s: Length of each reply by its label ("A").
+        played: The played parts of each reply, as reported by the browser: begin and end in seconds.
+        elapsed_s: Seconds since the replies were given: at least their total length.
+
+    >>> why_not_heard({"A": 2.0, "B": 1.0}, {"A": [(0.0, 2.0)], "B": [(0.0, 0.5)]}, 9.0)
+    'B was not heard to its end: 0.5 of 1.0 s'
+    >>> why_not_heard({"A": 2.0}, {"A": [(1.0, 2.0), (0.0, 1.5)]}, 1.0)
+    'A lasts 2.0 s, but the vote came after 1.0 s'
+    """
+    for label, length_s in lengths_s.items():
+        heard_s = _covered(played.get(label, ()), length_s)
+        if heard_s < length_s - _MISSED_S:
+            return f"{label} was not heard to its end: {heard_s:.1f} of {length_s:.1f} s"
+    needed_s = sum(lengths_s.values())
+    if elapsed_s * _FASTEST < needed_s - _MISSED_S * len(lengths_s):
+        last = "lasts" if len(lengths_s) == 1 else "last"
+        return f"{' and '.join(lengths_s)} {last} {needed_s:.1f} s, but the vote came after {elapsed_s:.1f} s"
+    return ""
+
+
+def _covered(parts: Sequence[tuple[float, float]], length_s: float) -> float:
+    """Return the total length that the parts cover, in seconds."""
+    covered = at = 0.0
+    for begin, end in sorted(parts):
+        begin, end = max(begin, at), min(end, length_s)
+        if end > begin:
+            covered += end - begin
+            at = end
+    return covered

@@ -1,4 +1,4 @@
-"""The file of a listening test: its plan, its listeners, every vote. Lines are only ever added."""
+"""The append-only file of a listening test: plan, listeners and votes."""
 
 from __future__ import annotations
 
@@ -41,16 +41,11 @@ class ListenerVote:
 
     Args:
         vote: Its number in the file, from 1.
-        listener: Who voted.
-        case_id: The case.
-        turn_id: The turn.
-        script_id: The script.
-        runs: The runs whose replies were presented, A first.
-        x: In ABX, the place in `runs` of the reply that X was.
-        choice: The place in `runs` of the reply that was chosen; None for a tie, and for ratings.
-        ratings: Ratings by score.
-        seconds: From when the listener got the replies to the vote.
-        at: When, ISO 8601 in UTC.
+        runs: The runs of the presented replies, A first.
+        x: The place of X's run in `runs`, for ABX.
+        choice: The place of the chosen reply's run in `runs`; None for a tie or ratings.
+        seconds: Time from the presentation of the replies to the vote.
+        at: Time of the vote, ISO 8601 in UTC.
     """
 
     vote: int
@@ -67,7 +62,7 @@ class ListenerVote:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The trial, as `ListeningTrial.key`."""
+        """The key of the trial, as `ListeningTrial.key`."""
         return self.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 
@@ -91,13 +86,12 @@ _UNDONE = TypeAdapter(_Undone)
 
 @dataclass(frozen=True, slots=True)
 class Ballots:
-    """What a test's file holds.
+    """The contents of a test's file.
 
     Args:
-        test: The plan.
-        listeners: Who takes part, in the order in which they joined.
-        votes: The votes that count, in the order in which they were given; those undone are not among them.
-        last: The highest number of a vote, undone ones included.
+        listeners: The listeners in the order of joining.
+        votes: The valid votes in order, without undone ones.
+        last: The highest number of a vote, including undone ones.
     """
 
     test: ListeningTest
@@ -110,20 +104,17 @@ class Ballots:
         return [vote for vote in self.votes if vote.listener == listener]
 
     def open_trials(self, listener: str) -> list[ListeningTrial]:
-        """Return the trials on which a listener has not voted, in the listener's order."""
+        """Return a listener's trials without a vote, in order."""
         done = {vote.key for vote in self.of(listener)}
         trials = trials_for(self.test, self.listeners.index(listener))
         return [trial for trial in trials if trial.key not in done]
 
 
 class VoteFile:
-    """The file of a test. Call its methods off the event loop.
+    """The file of a test. Call its methods in a thread.
 
-    Each change takes a lock, reads the file, adds a line and waits until it is on the disk. A line that a
-    crash left unfinished was never acknowledged: it is ignored, and replaced by the next one.
-
-    Args:
-        path: The file.
+    Each change takes a lock, reads the file, adds a line and waits until it is on disk. An incomplete line of
+    a crash was never acknowledged: it is ignored, and replaced by the next one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -131,7 +122,7 @@ class VoteFile:
 
     @classmethod
     def create(cls, folder: Path, test: ListeningTest) -> VoteFile:
-        """Write a new test into a folder; its name is the kind with a number.
+        """Write a new test into a folder, named by its kind and a number.
 
         Raises:
             StoreError: It cannot be written.
@@ -150,10 +141,10 @@ class VoteFile:
                 return cls(path)
         except OSError as error:
             raise StoreError(f"{folder}: cannot be written: {error.strerror}") from None
-        raise StoreError(f"{folder}: holds too many listening tests")
+        raise StoreError(f"{folder}: contains too many listening tests")
 
     def read(self) -> Ballots:
-        """Return what the file holds.
+        """Return the contents of the file.
 
         Raises:
             StoreError: It is missing or damaged.
@@ -166,7 +157,7 @@ class VoteFile:
         return _ballots(self.path, data)
 
     def join(self, listener: str, at: str) -> Ballots:
-        """Enter a listener; do nothing if they take part already.
+        """Add a listener; do nothing if they have joined.
 
         Raises:
             StoreError: The file cannot be read or written.
@@ -181,18 +172,15 @@ class VoteFile:
         """Add a vote.
 
         Args:
-            listener: Who votes; has joined.
-            trial: What it is about.
-            at: When.
-            given: The rest of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
+            given: Further fields of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
 
         Raises:
-            UsageError: The listener has voted on this trial.
+            UsageError: The listener has already voted on this trial.
             StoreError: The file cannot be read or written.
         """
         with self._changing() as ballots:
             if any(vote.key == trial.key for vote in ballots.of(listener)):
-                raise UsageError(f"{listener} has voted on this already; undo the vote to change it")
+                raise UsageError(f"{listener} has already voted on this trial; undo the vote to change it")
             case = asdict(trial.case)
             vote = ListenerVote(
                 vote=ballots.last + 1, listener=listener, runs=trial.runs, x=trial.x, at=at, **case, **given
@@ -201,7 +189,7 @@ class VoteFile:
             return self.read()
 
     def undo(self, listener: str, at: str) -> Ballots:
-        """Take back the last vote of a listener that still counts; its trial is open again.
+        """Undo the last valid vote of a listener; its trial is open again.
 
         Raises:
             UsageError: There is none.
@@ -235,7 +223,7 @@ class VoteFile:
 
 
 def _write(fd: int, line: bytes) -> None:
-    """Write a line in one piece and wait until it is on the disk."""
+    """Write a line and wait until it is on disk."""
     data = line + b"\n"
     while data:
         data = data[os.write(fd, data) :]
@@ -243,7 +231,7 @@ def _write(fd: int, line: bytes) -> None:
 
 
 def _ballots(path: Path, data: bytes) -> Ballots:
-    lines = data.split(b"\n")[:-1]  # what follows the last line end was never acknowledged
+    lines = data.split(b"\n")[:-1]  # text after the last line end was never acknowledged
     if not lines:
         raise StoreError(f"{path}: expected a listening test, found an empty file")
     rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
@@ -272,7 +260,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
 
 
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
-    """Return what of a vote does not go with its test; empty if nothing."""
+    """Return why a vote does not match its test; empty if it matches."""
     is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
     if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:
         return f"the test has no case {vote.case_id!r}"
@@ -296,7 +284,7 @@ def _known(
 ) -> tuple[ListenerVote, ...]:
     for vote in votes.values():
         if vote.listener not in listeners:
-            raise StoreError(f"{path}: vote {vote.vote} is of {vote.listener!r}, who did not join")
+            raise StoreError(f"{path}: vote {vote.vote} is by {vote.listener!r}, who did not join")
     return tuple(votes.values())
 
 

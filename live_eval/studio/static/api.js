@@ -1,6 +1,6 @@
 // The studio's JSON API.
 
-/** An answer that is an error, or no answer. `kind` is one of live_eval.studio.answers, or "unreachable". */
+/** An error of the studio, or a missing answer. `kind` is one of live_eval.studio.answers, or "unreachable". */
 export class StudioError extends Error {
   constructor(kind, message) {
     super(message);
@@ -8,12 +8,12 @@ export class StudioError extends Error {
   }
 }
 
-/** The path of a request: each part is escaped, for turn ids contain slashes. */
+/** The path of a request. Each part is escaped: turn ids contain slashes. */
 export function path(...parts) {
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** A path with a query; parameters that are null, undefined, false or empty are left out. */
+/** A path with a query; null, undefined, false and empty parameters are omitted. */
 export function withQuery(address, query) {
   const given = Object.entries(query).filter(
     ([, value]) => value !== null && value !== undefined && value !== false && value !== "",
@@ -29,13 +29,13 @@ export function withQuery(address, query) {
  *
  * @param {string} address
  * @param {{query?: object, signal?: AbortSignal}} [options]
- * @throws {StudioError} with the server's words.
+ * @throws {StudioError} with the server's message.
  */
 export async function read(address, { query = {}, signal } = {}) {
   return send(withQuery(address, query), { signal });
 }
 
-/** Post JSON and return the answer's. See `read`. */
+/** Post JSON and return the JSON of the answer. See `read`. */
 export async function post(address, body, { signal } = {}) {
   return send(address, {
     method: "POST",
@@ -51,7 +51,7 @@ async function send(address, options) {
     response = await fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new StudioError("unreachable", "The studio does not answer. Is live-eval studio still running?");
+    throw new StudioError("unreachable", "The studio does not answer. Is live-eval studio running?");
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;

@@ -1,4 +1,4 @@
-// Two runs compared, turn by turn.
+// The comparison of two runs.
 import { read } from "./api.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { counted, number, words } from "./web/format.js";
@@ -13,7 +13,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
     const retry = () => {
       location.hash = `#/compare/${a}/${b}?common=1`;
     };
-    fill(place, make("h1", {}, title), problem(error), button("Compare what both have", retry));
+    fill(place, make("h1", {}, title), problem(error), button("Compare common cases", retry));
     return title;
   }
   const {
@@ -33,7 +33,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
         ? number(shown)
         : make(
             "a",
-            { href: sort(run), "aria-label": `${words(name)} ${number(shown, digits)}: the turns behind it` },
+            { href: sort(run), "aria-label": `${words(name)} ${number(shown, digits)}: show its turns` },
             number(shown, digits),
           );
     return row(
@@ -47,11 +47,11 @@ export async function show(place, { parts: [a, b], query, signal }) {
     );
   });
   const heads = [
-    "figure",
+    "metric",
     ...[first, other, "difference [95 % interval]"].map((label) => ({ label, figure: true })),
     "unit",
     { label: "n", figure: true },
-    "in words",
+    "summary",
   ];
   const settings = Object.entries(differs).map(([name, values]) =>
     row(name, text(values.first), text(values.other)),
@@ -71,14 +71,14 @@ export async function show(place, { parts: [a, b], query, signal }) {
       { class: "note" },
       "Differences are paired by case.",
       correction.tests > 0 &&
-        ` ${counted(correction.tests, "test")}, p corrected after ${correction.method}.`,
+        ` ${counted(correction.tests, "test")}, p values corrected by ${correction.method}.`,
       " ",
       make("a", { href: `#/report?run=${a}&run=${b}` }, "The report of both"),
       ".",
     ),
     settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
     notes.map((note) => make("p", { class: "warning" }, note)),
-    table("Figures of both runs; a figure opens the turns behind it", heads, rows),
+    table("Values of both runs; a value opens its turns", heads, rows),
   );
   return `${first} and ${other}`;
 }

@@ -1,4 +1,4 @@
-// The messages of a turn, loaded as they are asked for.
+// The messages of a turn, loaded on demand.
 import { path, read } from "./api.js";
 import { button, choice, fill, make } from "./web/elements.js";
 import { counted, number } from "./web/format.js";
@@ -10,7 +10,7 @@ const MORE = 200;
  *
  * @param {string[]} address The parts of the turn's address.
  * @param {{total: number, rows: object[]}} first The first messages.
- * @param {function(number)|null} hear Called with a message's moment.
+ * @param {function(number)|null} hear Plays the audio at a message's time.
  * @param {AbortSignal} signal
  */
 export function eventList(address, first, hear, signal) {
@@ -88,7 +88,7 @@ function entry(event, hear) {
     ),
     body,
   );
-  // Bodies are long: they are written when they are looked at.
+  // Bodies are long: they are formatted when they are opened.
   details.addEventListener(
     "toggle",
     () => {

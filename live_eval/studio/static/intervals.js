@@ -1,4 +1,4 @@
-// Which sound lies behind a figure: pure.
+// The audio behind a value: pure.
 
 const STARTS = {
   endpointing: "end",
@@ -15,7 +15,7 @@ const STARTS = {
  * @param {{marks: Array<{kind: string, at_s: number}>}} turn
  * @param {string} name
  * @param {number|null} ms
- * @returns {[number, number]|null} From and to in seconds; null where there is no sound behind it (connecting).
+ * @returns {[number, number]|null} From and to in seconds; null without audio (connect).
  */
 export function behindLatency(turn, name, ms) {
   const start = turn.marks.find((mark) => mark.kind === STARTS[name]);
@@ -25,11 +25,11 @@ export function behindLatency(turn, name, ms) {
 }
 
 /**
- * The interval of what a score judges: the reply that answers the turn, or what the user says.
+ * The interval that a score judges: the reply that answers the turn, or the user's speech.
  *
  * @param {{responses: object[], transcript: object[]}} turn
  * @param {"reply"|"user"} side
- * @returns {[number, number]|null} Null if nothing of it is heard.
+ * @returns {[number, number]|null} Null if it is not audible.
  */
 export function behindScore(turn, side) {
   const answer = turn.responses.find((response) => response.answers)?.response_id;

@@ -1,4 +1,4 @@
-// Blind listening tests: the list of them, and a form for a new one.
+// Blind listening tests: their list, and a form for a new one.
 import { path, post, read } from "./api.js";
 import { choice, figure, fill, make, problem, table } from "./web/elements.js";
 import { counted, when } from "./web/format.js";
@@ -9,8 +9,8 @@ export const KINDS = {
   rating: "Ratings from 1 to 5",
 };
 const REFERENCES = [
-  ["user", "what the user said"],
-  ["reply", "what the user said, and the reference reply"],
+  ["user", "the user's speech"],
+  ["reply", "the user's speech and the reference reply"],
   ["none", "nothing"],
 ];
 
@@ -69,7 +69,7 @@ function list(tests, isOwner) {
   );
   return table(
     "Listening tests",
-    ["test", "question", "made", { label: "cases", figure: true }, "votes", "results"],
+    ["test", "question", "created", { label: "cases", figure: true }, "votes", "results"],
     rows,
     { class: "runs" },
   );
@@ -132,7 +132,7 @@ function form(runs, scales) {
     make(
       "p",
       { class: "note" },
-      `${counted(runs.length, "run")} to choose from. The replies are compared on the cases that both runs have.`,
+      `${counted(runs.length, "run")} available. A test uses the cases that both runs have.`,
     ),
     make(
       "div",
@@ -145,7 +145,7 @@ function form(runs, scales) {
       second,
       make("label", {}, "Most cases", limit),
       choice(
-        "Listeners also get",
+        "Listeners also hear",
         "reference",
         REFERENCES,
         wanted.reference,

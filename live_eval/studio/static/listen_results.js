@@ -1,4 +1,4 @@
-// What the votes of a listening test say, and the files that other commands import.
+// The results of a listening test, and the files that other commands import.
 import { path, read, withQuery } from "./api.js";
 import { figure, fill, make, row, table } from "./web/elements.js";
 import { NONE, counted, number } from "./web/format.js";
@@ -33,7 +33,7 @@ export async function show(place, { test, signal }) {
   return "Results";
 }
 
-/** A figure with its interval, or why there is none. */
+/** A value with its interval, or the reason for a missing value. */
 function estimate(found, digits = 2) {
   if (!found || found.value === null)
     return figure(NONE, make("small", { class: "of" }, found?.reason ?? ""));
@@ -61,27 +61,27 @@ function preferences({ ratings: found, position, between_listeners: between, jud
         ),
       ),
     ),
-    table("Agreement", heads("figure", "value", "n"), [
+    table("Agreement", heads("metric", "value", "n"), [
       row("between listeners: Krippendorff's alpha", estimate(between), figure(between.n)),
       row("preference for A, −1 to 1", estimate(position), figure(position.n)),
     ]),
     judges.length
       ? table(
-          "Judges: on which share of the turns they prefer the same reply as people",
+          "Judges: share of turns on which they prefer the same reply as listeners",
           heads("judge", "share", "n"),
           judges.map(({ judge, agreement }) => row(judge, estimate(agreement), figure(agreement.n))),
         )
       : make(
           "p",
           { class: "note" },
-          "No judge has scored both runs, and no arena has compared them: there is nothing to compare people with.",
+          "No judge has scored both runs and no arena has compared them, so the votes cannot be compared.",
         ),
   ];
 }
 
 function identities({ correct, by_listener: by }) {
   const rows = Object.entries(by).map(([name, share]) => row(name, estimate(share), figure(share.n)));
-  return table("How often X was recognised; by chance, half of the time", heads("listener", "share", "n"), [
+  return table("How often X was recognised; chance level one half", heads("listener", "share", "n"), [
     row("all", estimate(correct), figure(correct.n)),
     ...rows,
   ]);
@@ -132,7 +132,7 @@ function exports(test, { kind, runs, imports = [] }) {
       make(
         "p",
         { class: "note" },
-        "To import, in the folder of the runs:",
+        "To import the votes, run in the folder of the runs:",
         imports.map((command) => [make("br"), make("code", {}, command)]),
       ),
   ];

@@ -1,9 +1,9 @@
-// A sound of a listening test.
+// A clip of a listening test.
 import { announce } from "./web/elements.js";
 
 const MISSED_S = 0.2;
 
-/** A sound that knows which parts of it were played. */
+/** A clip that records which parts were played. */
 export class Sound {
   constructor({ label, title, needed = false, blob }, update) {
     Object.assign(this, { label, title, needed });
@@ -18,7 +18,7 @@ export class Sound {
     else this.audio.play().catch(() => announce(`${this.title} cannot be played`));
   }
 
-  /** The parts that were played, as [begin, end] in seconds. */
+  /** The played parts, as [begin, end] in seconds. */
   get played() {
     const { played } = this.audio;
     return Array.from({ length: played.length }, (_, index) => [played.start(index), played.end(index)]);

@@ -1,6 +1,6 @@
 // One listener's trials: hear every reply to its end, then vote.
 //
-// Sounds and trials have random names: nothing in this page knows which run a reply is from.
+// Clips and trials have random names, which do not reveal the run of a reply.
 import { path, post } from "./api.js";
 import { announce, button, fill, make, problem, unseen } from "./web/elements.js";
 import { Sound } from "./listen_sound.js";
@@ -19,12 +19,12 @@ const CHOICES = {
   rating: [],
 };
 const HINTS = {
-  ab: "Left and right arrow play A and B, space pauses; 1 and 2 vote, 0 for no preference, U undoes the last vote.",
-  abx: "Left and right arrow play A and B, down X, space pauses; 1 and 2 vote, U undoes the last vote.",
+  ab: "Keys: left and right arrow play A and B, space pauses; 1 votes for A, 2 for B, 0 for no preference; U undoes the last vote.",
+  abx: "Keys: left and right arrow play A and B, down arrow plays X, space pauses; 1 votes for A, 2 for B; U undoes the last vote.",
   rating:
-    "Left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes, U undoes the last vote.",
+    "Keys: left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes; U undoes the last vote.",
 };
-const LAST = "That was the last one. Thank you.";
+const LAST = "That was the last trial. Thank you.";
 const ARROWS = { ArrowLeft: "A", ArrowRight: "B", ArrowDown: "X", ArrowUp: "user" };
 
 export async function show(place, { test, signal }) {
@@ -36,7 +36,7 @@ export async function show(place, { test, signal }) {
 class ListeningSession {
   constructor(place, test, signal) {
     Object.assign(this, { place, test, signal, sounds: new Map(), ratings: {} });
-    Object.assign(this, { trial: null, voting: null, busy: false }); // `trial` is null until its sounds are there
+    Object.assign(this, { trial: null, voting: null, busy: false }); // `trial` is null until its clips are loaded
     this.failure = make("div", {});
     document.addEventListener("keydown", (event) => this.press(event), { signal });
     signal.addEventListener("abort", () => this.silence());
@@ -65,7 +65,7 @@ class ListeningSession {
         make(
           "p",
           { class: "note" },
-          "Votes are saved under this name. Enter the same name again to continue where you stopped.",
+          "Votes are saved under this name. To continue later, enter the same name.",
         ),
         make("button", { type: "submit" }, "Start"),
       ),
@@ -78,7 +78,7 @@ class ListeningSession {
     return post(path("api", "listen", this.test, "next"), { listener });
   }
 
-  /** Ask the server for something that ends in the next trial, and show that. */
+  /** Send a request that returns the next trial, and show the trial. */
   async advance(ask) {
     if (this.busy) return;
     this.busy = true;
@@ -105,7 +105,7 @@ class ListeningSession {
         sound,
         needed: true,
       })),
-      { label: "user", title: "what the user said", sound: trial.user },
+      { label: "user", title: "the user's speech", sound: trial.user },
       { label: "reference", title: "the reference reply", sound: trial.reference },
     ].filter(({ sound }) => sound);
     const loaded = await Promise.all(
@@ -272,7 +272,7 @@ class ListeningSession {
     return this.send({ trial: trial.id, choice, ratings: this.ratings, played });
   }
 
-  /** Send a vote; if its trial is no longer open, say so, and go on with the next one. */
+  /** Send a vote; if its trial is no longer open, report it and continue with the next one. */
   async send(vote) {
     let lost = false;
     const before = this.where;
@@ -282,12 +282,12 @@ class ListeningSession {
       } catch (error) {
         if (error.kind !== "missing") throw error;
         const where = await this.next(before.listener);
-        lost = where.done === before.done; // otherwise an earlier answer was lost, not the vote
+        lost = where.done === before.done; // otherwise the vote was saved and its answer was lost
         return where;
       }
     });
     if (lost && !this.signal.aborted)
-      this.failure.prepend(problem({ message: "The vote was not saved: its trial was no longer open." }));
+      this.failure.prepend(problem({ message: "The vote was not saved because its trial was no longer open." }));
   }
 
   undo() {

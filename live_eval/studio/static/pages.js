@@ -1,4 +1,4 @@
-// The pages that live-eval's other commands write, in a frame of their own.
+// Pages of live-eval's other commands, each in a frame.
 import { path, read, withQuery } from "./api.js";
 import { fill, make, row, table } from "./web/elements.js";
 import { NONE, when } from "./web/format.js";

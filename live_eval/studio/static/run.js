@@ -1,4 +1,4 @@
-// A run's page: what it is, its figures, its turns. A campaign's: its runs and its page.
+// A run: its facts, values and turns. A campaign: its runs and its page.
 import { StudioError, path, read } from "./api.js";
 import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
@@ -13,18 +13,18 @@ export async function show(place, { parts: [id], query, signal }) {
     return folder.name;
   }
   const head = make("div", {}, heading(folder));
-  const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the figures …"));
-  const progress = make("div", { class: "under-way" });
+  const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
+  const progress = make("div", { class: "in-progress" });
   const turns = make("div", {});
   fill(place, head, progress, figures, make("h2", {}, "Turns"), turns);
   const list = new TurnTable(turns, id, query, signal);
   await list.load();
-  loadFigures(figures, id, signal); // intervals of thousands of turns take seconds: the page does not wait for them
+  loadFigures(figures, id, signal); // in the background: intervals over thousands of turns take seconds
   if (folder.state === "running") followRun(folder, { head, progress, figures, list }, signal);
   return folder.name;
 }
 
-/** Show the figures; return the run's row of the list, or null if they cannot be had. */
+/** Show the values; return the run's row of the list, or null on an error. */
 async function loadFigures(place, id, signal) {
   try {
     const answer = await read(path("api", "runs", id), { signal });
@@ -41,7 +41,7 @@ function heading(folder, page = null) {
     folder.endpoint && ["endpoint", folder.endpoint],
     folder.model && ["model", folder.model],
     folder.data && ["data", folder.data],
-    ["began", when(folder.created)],
+    ["started", when(folder.created)],
     folder.ended && ["ended", when(folder.ended)],
   ].filter(Boolean);
   return [
@@ -58,7 +58,7 @@ function heading(folder, page = null) {
       facts.map(([name, text], index) => [index ? " · " : "", `${name} `, make("b", {}, text)]),
     ),
     folder.kind === "run" &&
-      make("p", {}, make("a", { href: `#/report?run=${folder.id}` }, "The whole report")),
+      make("p", {}, make("a", { href: `#/report?run=${folder.id}` }, "Report")),
     page,
   ];
 }
@@ -85,7 +85,7 @@ function followRun({ id, name }, { head, progress, figures, list }, signal) {
   });
 }
 
-// -- Figures -----------------------------------------------------------------------------------------------------
+// -- Values ------------------------------------------------------------------------------------------------------
 
 function showFigures(
   place,
@@ -103,7 +103,7 @@ function showFigures(
       const more = [
         p95 === null ? null : `p95 ${milliseconds(p95)}`,
         counted(n, "turn"),
-        missing ? `${missing} without` : null,
+        missing ? `${missing} missing` : null,
       ];
       return tile(
         `${words(name)}, median`,
@@ -146,7 +146,7 @@ function showFigures(
         "details",
         { class: "block", open: rows.length <= 14 },
         make("summary", {}, "Scores"),
-        table("Mean scores; a name sorts the turns by it, the lowest first", heads, rows),
+        table("Mean scores; a name sorts the turns by that score, the lowest first", heads, rows),
       ),
     Object.entries(absent).map(([judge, reason]) =>
       make("p", { class: "warning" }, `${judge} could not run: ${reason}`),
@@ -181,7 +181,7 @@ function showCampaign(place, { folder, runs }) {
   );
   fill(
     place,
-    heading(folder, make("p", {}, make("a", { href: `#/${page}/${folder.id}` }, `The ${page} page`))),
+    heading(folder, make("p", {}, make("a", { href: `#/${page}/${folder.id}` }, `${page === "latency" ? "Latency" : "Duplex"} page`))),
     table(
       "Runs of the campaign",
       ["run", "state", { label: "turns", figure: true }, { label: "failed", figure: true }],

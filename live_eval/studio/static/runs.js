@@ -1,4 +1,4 @@
-// All runs and campaigns: a list that follows runs under way, or one of them.
+// The list of runs and campaigns, with live progress; or one of them.
 import { read } from "./api.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
@@ -49,7 +49,7 @@ class RunList {
     fill(place, make("h1", {}, "Runs"), form, this.compare, this.failure, this.frame, pages);
   }
 
-  /** Read the list again; say so if that fails. */
+  /** Read the list again; report an error. */
   async again() {
     let message = "";
     try {
@@ -65,7 +65,7 @@ class RunList {
   async refresh() {
     const runs = await read("/api/runs", { signal: this.signal });
     const text = JSON.stringify(runs);
-    if (text === this.text) return; // nobody loses their place for nothing
+    if (text === this.text) return; // drawing again would move the focus
     this.runs = ordered(runs);
     this.text = text;
     const there = new Set(runs.map((run) => run.id));
@@ -92,14 +92,14 @@ class RunList {
   draw({ rows: runs }) {
     this.cells.clear();
     const heads = [
-      "choose",
+      "select",
       "run",
       "state",
       { label: "turns", figure: true },
       { label: "failed", figure: true },
       "endpoint",
       "data",
-      "began",
+      "started",
     ];
     fill(
       this.frame,
@@ -115,7 +115,7 @@ class RunList {
             { class: "note" },
             this.runs.length
               ? "No run matches."
-              : "No runs yet. `live-eval run --endpoint reference --data sample` makes one.",
+              : "No runs yet. Create one with `live-eval run --endpoint reference --data sample`.",
           ),
     );
     this.drawActions();
@@ -125,7 +125,7 @@ class RunList {
   row(run) {
     const box = make("input", {
       type: "checkbox",
-      "aria-label": `Choose ${run.name}`,
+      "aria-label": `Select ${run.name}`,
       "data-key": `choose-${run.id}`,
       checked: this.chosen.has(run.id),
       disabled: run.kind !== "run" || run.problem !== null || !run.turns,
@@ -187,7 +187,7 @@ class RunList {
       make(
         "span",
         { class: "note" },
-        ids.length ? `chosen: ${names.join(", ")}` : "Choose runs to compare or to rank.",
+        ids.length ? `selected: ${names.join(", ")}` : "Select runs to compare or rank.",
       ),
       button("Compare", go(`#/compare/${ids.join("/")}`), { disabled: ids.length !== 2 }),
       button("Leaderboard", go(`#/leaderboard?${runs}`), { disabled: ids.length < 1 }),

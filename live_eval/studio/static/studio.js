@@ -1,8 +1,8 @@
-// The studio's frame: the fragment of the address names a view, whose module is loaded when it is shown.
+// The studio's frame: the fragment of the address names a view, whose module is loaded on demand.
 //
 // A view exports `show(place, { parts, query, signal })`: it fills the element `place` and returns the title of
 // the page. `parts` are the rest of the fragment's path, `query` its parameters; `signal` is aborted when another
-// view is shown: requests end with it, and what else is to be closed listens to it.
+// view is shown, which cancels requests and closes resources.
 //
 //     #/runs/6f74f40c533b0930/turns/le_101%2Ftarget?figure=voice_to_voice
 import { announce, fill, make, problem } from "./web/elements.js";

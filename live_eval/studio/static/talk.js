@@ -1,4 +1,4 @@
-// Talk to an endpoint with the browser's microphone: levels, what both sides say, and each turn's latencies.
+// Talk to an endpoint with the browser's microphone: levels, transcript, and each turn's latencies.
 import { read } from "./api.js";
 import { fill, make, problem } from "./web/elements.js";
 import { words } from "./web/format.js";
@@ -6,7 +6,7 @@ import { connect } from "./talk_connection.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
-/** What the page says of a conversation, by its state. */
+/** The text for each state of a conversation. */
 const inWords = (endpoint) => ({
   idle: "",
   opening: "opening the microphone …",
@@ -36,7 +36,7 @@ class Talk {
     this.alert = make(
       "div",
       {},
-      taken && make("p", { class: "note" }, "Another tab is talking: end its conversation first."),
+      taken && make("p", { class: "note" }, "Another tab is connected: end its conversation first."),
     );
     this.place = make("div");
     this.element = make("div", { class: "talk" }, this.setup.element, this.state, this.alert, this.place);
@@ -50,7 +50,7 @@ class Talk {
     this.show("opening");
     this.setup.hide(true);
     const leaving = new AbortController();
-    this.connection = { send() {}, close: () => leaving.abort() }; // until the connection is there
+    this.connection = { send() {}, close: () => leaving.abort() }; // until the page is connected
     this.conversation = new Conversation((message) => this.ask(message));
     fill(this.place, this.conversation.element);
     this.conversation.element.focus();
@@ -66,7 +66,7 @@ class Talk {
     }
   }
 
-  /** Ask the studio for something. */
+  /** Send a command to the studio. */
   ask(message) {
     this.connection?.send(message);
   }
@@ -99,7 +99,7 @@ class Talk {
     this.conversation.end();
   }
 
-  /** The conversation has ended, or has not begun. */
+  /** Return to the form after the conversation, or after a failed start. */
   over(state, error) {
     this.leave();
     this.setup.hide(false);

@@ -1,14 +1,14 @@
-// The browser's microphone and loudspeaker, joined to the studio over WebRTC. Nothing goes to another machine.
+// The browser's microphone and loudspeaker, connected to the studio over WebRTC; no other machine is involved.
 import { StudioError, post } from "./api.js";
 
-// The user's sound is what is measured: only the echo of the loudspeaker is taken out of it.
+// The user's audio is measured, so only the echo of the loudspeaker is removed from it.
 const SOUND = { channelCount: 1, echoCancellation: true, noiseSuppression: false, autoGainControl: false };
 const GATHER_MS = 2000;
 
 const REFUSALS = {
   NotAllowedError:
-    "The browser does not allow this page to use the microphone. Allow it in the site settings next to the address, then start again.",
-  NotFoundError: "The browser finds no microphone. Connect one, then start again.",
+    "The browser blocks the microphone for this page. Allow it in the site settings next to the address, then start again.",
+  NotFoundError: "No microphone found. Connect one, then start again.",
   NotReadableError: "The microphone cannot be opened: another program may be using it.",
 };
 
@@ -16,11 +16,11 @@ const REFUSALS = {
  * Begin a conversation.
  *
  * @param {object} request The tables `endpoint` and `turns` of a run file.
- * @param {object} on `received(message)` takes what the studio sends; `lost(message)` is called once if the
+ * @param {object} on `received(message)` takes the studio's messages; `lost(message)` is called once if the
  *     connection or the microphone is lost.
- * @param {AbortSignal} signal Aborted when the user leaves before the conversation has begun.
+ * @param {AbortSignal} signal Aborted if the user leaves before the conversation has begun.
  * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's answer.
- * @throws {StudioError} The microphone may not be used, or the studio refuses.
+ * @throws {StudioError} The microphone is not available, or the studio refuses.
  * @throws {DOMException} The user has left.
  */
 export async function connect(request, on, signal) {
@@ -42,7 +42,7 @@ export async function connect(request, on, signal) {
   try {
     signal.throwIfAborted();
     const [track] = microphone.getAudioTracks();
-    track.addEventListener("ended", () => lost("The microphone has gone. What was said before is kept."));
+    track.addEventListener("ended", () => lost("The microphone was disconnected. Earlier turns are kept."));
     peer.addTrack(track, microphone);
     peer.addEventListener("track", (event) => {
       loudspeaker.srcObject = new MediaStream([event.track]);
@@ -51,7 +51,7 @@ export async function connect(request, on, signal) {
         if (open) on.received({ type: "note", about: "loudspeaker", text });
       });
     });
-    const gone = "The connection to the studio is lost. What was said before is kept.";
+    const gone = "The connection to the studio was lost. Earlier turns are kept.";
     peer.addEventListener("connectionstatechange", () => peer.connectionState === "failed" && lost(gone));
     const channel = peer.createDataChannel("talk");
     channel.addEventListener("close", () => lost(gone));
@@ -74,7 +74,7 @@ async function openMicrophone() {
   if (!navigator.mediaDevices) {
     throw new StudioError(
       "microphone",
-      "Browsers give the microphone only to pages of this machine: open the studio at 127.0.0.1.",
+      "Browsers allow the microphone only on pages of this machine: open the studio at 127.0.0.1.",
     );
   }
   try {

@@ -1,4 +1,4 @@
-// A conversation on the page: levels, controls, what both sides say, and the figures of its turns.
+// A conversation on the page: levels, controls, transcript, and the latencies of its turns.
 import { announce, button, fill, make } from "./web/elements.js";
 import { turnFigures } from "./talk_turn.js";
 
@@ -6,18 +6,18 @@ const SILENT_DB = -60;
 const KEYS = "Space mutes, Escape ends the conversation.";
 const MANUAL_KEYS = "Space mutes, Enter ends your turn, Escape ends the conversation.";
 
-/** A conversation under way, or one that has ended. */
+/** A conversation in progress, or one that has ended. */
 export class Conversation {
   constructor(ask) {
     this.ask = ask;
     this.muted = false;
-    this.open = {}; // the line that each side is saying
+    this.open = {}; // the unfinished line of each side
     this.levels = { user: meter("You"), reply: meter("Reply") };
     this.muting = button("Mute", () => this.mute(), {
       "aria-pressed": "false",
       "aria-keyshortcuts": "Space",
     });
-    this.half = button("Mute while the reply sounds", () => this.halfDuplex(), { "aria-pressed": "false" });
+    this.half = button("Mute during replies", () => this.halfDuplex(), { "aria-pressed": "false" });
     this.committing = button("End your turn", () => this.commit(), {
       hidden: true,
       "aria-keyshortcuts": "Enter",
@@ -25,7 +25,7 @@ export class Conversation {
     this.again = button("Reconnect", () => this.ask({ type: "reconnect" }), { hidden: true });
     this.ending = button("End", () => this.ask({ type: "end" }), { "aria-keyshortcuts": "Escape" });
     this.keys = make("p", { class: "note" }, KEYS);
-    // After a click the keys are the conversation's again.
+    // Return the focus to the conversation, which handles keys.
     const release = (event) => event.detail > 0 && this.element.focus();
     this.controls = make(
       "div",
@@ -84,7 +84,7 @@ export class Conversation {
     if (!this.committing.hidden) this.ask({ type: "commit" });
   }
 
-  /** Show what the studio sends. */
+  /** Show a message of the studio. */
   receive(message) {
     switch (message.type) {
       case "levels":
@@ -123,7 +123,7 @@ export class Conversation {
     this.log.scrollTop = this.log.scrollHeight;
   }
 
-  /** Show a turn's figures; those that come again, with what was late, replace the first ones. */
+  /** Show a turn's latencies; updated ones replace earlier ones. */
   figures(message) {
     this.turns.hidden = false;
     const shown = this.turns.querySelector(`[data-number="${message.number}"]`);
@@ -131,7 +131,7 @@ export class Conversation {
     else this.turns.prepend(turnFigures(message));
   }
 
-  /** What is said from now on begins new lines. */
+  /** Begin new lines of the transcript. */
   settle() {
     this.open = {};
   }

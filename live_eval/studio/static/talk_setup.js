@@ -1,8 +1,8 @@
-// The form in which somebody chooses the endpoint to talk to.
+// The form to choose an endpoint.
 import { choice, fill, make } from "./web/elements.js";
 import { words } from "./web/format.js";
 
-/** Which endpoint to talk to. */
+/** The choice of an endpoint. */
 export class Setup {
   constructor(endpoints, usual, start) {
     this.endpoints = endpoints;
@@ -55,7 +55,7 @@ export class Setup {
     this.needs.textContent = url
       ? `${title}: start the studio with --endpoint ${name}=URL.`
       : missing
-        ? `${title}: ${missing} is missing where the studio runs. A server on this machine needs none.`
+        ? `${title}: ${missing} is missing on the studio's machine; an endpoint on this machine needs none.`
         : `${title}: ${own ?? "started by the studio"}`;
   }
 
@@ -68,7 +68,7 @@ export class Setup {
     return { endpoint, turns: { mode: this.mode } };
   }
 
-  /** Hide the form while a conversation goes on. */
+  /** Hide the form during a conversation. */
   hide(hidden) {
     this.element.hidden = hidden;
   }

@@ -1,8 +1,8 @@
-// The figures of one turn of a conversation.
+// The latencies of one turn of a conversation.
 import { figure, make, row } from "./web/elements.js";
 import { milliseconds, number, words } from "./web/format.js";
 
-/** Make the figures of a turn: its latencies step by step, from the end of the user's speech on. */
+/** Make the latencies of a turn step by step, from the end of the user's speech. */
 export function turnFigures({
   number: count,
   turn: id,
@@ -30,7 +30,7 @@ export function turnFigures({
         "p",
         {},
         total === null
-          ? `No voice to voice latency: ${reason}.`
+          ? `Voice to voice: ${reason}.`
           : `Voice to voice ${number(total)} ± ${number(error)} ms.`,
       );
   return make(

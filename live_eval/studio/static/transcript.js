@@ -1,4 +1,4 @@
-// What both sides of a turn say and when it is heard; the times of single words when somebody asks for them.
+// The transcript of a turn with times; the times of single words on request.
 import { path, read } from "./api.js";
 import { announce, button, fill, make } from "./web/elements.js";
 import { seconds } from "./web/format.js";
@@ -8,11 +8,11 @@ import { seconds } from "./web/format.js";
  *
  * @param {string[]} address The parts of the turn's address.
  * @param {Array<{side: string, text: string, transcribed: boolean, sounds: number[][]}>} lines
- * @param {{hear: function, follow: function}|null} sound What plays them; null without audio.
+ * @param {{hear: function, follow: function}|null} sound Plays them; null without audio.
  * @param {AbortSignal} signal
  */
 export function transcript(address, lines, sound, signal) {
-  if (!lines.length) return make("p", { class: "note" }, "Nobody said anything.");
+  if (!lines.length) return make("p", { class: "note" }, "Neither side spoke.");
   const items = lines.map((line) => item(line, sound));
   const list = make("ol", { class: "transcript" }, items);
   if (!sound || lines.every((line) => !line.sounds.length)) return list;
@@ -24,7 +24,7 @@ export function transcript(address, lines, sound, signal) {
       const { recogniser, lines: words } = await read(path(...address, "words"), { signal });
       words.forEach((each, index) => items[index].append(wordTimes(each, sound)));
       timing.remove();
-      fill(state, `Words as ${recogniser} hears them; their times are accurate to about 0.1 s.`);
+      fill(state, `Words recognised by ${recogniser}; their times are accurate to about 0.1 s.`);
       list.querySelector(".word-times button")?.focus();
     } catch (error) {
       if (signal.aborted) return;
@@ -45,7 +45,7 @@ function item({ side, text, transcribed, sounds }, sound) {
     { class: side },
     make("span", { class: "speaker" }, side === "user" ? "user" : "endpoint"),
     sound && span
-      ? button(times, () => sound.hear(span, `the ${side}'s words`), { "aria-label": `Play ${times}` })
+      ? button(times, () => sound.hear(span, `the ${side}'s speech`), { "aria-label": `Play ${times}` })
       : make("span", { class: "times" }, times),
     make(
       "span",

@@ -15,7 +15,7 @@ const LAGS = [
 
 let listed = { run: null, turns: [] };
 
-/** Return the turns before and after a turn in the list from which it was opened: ids, or null. */
+/** Return the ids of the turns before and after a turn in the latest list, or null. */
 export function neighbours(run, turn) {
   const index = listed.run === run ? listed.turns.indexOf(turn) : -1;
   return index < 0
@@ -23,7 +23,7 @@ export function neighbours(run, turn) {
     : { before: listed.turns[index - 1] ?? null, after: listed.turns[index + 1] ?? null };
 }
 
-/** A link to a turn's page, which opens at a figure. */
+/** A link to a turn's page, which opens at a value. */
 export function turnLink(run, turn, figureName = null) {
   const query = figureName ? `?figure=${encodeURIComponent(figureName)}` : "";
   return `#/runs/${run}/turns/${encodeURIComponent(turn)}${query}`;
@@ -55,7 +55,7 @@ export class TurnTable {
     return this.listing.refresh();
   }
 
-  /** Keep what is asked for in the address. */
+  /** Keep the query in the address. */
   keep() {
     const query = new URLSearchParams(Object.entries(this.asked).filter(([, value]) => value)).toString();
     history.replaceState(null, "", `#/runs/${this.run}${query ? `?${query}` : ""}`);
@@ -75,7 +75,7 @@ export class TurnTable {
       this.frame,
       rows.length
         ? table(
-            "Turns; a figure opens the turn at the sound behind it",
+            "Turns; a value opens the turn at its audio",
             heads,
             rows.map((row) => this.row(row, shown)),
             { id: "turn-table" },

@@ -1,1 +1,1 @@
-"""A page talks with an endpoint: its microphone comes over WebRTC, and the reply goes back."""
+"""Conversations of a page with an endpoint, over WebRTC."""

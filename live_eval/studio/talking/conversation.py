@@ -1,4 +1,4 @@
-"""One conversation of a page: its connection, the live conversation and the run, joined."""
+"""A conversation of a page: its WebRTC connection, the live conversation, and the run."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ __all__ = ["PageConversation"]
 
 _CONNECT_NS = 15_000_000_000
 _DELAY_NS = 120_000_000
-"""From the microphone to the session: packets of a busy browser come up to 80 ms late."""
+"""From the microphone to the session: packets of a busy browser are up to 80 ms late."""
 
 _log = logging.getLogger(__name__)
 
 
 class PageConversation:
-    """Holds a conversation of a page with an endpoint, and stores it as a run.
+    """Runs a conversation of a page with an endpoint, and stores it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``. It gets what `messages.as_json` returns; ``failed`` with a
-    ``message`` if the conversation could not go on; and ``stored`` at the end, with the id and the name of
-    the run.
+    ``commit``, ``reconnect`` and ``end``. It receives the messages of `messages.as_json`; ``failed`` with a
+    ``message`` on an error that ends the conversation; and finally ``stored`` with the id and the name of the
+    run.
 
     Args:
-        plan: What `live_eval.run.plan.make_live_plan` returned.
-        run: Where the run goes; its folder is created once the page is connected.
+        run: The run; its folder is created once the page is connected.
     """
 
     def __init__(self, plan: Plan, run: ListedFolder) -> None:
@@ -60,16 +59,16 @@ class PageConversation:
 
     @property
     def key_recipient(self) -> str | None:
-        """Which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+        """The host that receives the endpoint's key; see `Plan.key_recipient`."""
         return self._plan.key_recipient
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the page needs to know at first, as JSON values."""
+        """The turn mode, and the id and name of the run, as JSON values."""
         return {"turn_mode": self._plan.turn_mode.value, "run": self._run.id, "name": self._run.path.name}
 
     async def answer(self, offer: str) -> str:
-        """Return the SDP answer to the page's offer; then `hold` is due.
+        """Return the SDP answer to the page's offer; call `run` next.
 
         Raises:
             UsageError: The offer cannot be answered.
@@ -80,13 +79,13 @@ class PageConversation:
             raise UsageError(str(error)) from None
 
     def stop(self) -> None:
-        """End the conversation; `hold` returns once everything is stored."""
+        """End the conversation; `run` returns once everything is stored."""
         self._stopped = True
         if self._live is not None:
             self._live.stop()
 
-    async def hold(self) -> None:
-        """Hold the conversation until the user ends it or the page goes away."""
+    async def run(self) -> None:
+        """Run the conversation until the user ends it or the page is closed."""
         try:
             self._connected = await self._connection.connected(_CONNECT_NS)
             if self._connected:
@@ -95,7 +94,9 @@ class PageConversation:
             await self._send({"type": "failed", "message": str(error)})
         except Exception:
             _log.exception("a bug in live-eval")
-            await self._send({"type": "failed", "message": "a bug in live-eval; the terminal shows more"})
+            await self._send(
+                {"type": "failed", "message": "a bug in live-eval; see the terminal for details"}
+            )
         finally:
             await self.leave()
 
@@ -104,7 +105,7 @@ class PageConversation:
         await self._connection.close(1000, "")
 
     async def _store(self) -> None:
-        """Converse, and end the run in whatever way the conversation ends."""
+        """Run the live conversation, and end the stored run however it ends."""
         writer = await asyncio.to_thread(self._writer)
         try:
             await self._converse(writer)
@@ -148,13 +149,13 @@ class PageConversation:
             raise failure
 
     async def _listen(self, live: LiveConversation) -> None:
-        """Pass the page's microphone on."""
+        """Pass on the page's microphone."""
         while (packet := await self._connection.hear()) is not None:
             live.push(np.frombuffer(packet.pcm, "<i2").astype(np.int16, copy=False), packet.at_ns)
         live.stop()
 
     async def _obey(self, live: LiveConversation) -> None:
-        """Do what the page asks for."""
+        """Execute the page's commands."""
         actions: dict[str, Callable[[], None]] = {
             "commit": live.commit,
             "reconnect": live.reconnect,
@@ -170,7 +171,7 @@ class PageConversation:
                 else:
                     actions[kind]()
             except (ValueError, TypeError, KeyError):
-                _log.warning("Talk: a malformed message of the page is ignored: %.100r", arrival.message)
+                _log.warning("Talk: ignored a malformed message of the page: %.100r", arrival.message)
 
     async def _pass_on(self, live: LiveConversation) -> None:
         async for update in live.updates():

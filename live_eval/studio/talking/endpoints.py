@@ -1,4 +1,4 @@
-"""The endpoints that a page may talk to. Their addresses and keys are the server's."""
+"""The endpoints that a page may talk to. Their addresses and keys are known to the server only."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiohttp import web
+
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.errors import UsageError
 from live_eval.redaction import SECRETS, public_url
 from live_eval.registry import CLIENTS, client, find_plugins, missing_requirements
 
-__all__ = ["TalkSettings", "read_addresses", "talkable_endpoints"]
-
-
-def _ignore(_line: str) -> None:
-    """Print nothing."""
+__all__ = ["TALK", "TalkSettings", "read_addresses", "talkable_endpoints"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkSettings:
-    """What was decided about conversations when the studio was started.
+    """Settings of conversations from the studio's command line.
 
     Args:
-        addresses: Addresses of endpoints, by name, in place of their own.
+        addresses: Addresses of endpoints by name, in place of their defaults.
         note: Called with a line for the terminal.
     """
 
     addresses: Mapping[str, str] = field(default_factory=dict)
-    note: Callable[[str], None] = _ignore
+    note: Callable[[str], None] = lambda _line: None
+
+
+TALK = web.AppKey("talk", TalkSettings)
 
 
 def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
     """Return addresses by endpoint from texts of the form ``NAME=URL``.
 
     Raises:
-        UsageError: One is something else, or an endpoint does not exist, is given twice or has no sessions.
+        UsageError: A text is malformed, or an endpoint does not exist, is given twice or has no sessions.
     """
     addresses: dict[str, str] = {}
     for text in given:
@@ -44,7 +45,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
         if not name or not url:
             raise UsageError(f"--endpoint {text}: expected NAME=URL")
         if client(name).transport_kind is TransportKind.HTTP:
-            raise UsageError(f"--endpoint {name}: it makes one request for each turn, without a session")
+            raise UsageError(f"--endpoint {name}: it makes one request per turn, without a session")
         if name in addresses:
             raise UsageError(f"--endpoint {name}: given twice")
         addresses[name] = url
@@ -52,11 +53,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def talkable_endpoints(addresses: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the endpoints that have sessions to talk in, and what each needs, as JSON values.
-
-    Args:
-        addresses: The addresses that the studio was started with.
-    """
+    """Return the endpoints with sessions, and the requirements of each, as JSON values."""
     specs = [plugin.spec for plugin in find_plugins(CLIENTS)]
     return [
         {

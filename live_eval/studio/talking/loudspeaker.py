@@ -1,4 +1,4 @@
-"""The reply on its way to the page: a track paced by the machine's own clock."""
+"""Send the reply to the page on a track, paced by the machine's clock."""
 
 from __future__ import annotations
 
@@ -19,13 +19,9 @@ _WAIT_MS = 20  # the browser has a jitter buffer of its own
 
 
 class TrackLoudspeaker:
-    """Sends what is to be heard over a track, 20 ms at a time; an `AudioSink`.
+    """Sends the reply over a track in packets of 20 ms; an `AudioSink`.
 
-    What is dropped is never sent; up to the browser's jitter buffer of it may still be heard.
-
-    Args:
-        track: The track.
-        clock: Its clock.
+    Dropped audio is never sent; the user may still hear the contents of the browser's jitter buffer.
     """
 
     def __init__(self, track: MediaTrack, clock: Clock) -> None:
@@ -34,7 +30,7 @@ class TrackLoudspeaker:
         self._buffer = PlayoutBuffer(OPUS_RATE_HZ, wait_ms=_WAIT_MS)
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """As `AudioSink.play`; the user does not hear themselves."""
+        """As `AudioSink.play`; the user's own side is not sent."""
         if side is AudioSide.REPLY:
             self._buffer.push(pcm, rate_hz, paced=paced)
 
@@ -43,7 +39,7 @@ class TrackLoudspeaker:
         self._buffer.drop()
 
     async def run(self) -> None:
-        """Send until cancelled: late sound catches up, late silence does not."""
+        """Send until cancelled: late audio catches up, late silence does not."""
         encoder = OpusEncoder(OPUS_RATE_HZ)
         due_ns, timestamp = self._clock.now_ns(), 0
         while True:

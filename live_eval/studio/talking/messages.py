@@ -1,4 +1,4 @@
-"""Updates of a conversation as messages to the page. Pure."""
+"""Updates of a conversation as JSON messages to the page. Pure."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def as_json(update: Update) -> dict[str, Any]:
         case RecordStored(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
         case Xruns(underruns=late, overruns=dropped):
-            text = f"Of the microphone's sound, {counted(late, 'frame')} came late"
-            text += f" and some was dropped {counted(dropped, 'time')}" if dropped else ""
+            text = f"Microphone: {counted(late, 'frame')} late"
+            text += f", audio dropped {counted(dropped, 'time')}" if dropped else ""
             return {"type": "note", "about": "lost", "text": f"{text}."}
         case EchoDetected(delay_ms):
-            advice = "use headphones, or mute while the reply sounds"
+            advice = "use headphones, or mute the microphone during replies"
             return {
                 "type": "note",
                 "about": "echo",

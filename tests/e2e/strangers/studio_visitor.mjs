@@ -210,7 +210,7 @@ async function use() {
 
   // Two runs are compared, and a run under way is followed to its end.
   await go(page, "/runs");
-  for (const name of ["amber", "birch"]) await page.getByRole("checkbox", { name: `Choose ${name}` }).check();
+  for (const name of ["amber", "birch"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
   await page.getByRole("button", { name: "Compare" }).click();
   await page.getByRole("heading", { name: "amber and birch" }).waitFor();
   tell({ type: "compared", row: await page.getByRole("row", { name: /^first byte/ }).innerText() });

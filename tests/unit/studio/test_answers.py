@@ -6,12 +6,12 @@ from live_eval.redaction import SECRETS
 from live_eval.studio.answers import json_text
 
 
-def test_an_answer_shows_no_secret() -> None:
+def test_answers_contain_no_secrets() -> None:
     SECRETS.learn("sk-very-secret-key-1234567890")
     text = json_text({"body": ["a key: sk-very-secret-key-1234567890"]})
     assert "very-secret" not in text
     assert orjson.loads(text)["body"][0].startswith("a key: ")
 
 
-def test_numbers_that_are_not_finite_become_null() -> None:
+def test_non_finite_numbers_become_null() -> None:
     assert json_text([float("nan"), float("inf"), 1.5]) == "[null,null,1.5]"

@@ -1,4 +1,4 @@
-"""Listening tests: the order of trials, votes on the disk, what was heard, exports for other commands."""
+"""Listening tests: order of trials, stored votes, playback checks, and exports for other commands."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from live_eval.judging import Scored, score_name
 from live_eval.recording import AUDIO_FOLDER, RunReader, RunWriter, ScoreStore
 from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
 from live_eval.studio.library import Library
-from live_eval.studio.listening.clips import LEVEL_DBFS, RATE_HZ, case_sounds, reply_clip
-from live_eval.studio.listening.export import votes_csv
+from live_eval.studio.listening.clips import LEVEL_DBFS, RATE_HZ, case_context, reply_clip
 from live_eval.studio.listening.plan import (
     ListenedCase,
     ListenedRun,
@@ -36,10 +35,9 @@ from live_eval.studio.listening.plan import (
     rating_scales,
     trials_for,
 )
-from live_eval.studio.listening.played import why_not_heard
-from live_eval.studio.listening.results import results_json
+from live_eval.studio.listening.results import results_json, votes_csv
 from live_eval.studio.listening.setup import plan_test
-from live_eval.studio.listening.trials import Opinion, TrialDesk
+from live_eval.studio.listening.trials import Opinion, TrialDesk, why_not_heard
 from live_eval.studio.listening.votes import FOLDER, VoteFile
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -109,7 +107,7 @@ def new_file(
 
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 7, 8, 20])
-def test_positions_are_balanced_for_each_listener_and_mirrored_for_the_next(cases: int) -> None:
+def test_positions_are_balanced_for_each_listener_and_swapped_for_the_next(cases: int) -> None:
     test = a_test(cases=cases)
     one, two = trials_for(test, 0), trials_for(test, 1)
     first = Counter(trial.runs[0] for trial in one)
@@ -121,17 +119,17 @@ def test_positions_are_balanced_for_each_listener_and_mirrored_for_the_next(case
     assert {trial.case for trial in one} == set(test.cases)
 
 
-def test_in_abx_each_reply_is_x_equally_often_in_each_position() -> None:
+def test_x_is_balanced_over_replies_and_positions() -> None:
     combinations = Counter((trial.runs, trial.x) for trial in trials_for(a_test(ABX, cases=12), 4))
     assert sorted(combinations.values()) == [3, 3, 3, 3]
 
 
-def test_pairs_of_listeners_get_orders_of_their_own() -> None:
+def test_each_pair_of_listeners_has_its_own_order() -> None:
     test = a_test(cases=20)
     assert len({tuple(trial.case for trial in trials_for(test, listener)) for listener in range(6)}) == 6
 
 
-def test_all_cases_are_rated_once_before_one_is_rated_again() -> None:
+def test_all_cases_are_rated_once_before_any_is_repeated() -> None:
     trials = trials_for(a_test(RATING), 0)
     assert len(trials) == 20
     assert len({trial.case for trial in trials[:10]}) == 10
@@ -142,16 +140,16 @@ def test_all_cases_are_rated_once_before_one_is_rated_again() -> None:
 # -- What was heard --
 
 
-def test_a_vote_needs_everything_heard_to_its_end() -> None:
+def test_a_vote_requires_every_reply_to_be_heard() -> None:
     lengths = {"A": 2.0, "B": 4.0}
     whole = {"A": [(0.0, 2.0)], "B": [(0.0, 4.0)]}
     assert why_not_heard(lengths, whole, 6.0) == ""
     assert why_not_heard(lengths, {**whole, "B": [(2.0, 4.0), (0.0, 2.1)]}, 7.0) == ""
-    assert "B is not heard" in why_not_heard(lengths, {**whole, "B": [(0.0, 2.0), (3.0, 4.0)]}, 9.0)
-    assert "B is not heard" in why_not_heard(lengths, {**whole, "B": [(0.0, 1.0)] * 9}, 9.0)
-    assert "A is not heard" in why_not_heard(lengths, {"B": [(0.0, 4.0)]}, 9.0)
+    assert "B was not heard" in why_not_heard(lengths, {**whole, "B": [(0.0, 2.0), (3.0, 4.0)]}, 9.0)
+    assert "B was not heard" in why_not_heard(lengths, {**whole, "B": [(0.0, 1.0)] * 9}, 9.0)
+    assert "A was not heard" in why_not_heard(lengths, {"B": [(0.0, 4.0)]}, 9.0)
     assert "after 3.0 s" in why_not_heard(lengths, whole, 3.0)
-    assert "A is not heard" in why_not_heard({"A": 2.0}, {"A": [(float("nan"), float("nan"))]}, 9.0)
+    assert "A was not heard" in why_not_heard({"A": 2.0}, {"A": [(float("nan"), float("nan"))]}, 9.0)
 
 
 # -- The file --
@@ -161,14 +159,14 @@ def a_trial(test: ListeningTest, number: int = 0) -> ListeningTrial:
     return trials_for(test, 0)[number]
 
 
-def test_votes_are_read_back_and_the_last_one_is_undone(tmp_path: Path) -> None:
+def test_votes_are_stored_and_the_last_one_can_be_undone(tmp_path: Path) -> None:
     test = a_test()
     file = VoteFile.create(tmp_path, test)
     file.join("Ana", "now")
     file.join("Ana", "later")
     for number in range(3):
         file.vote("Ana", a_trial(test, number), "now", choice=number % 2)
-    with pytest.raises(UsageError, match="voted on this already"):
+    with pytest.raises(UsageError, match="already voted on this trial"):
         file.vote("Ana", a_trial(test, 0), "now", choice=1)
     assert file.undo("Ana", "now").votes[-1].vote == 2
     ballots = VoteFile(file.path).read()
@@ -181,10 +179,10 @@ def test_votes_are_read_back_and_the_last_one_is_undone(tmp_path: Path) -> None:
     file.undo("Ana", "now")
     with pytest.raises(UsageError, match="no vote of Ana"):
         file.undo("Ana", "now")
-    assert len(file.path.read_bytes().splitlines()) == 10  # nothing is ever taken out
+    assert len(file.path.read_bytes().splitlines()) == 10  # lines are never removed
 
 
-def test_a_line_that_a_crash_cut_off_is_replaced_by_the_next_vote(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_replaced_by_the_next_vote(tmp_path: Path) -> None:
     test = a_test()
     file = VoteFile.create(tmp_path, test)
     file.join("Ana", "now")
@@ -214,14 +212,14 @@ def test_a_line_that_a_crash_cut_off_is_replaced_by_the_next_vote(tmp_path: Path
         (header(kind="rating", runs=[ONE], scales=["rubric.c4"] * 2), "each once"),
     ],
 )
-def test_a_damaged_file_says_what_is_wrong(tmp_path: Path, content: bytes, error: str) -> None:
+def test_a_damaged_file_is_reported_with_its_line(tmp_path: Path, content: bytes, error: str) -> None:
     path = tmp_path / "ab-1.jsonl"
     path.write_bytes(content)
     with pytest.raises((StoreError, SchemaVersionError), match=error):
         VoteFile(path).read()
 
 
-def test_a_vote_of_nobody_is_damage(tmp_path: Path) -> None:
+def test_a_vote_by_an_unknown_listener_is_damage(tmp_path: Path) -> None:
     file = VoteFile.create(tmp_path, a_test())
     with file.path.open("ab") as raw:
         raw.write(json.dumps({"vote": 1, "listener": "Bo", **CASE, "runs": ["one", "two"]}).encode() + b"\n")
@@ -245,7 +243,7 @@ def test_a_vote_of_nobody_is_damage(tmp_path: Path) -> None:
         (RATING, {"runs": ["one", "two"]}, "runs: expected one of one, two"),
     ],
 )
-def test_a_vote_that_does_not_go_with_the_test_is_damage(
+def test_a_vote_that_does_not_match_the_test_is_damage(
     tmp_path: Path, kind: ListeningKind, changes: dict[str, Any], error: str
 ) -> None:
     file = VoteFile.create(tmp_path, a_test(kind))
@@ -263,15 +261,15 @@ def test_a_test_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_test_of_somebody_else_cannot_play_runs_that_the_studio_does_not_show(
+def test_a_foreign_test_cannot_play_runs_outside_the_studio(
     runs: tuple[Path, Path], clock: FakeClock, tmp_path: Path
 ) -> None:
     file = new_file(runs)
     (tmp_path / "apart").mkdir()
     library = Library([tmp_path / "apart"])
     with pytest.raises(StoreError, match="is not in a folder that this studio shows"):
-        TrialDesk(clock, library.holds).next(file, "Ana")
-    assert TrialDesk(clock, Library([tmp_path]).holds).next(file, "Ana")[1] is not None
+        TrialDesk(clock, library.contains).next(file, "Ana")
+    assert TrialDesk(clock, Library([tmp_path]).contains).next(file, "Ana")[1] is not None
 
 
 # -- Setting up --
@@ -285,7 +283,7 @@ def test_cases_are_spread_over_scripts_and_paths_are_relative(runs: tuple[Path, 
     assert new_file(runs, limit=4).path.name == "ab-2.jsonl"
 
 
-def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, runs: tuple[Path, Path]) -> None:
+def test_runs_that_are_not_comparable_are_refused(tmp_path: Path, runs: tuple[Path, Path]) -> None:
     folder = tmp_path / FOLDER
 
     def refused(*folders: Path, kind: ListeningKind = AB, match: str, **options: object) -> None:
@@ -301,7 +299,7 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, runs: tuple[Pa
     refused(*runs, kind=RATING, scales=("dnsmos.ovrl",), match="found dnsmos.ovrl")
     refused(runs[0], write_listened_run(tmp_path / "other" / "one", hz=1), match="rename one")
     shutil.rmtree(runs[1] / AUDIO_FOLDER)
-    refused(*runs, match="one has 10 such turns, two has 0 such turns")
+    refused(*runs, match="one has 10 turns with audio, two has 0 turns with audio")
     stranger = tmp_path / "stranger"
     with RunWriter.create(stranger, {}) as run:
         case = Case(case_id="x", script_id="x", variant=Variant.TARGET, audio_path=Path("a.wav"))
@@ -310,7 +308,7 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, runs: tuple[Pa
     refused(runs[0], stranger, match="no case in common")
 
 
-def test_failed_turns_and_silent_ones_are_left_out(tmp_path: Path) -> None:
+def test_turns_that_failed_or_have_no_audio_are_omitted(tmp_path: Path) -> None:
     def write(folder: Path, broken: int) -> Path:
         with RunWriter.create(folder, {}) as run:
             for number in range(4):
@@ -324,7 +322,7 @@ def test_failed_turns_and_silent_ones_are_left_out(tmp_path: Path) -> None:
         return folder
 
     file = new_file((write(tmp_path / "one", 0), write(tmp_path / "two", 3)), limit=0)
-    # Votes name cases, so a case that was played twice is heard once.
+    # Votes name cases, so a repeated case is heard once.
     assert sorted(case.turn_id for case in file.read().test.cases) == ["id_1", "id_2"]
 
 
@@ -340,11 +338,11 @@ def test_all_replies_have_one_rate_and_one_level(tmp_path: Path) -> None:
         assert speech_level(Audio(int16_to_float(pcm), rate_hz)).dbfs == pytest.approx(LEVEL_DBFS, abs=0.2)
 
 
-def test_the_case_is_heard_as_far_as_the_test_says(runs: tuple[Path, Path]) -> None:
-    nothing = case_sounds(runs[0], "id_0/target", ReferenceKind.NONE)
-    assert (nothing.words, nothing.cue, nothing.user) == (None, None, None)
-    heard = case_sounds(runs[0], "id_0/target", ReferenceKind.REPLY)
-    assert (heard.words, heard.cue, heard.reference) == ("I missed the bus again.", "sigh sound", None)
+def test_the_context_depends_on_the_reference(runs: tuple[Path, Path]) -> None:
+    nothing = case_context(runs[0], "id_0/target", ReferenceKind.NONE)
+    assert (nothing.text, nothing.cue, nothing.user) == (None, None, None)
+    heard = case_context(runs[0], "id_0/target", ReferenceKind.REPLY)
+    assert (heard.text, heard.cue, heard.reference) == ("I missed the bus again.", "sigh sound", None)
     assert heard.user is not None
     assert heard.user.seconds == pytest.approx(1.1, abs=0.01)  # 800 ms of speech, 300 ms after it
 
@@ -352,7 +350,7 @@ def test_the_case_is_heard_as_far_as_the_test_says(runs: tuple[Path, Path]) -> N
 # -- Voting --
 
 
-def test_neither_names_nor_sounds_say_which_run_it_is(runs: tuple[Path, Path], desk: TrialDesk) -> None:
+def test_names_and_clips_do_not_reveal_the_run(runs: tuple[Path, Path], desk: TrialDesk) -> None:
     file = new_file(runs)
     _, given = desk.next(file, "Ana")
     assert given is not None
@@ -364,9 +362,7 @@ def test_neither_names_nor_sounds_say_which_run_it_is(runs: tuple[Path, Path], d
         assert not any(word in clip.wav for word in (b"one", b"two", b"id_"))
 
 
-def test_a_vote_before_the_end_does_not_count(
-    runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock
-) -> None:
+def test_a_vote_before_the_end_is_refused(runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock) -> None:
     file = new_file(runs)
     _, given = desk.next(file, "Ana")
     assert given is not None
@@ -374,7 +370,7 @@ def test_a_vote_before_the_end_does_not_count(
     with pytest.raises(UsageError, match="the vote came after 0"):
         desk.vote(given, opinion)
     clock.advance(10_000_000_000)
-    with pytest.raises(UsageError, match="B is not heard"):
+    with pytest.raises(UsageError, match="B was not heard"):
         desk.vote(given, replace(opinion, played={"A": [(0.0, 1.0)]}))
     for choice in ("", "C", "one"):
         with pytest.raises(UsageError, match="expected one of A, B, tie"):
@@ -382,11 +378,11 @@ def test_a_vote_before_the_end_does_not_count(
     assert file.read().votes == ()
     assert len(desk.vote(given, opinion).votes) == 1
     assert desk.given(given.name) is None
-    with pytest.raises(UsageError, match="voted on this already"):
+    with pytest.raises(UsageError, match="already voted on this trial"):
         desk.vote(given, opinion)
 
 
-def test_a_run_that_was_deleted_or_lost_sound_is_named_and_votes_stay(
+def test_deleted_runs_and_lost_audio_are_reported_and_votes_are_kept(
     runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock
 ) -> None:
     file = new_file(runs)
@@ -403,7 +399,7 @@ def test_a_run_that_was_deleted_or_lost_sound_is_named_and_votes_stay(
     assert passed_over is not None
     assert passed_over.trial.case != lost.case
     shutil.rmtree(runs[1])
-    with pytest.raises(StoreError, match="9 trials cannot be played any more; the votes so far are kept"):
+    with pytest.raises(StoreError, match="9 trials cannot be played; the votes so far are kept"):
         TrialDesk(clock, every_run).next(file, "Ana")
     shown = results_json(file.read(), file.path.parent)
     assert shown["votes"] == 1
@@ -485,7 +481,7 @@ def test_results_compare_people_with_scores_and_arenas(
     for run, quality in zip(runs, (3.0, 4.0), strict=True):
         with ScoreStore.open(run) as store:
             for number, turn_id in enumerate(sorted(turns)):
-                better = quality if number else 7 - quality  # the other way round on one turn
+                better = quality if number else 7 - quality  # reversed on one turn
                 store.put("dnsmos", "1", turn_id, Scored({"ovrl": better}))
     heading = {"arena": 1, "runs": ["two", "one"], "judge": "toy", "version": "7"}
     verdicts = [{"turn_id": turn_id, "first": "two", "second": "one", "verdict": 1.0} for turn_id in turns]
@@ -515,14 +511,14 @@ def test_abx_counts_how_often_x_was_recognised(
     assert rows[0] == "case_id,first,second,x,chosen,correct,rater,turn_id,at"
 
 
-def test_commands_can_be_pasted_whatever_the_runs_are_called(runs: tuple[Path, Path]) -> None:
+def test_commands_quote_the_names_of_runs(runs: tuple[Path, Path]) -> None:
     spaced = runs[0].rename(runs[0].with_name("the first"))
     file = new_file((spaced, runs[1]))
     shown = results_json(file.read(), file.path.parent)
     assert shown["imports"] == ["live-eval arena 'the first' two --votes FILE --no-judge"]
 
 
-def test_results_without_a_vote_have_reasons_instead_of_figures(runs: tuple[Path, Path]) -> None:
+def test_results_without_votes_have_reasons(runs: tuple[Path, Path]) -> None:
     for kind in ListeningKind:
         file = new_file(runs, kind)
         shown = results_json(file.read(), file.path.parent)
@@ -530,8 +526,8 @@ def test_results_without_a_vote_have_reasons_instead_of_figures(runs: tuple[Path
     assert shown["agreement"] == {}
 
 
-def test_people_get_the_questions_and_anchors_of_the_prompts() -> None:
-    """A model and people answer the same question on the same scale."""
+def test_rating_scales_use_the_questions_and_anchors_of_the_prompts() -> None:
+    """Models and listeners answer the same question on the same scale."""
     prompts = "\n".join(path.read_text("utf-8") for path in PROMPTS.glob("*.md"))
     assert len(SCALES) == 5
     for output in rating_scales().values():
@@ -543,7 +539,7 @@ def test_people_get_the_questions_and_anchors_of_the_prompts() -> None:
         assert anchors in prompts
 
 
-def test_a_file_of_votes_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+def test_a_file_above_the_size_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ab-1.jsonl"
     with path.open("wb") as file:
         file.truncate(1 << 33)

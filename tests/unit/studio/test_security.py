@@ -1,4 +1,4 @@
-"""Which hosts the studio takes for its own."""
+"""The hosts that the studio serves."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from live_eval.types import Secret
         ("lab.example", "evil.example:8770", False),
     ],
 )
-def test_only_a_name_that_cannot_be_rebound_is_ours(bound: str, host: str, ours: bool) -> None:
+def test_only_hosts_safe_from_dns_rebinding_are_served(bound: str, host: str, ours: bool) -> None:
     assert Guard(Secret("token"), bound).serves(host, 8770) is ours
 
 
@@ -43,5 +43,5 @@ def test_only_a_name_that_cannot_be_rebound_is_ours(bound: str, host: str, ours:
         ("127.0.0.1", "evil.example", False),
     ],
 )
-def test_browsers_leave_out_port_80(bound: str, host: str, ours: bool) -> None:
+def test_port_80_may_be_omitted(bound: str, host: str, ours: bool) -> None:
     assert Guard(Secret("token"), bound).serves(host, 80) is ours

@@ -1,4 +1,4 @@
-"""What a conversation of a page sends: the reply at the pace of the clock, and updates as JSON."""
+"""The output of a conversation to its page: the paced reply, and updates as JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RATE_HZ = 48_000
 
 
 class Track:
-    """A `MediaTrack` that remembers what left, and when."""
+    """A `MediaTrack` that records its packets with their times."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -55,7 +55,7 @@ class Track:
 
     @property
     def loud(self) -> int:
-        """How many packets were not silent."""
+        """The number of packets that are not silent."""
         return sum(peak > 1_000 for _, _, peak in self.left)
 
 
@@ -72,7 +72,7 @@ async def played(clock: FakeClock, loudspeaker: TrackLoudspeaker, ms: int) -> No
     await asyncio.wait([task])
 
 
-async def test_a_reply_that_came_at_once_is_sent_at_the_pace_of_speech() -> None:
+async def test_a_burst_is_sent_at_the_pace_of_speech() -> None:
     clock = FakeClock()
     track = Track(clock)
     loudspeaker = TrackLoudspeaker(track, clock)
@@ -85,7 +85,7 @@ async def test_a_reply_that_came_at_once_is_sent_at_the_pace_of_speech() -> None
     assert 9 <= track.loud <= 11
 
 
-async def test_what_is_dropped_is_not_sent() -> None:
+async def test_dropped_audio_is_not_sent() -> None:
     clock = FakeClock()
     track = Track(clock)
     loudspeaker = TrackLoudspeaker(track, clock)
@@ -96,7 +96,7 @@ async def test_what_is_dropped_is_not_sent() -> None:
     assert track.loud <= 6
 
 
-async def test_late_sound_catches_up_and_late_silence_does_not() -> None:
+async def test_late_audio_catches_up_and_late_silence_does_not() -> None:
     clock = FakeClock()
     track = Track(clock)
     loudspeaker = TrackLoudspeaker(track, clock)
@@ -155,5 +155,5 @@ def test_every_update_becomes_a_json_message() -> None:
         "note",
     ]
     assert "12 ms later" in messages[8]["text"]
-    assert messages[9]["text"] == "Of the microphone's sound, 2 frames came late."
+    assert messages[9]["text"] == "Microphone: 2 frames late."
     assert messages[3] == {"type": "levels", "user": -20.0, "reply": -90, "muted": True}

@@ -1,4 +1,4 @@
-"""Sound as the studio draws and sends it."""
+"""The audio that the studio draws and sends."""
 
 import base64
 import io
@@ -8,7 +8,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from live_eval.studio.sound import HIGH_HZ, LOW_DB, as_wav, drawn_peaks, excerpt, spectrogram
+from live_eval.studio.audio import HIGH_HZ, LOW_DB, as_wav, drawn_peaks, excerpt, spectrogram
 from live_eval.testing.records import tone
 
 RATE_HZ = 24_000
@@ -23,7 +23,7 @@ def both(user_ms: float = 500, reply_ms: float = 500) -> NDArray[np.int16]:
     return sides
 
 
-def test_a_wav_file_holds_the_samples() -> None:
+def test_a_wav_file_contains_the_samples() -> None:
     pcm = tone(30).int16()
     read, rate_hz = soundfile.read(io.BytesIO(as_wav(pcm, RATE_HZ)), dtype="int16")
     assert rate_hz == RATE_HZ
@@ -31,7 +31,7 @@ def test_a_wav_file_holds_the_samples() -> None:
 
 
 @pytest.mark.parametrize("bins", [1, 7, 100, 24_000, 1_000_000])
-def test_peaks_lie_where_the_sound_is(bins: int) -> None:
+def test_peaks_follow_the_audio(bins: int) -> None:
     drawn = drawn_peaks(both(), RATE_HZ, bins)
     assert len(drawn["user"]) == len(drawn["reply"]) <= bins
     last = max(place for place, peak in enumerate(drawn["user"]) if peak)
@@ -48,7 +48,7 @@ def test_an_excerpt_ends_with_the_recording() -> None:
 
 @pytest.mark.parametrize("rate_hz", [8_000, 24_000, 48_000])
 @pytest.mark.parametrize("hz", [200, 3_100])
-def test_a_tone_is_a_line_of_its_level(rate_hz: int, hz: int) -> None:
+def test_a_tone_is_drawn_as_a_line_of_its_level(rate_hz: int, hz: int) -> None:
     drawn = spectrogram(tone(400, hz=hz, rate_hz=rate_hz).int16(), rate_hz, columns=20, rows=128)
     assert drawn["high_hz"] == min(HIGH_HZ, rate_hz // 2)
     assert drawn["columns"] <= 20
@@ -60,6 +60,6 @@ def test_a_tone_is_a_line_of_its_level(rate_hz: int, hz: int) -> None:
 
 
 @pytest.mark.parametrize("samples", [0, 1, 100])
-def test_hardly_any_sound_is_drawn(samples: int) -> None:
+def test_very_short_audio_is_drawn(samples: int) -> None:
     assert spectrogram(np.zeros(samples, np.int16), RATE_HZ, columns=10, rows=128)["columns"] >= 1
     assert drawn_peaks(np.zeros((samples, 2), np.int16), RATE_HZ, 10)["step_s"] > 0

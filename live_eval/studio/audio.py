@@ -1,4 +1,4 @@
-"""The sound of a turn: either side as a WAV file, its peaks, and its spectrogram. Pure."""
+"""The audio of a turn: either side as WAV, its peaks, and its spectrogram. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
 """The channel of each side."""
 
 LOW_DB = -90.0
-"""What is drawn as silence."""
+"""The level that is drawn as silence."""
 HIGH_HZ = 8_000
 """The highest frequency that is drawn."""
 
@@ -33,33 +33,26 @@ _SECOND_NS = 1_000_000_000
 
 
 def excerpt(both: NDArray[np.int16], rate_hz: int, start_s: float, end_s: float) -> NDArray[np.int16]:
-    """Return what lies between two moments of the audio of both sides, int16, shape (samples, 2)."""
+    """Return an interval of the audio of both sides, int16, shape (samples, 2)."""
     return both[round(start_s * rate_hz) : round(min(end_s, len(both) / rate_hz) * rate_hz)]
 
 
 def as_wav(pcm: NDArray[np.int16], rate_hz: int) -> bytes:
-    """Return a WAV file.
-
-    Args:
-        pcm: int16, shape (samples,) or (samples, channels).
-        rate_hz: Its rate.
-    """
+    """Return a WAV file of int16 samples, shape (samples,) or (samples, channels)."""
     made = io.BytesIO()
     soundfile.write(made, pcm, rate_hz, format="WAV", subtype="PCM_16")
     return made.getvalue()
 
 
 def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, Any]:
-    """Return the peaks of both sides in at most so many bins.
+    """Return the peaks of both sides in at most `bins` bins.
 
     Args:
         both: int16, shape (samples, 2).
-        rate_hz: Its rate.
-        bins: Most bins of each side.
 
     Returns:
-        The length of a bin in seconds, and a number from 0 to 255 for each bin of each side, on a
-        square-root scale so that quiet speech shows.
+        The length of a bin in seconds, and the peaks of each side from 0 to 255, on a square-root scale that
+        makes quiet speech visible.
     """
     step = max(1, math.ceil(len(both) / bins))
     found = peaks(both, rate_hz, -(-step * _SECOND_NS // rate_hz))
@@ -74,14 +67,12 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
 
     Args:
         pcm: int16 mono, shape (samples,).
-        rate_hz: Its rate.
-        columns: Most columns, each of the same length of sound.
-        rows: Bands of the same width, up to `HIGH_HZ` or half the rate.
+        columns: Most columns, of equal duration.
+        rows: Bands of equal width, up to `HIGH_HZ` or half the rate.
 
     Returns:
-        The length of a column in seconds, the highest frequency, and one byte for each band of each column
-        in base64: columns one after the other, each from the lowest band up, from 0 at `LOW_DB` below full
-        scale to 255 at full scale.
+        The length of a column in seconds, the highest frequency, and the levels in base64: one byte for each
+        band, column by column from the lowest band, from 0 at `LOW_DB` to 255 at full scale.
     """
     from scipy.signal import ShortTimeFFT
     from scipy.signal.windows import hann
@@ -110,6 +101,6 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
 
 
 def _loudest(values: NDArray[np.floating[Any]], groups: int) -> NDArray[np.floating[Any]]:
-    """Return the greatest of each of so many groups of consecutive rows."""
+    """Return the maximum of each group of consecutive rows."""
     starts = np.arange(groups) * len(values) // groups
     return np.maximum.reduceat(values, starts, axis=0)
