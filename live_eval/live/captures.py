@@ -62,13 +62,11 @@ class LiveCapture:
     """A turn of a live conversation with the user's audio.
 
     Args:
-        capture: What the session captured.
         number: Its number in the run, from 1.
         session: The number of its session, from 1.
         index: Its number in the session, from 0.
         user: The microphone's audio from `capture.trace.t0_ns` to the end of the turn, int16 mono, shape
             (samples,), at `rate_hz`.
-        rate_hz: Rate of `user`.
         job: The case that was streamed; None for a person, whose utterance becomes a case.
     """
 
@@ -93,7 +91,6 @@ class LiveCaptures:
     """Numbers the turns of a session in the order in which they are first seen.
 
     Args:
-        user: The user's audio in the session.
         session: The session's number, from 1.
         turns_before: Turns of the run before the session.
         jobs: The cases that are streamed; None for a person.

@@ -48,7 +48,6 @@ class LiveConversation:
     Args:
         plan: The return value of `live_eval.run.plan.make_live_plan`.
         writer: The run's store; the caller ends it after `run`.
-        sink: Plays the reply.
         device_hz: Rate of the blocks that `push` takes.
         half_duplex: Whether the microphone is muted while a reply plays.
         recorded: Recordings that speak in the user's place; None for a person. With recordings, `push` does
@@ -56,7 +55,6 @@ class LiveConversation:
         scorer: Scores the turns as they are stored; None for no scores.
         delay_ns: From a sample's capture to when it is spoken in the session; see `live_eval.session.live`.
         device_spread_ns: The measured variation of the devices' delay: part of the error bar.
-        clock: The session's clock.
     """
 
     def __init__(

@@ -22,12 +22,7 @@ class AudioDevice:
 
     Args:
         number: PortAudio's number for it.
-        name: Its name.
         host: Its sound system, such as ALSA.
-        inputs: Its input channels.
-        outputs: Its output channels.
-        is_input: Whether it is the default input.
-        is_output: Whether it is the default output.
     """
 
     number: int

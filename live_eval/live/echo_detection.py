@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-__all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "Echo", "EchoDetector", "find_echo"]
+from live_eval.live.updates import EchoDetected
+
+__all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "EchoDetector", "find_echo"]
 
 RATE_HZ = 8_000
 """Rate at which both sides are compared."""
@@ -23,23 +24,10 @@ _LOUD = 100.0  # RMS of int16 samples below which a reply leaves no echo worth f
 _HEARD = 20.0  # RMS below which the microphone hears nothing that could interrupt a reply
 _LEAST_CORRELATION = 0.1  # below, the peak is chance: another voice, or a word cut by the window
 _LEAST_PEAK = 10.0  # of the whitened correlation, in its standard deviations
-_AGREE_NS = 40_000_000  # delays of two windows that belong to one echo
+_AGREE_MS = 40.0  # delays of two windows that belong to one echo
 
 
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """An echo of the reply in the microphone.
-
-    Args:
-        delay_ns: From the reply, as heard without device delay, to the microphone's audio.
-        correlation: Correlation of both at that delay, 0 to 1.
-    """
-
-    delay_ns: int
-    correlation: float
-
-
-def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Echo | None:
+def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> EchoDetected | None:
     """Return the echo of a reply, or None.
 
     The correlation is whitened (GCC-PHAT: Knapp and Carter 1976), so that the peak stays sharp in rooms and
@@ -64,7 +52,7 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Ec
     part = reply[begin : begin + len(microphone)]
     power = float(np.linalg.norm(part)) * float(np.linalg.norm(microphone))
     correlation = abs(float(part @ microphone)) / power if power else 0.0
-    return Echo(lag * _SECOND_NS // RATE_HZ, correlation) if correlation >= _LEAST_CORRELATION else None
+    return EchoDetected(1e3 * lag / RATE_HZ, correlation) if correlation >= _LEAST_CORRELATION else None
 
 
 def _rms(pcm: NDArray[np.float32]) -> float:
@@ -75,16 +63,15 @@ class EchoDetector:
     """Detects an echo on which two consecutive windows agree."""
 
     def __init__(self) -> None:
-        self._last: Echo | None = None
+        self._last: EchoDetected | None = None
 
     def search(
         self, blocks: Sequence[NDArray[np.int16]], rate_hz: int, reply: NDArray[np.float32]
-    ) -> Echo | None:
+    ) -> EchoDetected | None:
         """Return an echo once it is certain.
 
         Args:
             blocks: At least the last `WINDOW_NS` of the microphone, at `rate_hz`.
-            rate_hz: Their rate.
             reply: As for `find_echo`.
         """
         pcm = np.concatenate(blocks).astype(np.float32) if blocks else np.zeros(0, np.float32)
@@ -92,4 +79,4 @@ class EchoDetector:
         before, self._last = self._last, find_echo(microphone, reply)
         if before is None or self._last is None:
             return None
-        return self._last if abs(before.delay_ns - self._last.delay_ns) < _AGREE_NS else None
+        return self._last if abs(before.delay_ms - self._last.delay_ms) < _AGREE_MS else None

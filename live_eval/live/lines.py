@@ -33,11 +33,7 @@ _STATES = {
 
 
 class Lines:
-    """Prints updates as lines; a `Screen`.
-
-    Args:
-        write: Prints a line.
-    """
+    """Prints updates as lines; a `Screen`."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write

@@ -26,12 +26,6 @@ class LiveSession:
     """Runs a session and follows it.
 
     Args:
-        session: The session.
-        captures: Numbers its turns.
-        recorder: Records its turns.
-        sink: Plays the audio that is to be heard.
-        tell: Takes updates.
-        clock: The conversation's clock.
         continuous: Whether the endpoint's audio never pauses between replies.
         manual: Whether the endpoint waits for a commit, so that it does not notice an interruption.
     """

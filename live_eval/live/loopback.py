@@ -38,12 +38,8 @@ class DeviceDelay(BaseModel):
     """The measured delay of a pair of devices.
 
     Args:
-        microphone: Name of the input device.
-        loudspeaker: Name of the output device.
         delay_ms: Median over the repetitions.
         spread_ms: Half the range from the 10th to the 90th percentile.
-        repeats: Chirps that were found.
-        date: Date of the measurement, ISO 8601.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -96,7 +92,6 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
 
     Args:
         card: The sound card, with no other user.
-        repeats: Number of chirps.
         rest_s: Time for each chirp: longer than any delay.
 
     Raises:

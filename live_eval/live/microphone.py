@@ -25,9 +25,7 @@ class Microphone:
     Args:
         device_hz: Nominal rate of the device.
         rate_hz: Rate of the audio that the endpoint expects.
-        frame_ns: Length of its frames.
         delay_ns: See `Live`.
-        half_duplex: Whether it is muted while a reply plays.
     """
 
     def __init__(

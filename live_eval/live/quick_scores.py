@@ -44,12 +44,7 @@ def quick_judges() -> tuple[str, ...]:
 
 
 class QuickScorer:
-    """Scores the turns of a run as they are stored, and stores the scores.
-
-    Args:
-        run: The run's folder.
-        judges: Their names.
-    """
+    """Scores the turns of a run as they are stored, and stores the scores."""
 
     def __init__(self, run: Path, judges: Sequence[str]) -> None:
         self._run = run

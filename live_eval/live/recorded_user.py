@@ -21,8 +21,6 @@ class RecordedUser:
     """The user of one session: the recordings of its turns, ready to be streamed.
 
     Args:
-        jobs: The turns.
-        cases: Their recordings, as many.
         pause_ns: From the end of a reply, as heard, to the next recording.
     """
 
@@ -47,7 +45,6 @@ async def load_recorded_users(plan: Plan, prepared: Callable[[int, int], None]) 
     """Find the speech boundaries of a plan's recordings, and load them for its sessions.
 
     Args:
-        plan: The return value of `live_eval.run.plan.make_plan`.
         prepared: Called with the number of recordings that are ready, and of all.
 
     Raises:

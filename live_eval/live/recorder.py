@@ -30,13 +30,8 @@ class LiveRecorder:
     """Records the turns of a conversation, each in its own task.
 
     Args:
-        writer: The run's store.
         thread: The run's only writer thread.
-        tasks: Runs the tasks.
-        tell: Takes updates.
         broken: Called when a turn cannot be stored; `error` is the reason.
-        clock: The conversation's clock.
-        scorer: Scores the stored turns; None for no scores.
         instructions: The system prompt of a session with a person.
         device_spread_ns: The measured variation of the devices' delay.
     """
@@ -75,7 +70,6 @@ class LiveRecorder:
         """Time a turn so far, report its values if they have changed, store it and have it scored.
 
         Args:
-            turn: The turn.
             log: Returns its messages; called in the writer thread.
             ended_ns: The end of its reply, as heard, or of the turn.
         """

@@ -39,9 +39,7 @@ class AudioSink(Protocol):
         """Play samples after the pending ones of the same side.
 
         Args:
-            side: The side.
             pcm: int16 mono, shape (samples,).
-            rate_hz: Their rate.
             paced: Whether they arrive at the pace of speech, by a clock that may drift.
         """
         ...

@@ -42,7 +42,6 @@ class LiveScreen:
     """Shows a conversation; a `Screen` and a context manager.
 
     Args:
-        title: The title, such as the endpoint's name.
         keys: The list of keys for the bottom line.
         console: The console; the terminal's if omitted.
     """

@@ -38,13 +38,7 @@ def key_help(*, manual: bool) -> str:
 
 
 class Keyboard:
-    """Controls a conversation by keys.
-
-    Args:
-        conversation: The conversation.
-        manual: Whether turns are manual: a key ends the user's turn.
-        half_duplex: Whether the conversation begins half-duplex.
-    """
+    """Controls a conversation by keys."""
 
     def __init__(self, conversation: LiveConversation, *, manual: bool, half_duplex: bool) -> None:
         self._conversation = conversation
@@ -123,11 +117,7 @@ async def converse(
     Without keys, which could ask for another session, the conversation ends with its session.
 
     Args:
-        conversation: The conversation.
-        card: Its microphone and loudspeaker.
-        screen: Shows its updates.
         manual: Whether turns are manual: a key ends the user's turn.
-        half_duplex: Whether the conversation begins half-duplex.
 
     Raises:
         UsageError: A device has stopped; earlier turns are kept.

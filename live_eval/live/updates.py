@@ -56,7 +56,6 @@ class StateChanged:
     """The state of the conversation has changed.
 
     Args:
-        state: The new state.
         failure: Why the session ended; None if nothing failed.
     """
 
@@ -97,7 +96,6 @@ class TranscriptPiece:
     """A piece of the transcript of one side.
 
     Args:
-        side: The side.
         text: The piece; with `final`, the whole text of its part.
         final: Whether it replaces the pieces before it.
     """
@@ -151,7 +149,6 @@ class QuickScores:
     """The scores of a turn.
 
     Args:
-        turn_id: The turn.
         scores: By name, as `judge.output`.
         problems: Why judges gave no score, by judge.
     """

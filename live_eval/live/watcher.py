@@ -63,9 +63,8 @@ class Watcher:
 
         def search() -> EchoDetected | None:
             echo = self._echo.search(pcm, self._microphone.device_hz, reply)
-            if echo is None:
-                return None
-            self._echo_ns = now_ns + _REMIND_NS
-            return EchoDetected(echo.delay_ns / 1e6, echo.correlation)
+            if echo is not None:
+                self._echo_ns = now_ns + _REMIND_NS
+            return echo
 
         return search

@@ -1,4 +1,4 @@
-"""What C libraries write, while a sound card is open."""
+"""Discarding messages of C libraries."""
 
 import ctypes
 import os

@@ -10,7 +10,7 @@ MS = 1_000_000
 
 
 def capture(t0_ms: int, *, ends_ms: int, reply_ms: int = 0) -> TurnCapture:
-    """A turn whose reply arrives at the end of the user's voice."""
+    """A turn whose reply arrives at the end of the user's speech."""
     record = ResponseRecord(
         response_id="r",
         rate_hz=1_000,

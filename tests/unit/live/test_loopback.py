@@ -62,7 +62,7 @@ class Loop(SoundCard):
 @pytest.mark.parametrize("delay_ms", [0.0, 43.0, 612.5])
 def test_the_delay_of_a_loop_is_measured(delay_ms: float) -> None:
     delay = asyncio.run(measure_delay(Loop(delay_ms), repeats=6, rest_s=0))
-    # A block is handed over when its last sample has been captured: 10 ms after its first is played.
+    # A block arrives when its last sample has been captured: 10 ms after its first was played.
     assert delay.delay_ms == pytest.approx(delay_ms + 10, abs=2)
     assert delay.spread_ms < 2
     assert delay.repeats == 6

@@ -1,4 +1,4 @@
-"""What a device plays next, on its own clock."""
+"""The jitter buffer of an output device."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def read(buffer: PlayoutBuffer, blocks: int) -> NDArray[np.int16]:
     return np.concatenate([buffer.read(BLOCK) for _ in range(blocks)])
 
 
-def test_sound_is_collected_first_and_then_played_whole() -> None:
+def test_audio_is_collected_and_then_played_completely() -> None:
     buffer, sound = PlayoutBuffer(RATE, wait_ms=60), tone(RATE, 500)
     buffer.push(sound[: 5 * BLOCK], RATE)
     assert not read(buffer, 1).any()
@@ -26,13 +26,13 @@ def test_sound_is_collected_first_and_then_played_whole() -> None:
     assert buffer.began == BLOCK
 
 
-def test_a_sound_shorter_than_the_wait_is_played() -> None:
+def test_audio_shorter_than_the_wait_is_played() -> None:
     buffer = PlayoutBuffer(RATE, wait_ms=60)
     buffer.push(tone(RATE, 20), RATE)
     assert np.array_equal(np.trim_zeros(read(buffer, 20)), np.trim_zeros(tone(RATE, 20)))
 
 
-def test_what_is_dropped_is_not_played() -> None:
+def test_dropped_audio_is_not_played() -> None:
     buffer = PlayoutBuffer(RATE)
     buffer.push(tone(RATE, 1_000), RATE)
     assert read(buffer, 10).any()
@@ -43,14 +43,14 @@ def test_what_is_dropped_is_not_played() -> None:
     assert read(buffer, 10).any()
 
 
-def test_another_rate_is_converted() -> None:
+def test_another_rate_is_resampled() -> None:
     buffer = PlayoutBuffer(RATE)
     buffer.push(tone(24_000, 1_000), 24_000)
     assert np.count_nonzero(read(buffer, 120)) == pytest.approx(RATE, rel=0.05)
 
 
 @pytest.mark.parametrize("ppm", [-400, 400])
-def test_a_drifting_source_is_followed(ppm: int) -> None:
+def test_clock_drift_is_compensated(ppm: int) -> None:
     """A minute at the pace of speech: the buffer neither runs dry nor grows."""
     buffer, came = PlayoutBuffer(RATE), 0.0
     sound = tone(RATE, 1_000)
@@ -67,7 +67,7 @@ def test_a_drifting_source_is_followed(ppm: int) -> None:
     assert max(settled) < 150 * RATE // 1000
 
 
-def test_what_finds_no_room_is_counted() -> None:
+def test_samples_dropped_by_a_full_buffer_are_counted() -> None:
     buffer = PlayoutBuffer(100)
     buffer.push(np.ones(14_000, np.int16), 100)
     assert buffer.lost == 1_000

@@ -97,7 +97,7 @@ def test_only_the_main_scores_are_printed_with_their_units() -> None:
 
 
 def shown(screen: LiveScreen, *updates: Update) -> str:
-    """Return what the screen shows after these updates."""
+    """Return the contents of the screen after some updates."""
     for update in updates:
         screen.show(update)
     console = Console(file=StringIO(), width=100, force_terminal=False)
