@@ -22,7 +22,6 @@ class ExportColumn:
     Args:
         name: Its name; nested names are joined with dots.
         kind: Its type, or the fields of a list of records.
-        meaning: Its meaning, with the unit.
     """
 
     name: str

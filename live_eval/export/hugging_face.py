@@ -63,8 +63,6 @@ def write_dataset(
     """Write the turns and their audio to a new folder and return the number of turns.
 
     Args:
-        table: The turns.
-        folder: The folder.
         shard_bytes: Size from which on a Parquet file gets no more turns.
         rows_at_once: Turns whose audio is in memory at a time.
 

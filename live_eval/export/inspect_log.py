@@ -48,8 +48,6 @@ def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime
     """Write one sample for each turn, including failed ones, and return their number.
 
     Args:
-        run: The run.
-        scores: Its scores.
         path: The file; its suffix, ``.eval`` or ``.json``, determines the format.
         retime: Recompute the latencies with the current definitions.
 

@@ -30,8 +30,6 @@ class ExportTable:
     """The turns of a run as rows with named columns.
 
     Args:
-        run: The run.
-        scores: Its scores.
         retime: Recompute the latencies with the current definitions, which reads every reply's audio.
     """
 

@@ -1,4 +1,4 @@
-// What the details of a turn or a trial have in common: failures, and values with the reasons of missing ones.
+// Details of a turn or a trial: failures, and values with the reasons for missing ones.
 import { figure, make, row, table } from "./elements.js";
 import { milliseconds, score, words } from "./format.js";
 
@@ -30,7 +30,7 @@ export function values(caption, [name, value, reason], rows) {
  *
  * @param {Array<{name: string, title: string, ms: number|null, reason: string|null}>} rows
  * @param {{ms: number, flagged: boolean}} lag
- * @param {function(object, string)} [play] Makes the button that plays the sound behind a value, or returns its text.
+ * @param {function(object, string)} [play] Makes a button that plays the audio of a value, or returns its text.
  */
 export function latencies(rows, lag, play = null) {
   const shown = rows.map((one) => {
@@ -39,7 +39,7 @@ export function latencies(rows, lag, play = null) {
   });
   const reason = lag.flagged ? "above the limit" : "";
   shown.push({ name: "lag (error bar)", value: milliseconds(lag.ms, 1), reason });
-  const caption = `Latencies${play ? "; a value plays the sound behind it" : ""}`;
+  const caption = `Latencies${play ? "; a value plays its audio" : ""}`;
   return values(caption, ["latency", "value", "reason"], shown);
 }
 
@@ -58,6 +58,6 @@ export function scores(rows, play = null) {
     const note = `${one.title}${better[one.higher_is_better] ?? ""}`;
     return { name: one.name, note, value: play ? play(one, text) : text, reason: one.reason || one.by };
   });
-  const caption = `Scores${play ? "; a value plays what was judged" : ""}`;
+  const caption = `Scores${play ? "; a value plays the judged audio" : ""}`;
   return values(caption, ["score", "value", play ? "reason or judge" : "reason"], shown);
 }

@@ -26,7 +26,7 @@ function present(children) {
     .map((child) => (child instanceof Node ? child : String(child)));
 }
 
-/** Replace what is in an element. */
+/** Replace the contents of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
@@ -82,7 +82,7 @@ export function row(name, ...cells) {
   );
 }
 
-/** Make a cell with a figure. */
+/** Make a cell with a number. */
 export function figure(...children) {
   return make("td", { class: "figure" }, children);
 }

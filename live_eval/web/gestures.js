@@ -1,4 +1,4 @@
-// What keys and pointers do to a waveform.
+// Keys and pointers on a waveform.
 
 const STEP_S = 0.1;
 const LONG_STEP_S = 1;

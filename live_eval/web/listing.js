@@ -4,7 +4,7 @@ import { announce, button, fill, make } from "./elements.js";
 export const PAGE = 100;
 const WAIT_MS = 150;
 
-/** Make the form of a listing: fields are named as what is asked for. */
+/** Make the form of a listing; its fields are named by parameters of the query. */
 export function filters(label, ...fields) {
   return make("form", { class: "filters", role: "search", "aria-label": label }, fields, make("output", {}));
 }
@@ -12,13 +12,13 @@ export function filters(label, ...fields) {
 /**
  * A table whose rows are asked for.
  *
- * Column heads with `data-sort` sort; figures begin with the greatest. A focused element with `data-key` keeps the
+ * Column heads with `data-sort` sort; numbers in descending order first. A focused element with `data-key` keeps the
  * focus when the table is drawn again.
  */
 export class Listing {
   /**
    * @param {object} parts
-   * @param {HTMLFormElement} parts.form Its fields are what is asked for, by name; it contains an output.
+   * @param {HTMLFormElement} parts.form Its fields are parameters of the query; it contains an output.
    * @param {HTMLElement} parts.frame Contains the table.
    * @param {HTMLElement} parts.pages For the buttons of the pages.
    * @param {string} parts.noun "turns".
@@ -111,7 +111,7 @@ export class Listing {
   }
 }
 
-/** Return what the fields of a form ask for, by name. */
+/** Return the values of a form's fields by name. */
 export function fieldsOf(form) {
   return Object.fromEntries(new FormData(form));
 }
@@ -122,7 +122,7 @@ export function searched(rows, search, textOf) {
   return rows.filter((row) => words.every((word) => textOf(row).includes(word)));
 }
 
-/** Answer a request from the rows found of all. */
+/** Return a page of the found rows. */
 export function pageOf(found, all, { offset, limit }) {
   const first = Number(offset || 0);
   const rows = found.slice(first, first + limit);

@@ -1,10 +1,10 @@
-// Plays the sounds of a recording, from one moment to another.
+// Plays the audio files of a recording, from one moment to another.
 import { fill, make, switcher } from "./elements.js";
 import { seconds } from "./format.js";
 
 export class Player {
   /**
-   * @param {Array<{title: string, url: string}>} sounds The same moments of several sides; the first is played first.
+   * @param {Array<{title: string, url: string}>} sounds Files of equal length, one per side; the first is selected.
    * @param {number} length Of the recording, in seconds.
    * @param {AbortSignal} signal Stops playback.
    * @param {function(number)} moved Called with the current moment.

@@ -1,6 +1,6 @@
 // The rows of a table in the page: searched, filtered, sorted, paged, and opened to their details.
 //
-// A row has a `.name`, its figures in data-values, its badges in data-status, searchable text in data-search, and an
+// A row has a `.name`, its values in data-values, its badges in data-status, searchable text in data-search, and an
 // attribute for each filter of the form. Its details are JSON in a script element.
 import { button, make } from "./elements.js";
 import { Listing, PAGE, fieldsOf, pageOf, searched } from "./listing.js";
@@ -57,7 +57,7 @@ export function listRows(table, { noun, named, details }) {
     one.row.querySelector("button.name").setAttribute("aria-expanded", String(one.panel !== null));
   }
 
-  /** Show what the page's fragment names: an open row, or filtered rows. */
+  /** Show the target of the page's fragment: an open row, or filtered rows. */
   async function open() {
     const asked = new URLSearchParams(location.hash.slice(1));
     const one = rows.find((each) => `#${each.row.id}` === location.hash || each.name === asked.get(named));
@@ -97,7 +97,7 @@ function comparer(by, sign) {
   return (a, b) => {
     const [one, two] = [key(a), key(b)];
     if (one === two) return a.order - b.order;
-    if (one === null) return 1; // missing figures are last, in both directions
+    if (one === null) return 1; // missing values are last in either order
     if (two === null) return -1;
     return (one < two ? -1 : 1) * sign;
   };

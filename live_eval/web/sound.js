@@ -28,7 +28,7 @@ export function levelsOf({ step, user, endpoint }) {
  * Show a recording.
  *
  * @param {object} drawing As for `Waveform`; and `zoom`: {title, from, to}, an interval to zoom to, or null.
- * @param {Array<{title: string, url: string}>} sounds As for `Player`; none if the recording cannot be played.
+ * @param {Array<{title: string, url: string}>} sounds As for `Player`; empty if the recording cannot be played.
  * @param {AbortSignal} signal Stops playback.
  * @returns {{element: HTMLElement, refine: function, hear: function|null, follow: function}} `refine` draws the view;
  *     `hear(interval, title)` plays an interval; `follow(element, intervals)` highlights an element while one of its
@@ -75,7 +75,7 @@ export function recording(drawing, sounds, signal) {
   });
   const element = make(
     "section",
-    { class: "sound", "aria-label": "Sound" },
+    { class: "sound", "aria-label": "Audio" },
     waveform.element,
     make("div", { class: "player" }, player?.element, views),
     make("ol", { class: "mark-list" }, marks),

@@ -9,7 +9,7 @@ const MOST_COLUMNS = 2_000;
 const SHORTEST_S = 0.05;
 const SPOKEN_STEP_S = 1;
 const WAIT_MS = 150;
-const KEYS = "left and right arrow move, + and − zoom, 0 shows the whole, Escape clears the selection";
+const KEYS = "left and right arrow move, + and − zoom, 0 shows everything, Escape clears the selection";
 const HELP = `Click to play from there, drag to play an interval. Keys: Space plays, ${KEYS}.`;
 const SILENT_HELP = `Keys: ${KEYS}.`;
 let made = 0;
@@ -21,7 +21,7 @@ export class Waveform {
    * @param {Array<{kind: string, title: string, at_s: number}>} drawing.marks
    * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (0 the
    *     user, 1 the endpoint, null both), kind, from, to.
-   * @param {string} [drawing.described] The drawing in words.
+   * @param {string} [drawing.described] A description of the drawing.
    * @param {boolean} [drawing.spectra] Whether there are spectrograms.
    * @param {function(number, number, number): Promise} drawing.load Called with an interval and a number of columns;
    *     returns {start_s, step_s, user, endpoint}: levels of 0 to 255 on a square-root scale; and `spectra` of both sides.
@@ -96,7 +96,7 @@ export class Waveform {
     answerPointer(this.lanes, this);
   }
 
-  /** Let a player play what is clicked; null without sound. */
+  /** Set the player for clicks and keys; null without audio. */
   playedBy(player) {
     this.player = player;
     fill(

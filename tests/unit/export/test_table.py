@@ -1,4 +1,4 @@
-"""The table of turns: its columns are those of its rows."""
+"""The table of turns: rows match columns."""
 
 from __future__ import annotations
 
