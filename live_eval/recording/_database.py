@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import os
 import re
 import sqlite3
@@ -14,7 +15,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from live_eval.clock import SystemClock
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.files import open_regular, private_file, private_opener
 from live_eval.recording._encoding import DAMAGED, in_one_line, in_the_way, without_secrets
@@ -43,8 +43,9 @@ _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
 # Limits of a statement: a base for any file plus a rate per byte of it, up to the limits of a 1 GiB file.
-_STATEMENT_NS = 3_000_000_000
-_STATEMENT_NS_PER_BYTE = 100
+# Steps of SQLite's virtual machine instead of time: a good file must not fail on a loaded machine.
+_STATEMENT_STEPS = 100_000_000  # two to four seconds
+_STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
 _STATEMENT_BYTES_PER_BYTE = 4
 _ROW_BYTES = 64
@@ -303,27 +304,27 @@ def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
 class _Connection(sqlite3.Connection):
     """A connection whose statements terminate: pages of a damaged file may refer to each other in a cycle.
 
-    The time and the amount of data that a statement may take are bounded by the size of the file.
+    The steps and the amount of data that a statement may take are bounded by the size of the file.
     """
 
     path: Path
     left_bytes = 0
 
     def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
-        """Execute a statement; raise `sqlite3.OperationalError` if it takes too long."""
+        """Execute a statement; raise `sqlite3.OperationalError` if it takes too many steps."""
         size = 0
         for suffix in ("", "-wal"):
             with contextlib.suppress(OSError):
                 size += os.stat(f"{self.path}{suffix}").st_size
         size = min(size, _LARGEST_FILE_BYTES)
         self.left_bytes = _STATEMENT_BYTES + _STATEMENT_BYTES_PER_BYTE * size
-        now_ns = SystemClock().now_ns
-        until_ns = now_ns() + _STATEMENT_NS + _STATEMENT_NS_PER_BYTE * size
-        self.set_progress_handler(lambda: now_ns() > until_ns, _STEPS_BETWEEN_CHECKS)
+        checks = itertools.count()
+        limit = (_STATEMENT_STEPS + _STATEMENT_STEPS_PER_BYTE * size) // _STEPS_BETWEEN_CHECKS
+        self.set_progress_handler(lambda: next(checks) > limit, _STEPS_BETWEEN_CHECKS)
         return super().execute(statement, values)
 
     def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
-        """Execute a statement for each row, without a deadline."""
+        """Execute a statement for each row, without this limit."""
         self.set_progress_handler(None, 0)
         return super().executemany(statement, rows)
 

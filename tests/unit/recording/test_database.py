@@ -74,7 +74,7 @@ def run(tmp_path: Path) -> Path:
 def test_a_list_of_runs_names_one_without_end_and_continues(
     run: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    monkeypatch.setattr("live_eval.recording._database._STATEMENT_NS", 50_000_000)
+    monkeypatch.setattr("live_eval.recording._database._STATEMENT_STEPS", 1_000_000)
     shutil.copytree(run, run.parent / "bad")
     tangled(run.parent / "bad" / RUN_FILE, table)
     listed = CliRunner().invoke(cli, ["runs", "list", str(run.parent)])
@@ -93,7 +93,7 @@ def test_a_list_of_runs_names_one_without_end_and_continues(
 def test_a_statement_returns_no_more_than_its_file_contains(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_eval.recording._database._STATEMENT_NS", 10**12)
+    monkeypatch.setattr("live_eval.recording._database._STATEMENT_STEPS", 10**12)
     tangled(run / RUN_FILE, "run")
     with pytest.raises(StoreError, match="it returns more than it contains"):
         RunReader.open(run)
