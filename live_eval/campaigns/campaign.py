@@ -197,9 +197,13 @@ class Campaign(ABC):
         return facts
 
     def _inputs(self, *inside: str) -> Path:
-        """Return a folder for recordings that the campaign makes; a link in its place could lead anywhere."""
+        """Return a folder for recordings that the campaign makes."""
+        return self._own_folder(self.document.made, *inside)
+
+    def _own_folder(self, *names: str) -> Path:
+        """Return a folder in the campaign's; refuse a link in its place, which could lead anywhere."""
         path = self.folder
-        for name in (self.document.made, *inside):
+        for name in names:
             path /= name
             if os.path.lexists(path):
                 own_folder(self.folder, path)
@@ -251,7 +255,7 @@ class Campaign(ABC):
     def _begin(self, name: str) -> RunWriter:
         """Return the store of a run; create it if necessary."""
         if name not in self._writers:
-            path = self.folder / name
+            path = self._own_folder(name)
             self._writers[name] = (
                 RunWriter.resume(path)
                 if self._has_begun(name)

@@ -134,7 +134,7 @@ def check_new(
         there = [
             f"{path.name}{os.sep}" if path.is_dir() else path.name
             for path in (sorted(folder.iterdir()) if os.path.lexists(folder) else ())
-            if path.name not in begun or (path.is_dir() and any(path.iterdir()))
+            if path.name not in begun or path.is_symlink() or (path.is_dir() and any(path.iterdir()))
             if not (made and path.name in made and holds_only(path, made[path.name]))
         ]
     except OSError as error:

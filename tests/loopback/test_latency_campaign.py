@@ -431,6 +431,19 @@ async def test_a_campaign_stopped_between_points_resumes(
     assert [len(await turns_of(folder / point["run"])) for point in whole["points"]] == [3, 3, 3]
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_run_of_a_resumed_campaign_is_not_written_through_a_link(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
+    plan: dict[str, Any] = {"config": settings, "turns": 2, "concurrency": (1, 2)}
+    await held(tmp_path / "c", Impatient("c1"), **plan)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "c" / "c2").symlink_to(tmp_path / "empty")
+    with pytest.raises(StoreError, match="c2: leads out of the run's folder"):
+        await held(tmp_path / "c", resume=True, **plan)
+
+
 def test_two_signals_at_once_stop_a_command_with_its_summary(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:

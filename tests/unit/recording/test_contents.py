@@ -52,6 +52,15 @@ def test_a_run_begins_where_a_creation_was_killed(tmp_path: Path) -> None:
     RunWriter.create(tmp_path, {}).close()
 
 
+@pytest.mark.parametrize("name", [AUDIO_FOLDER, WIRE_FOLDER])
+def test_a_run_does_not_begin_with_a_link_to_an_empty_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "empty")
+    with pytest.raises(StoreError, match=f"found {name}/; choose another"):
+        RunWriter.create(tmp_path / "run", {})
+
+
 @pytest.mark.parametrize(
     "made",
     [
