@@ -3,7 +3,7 @@
 ::
 
     columns.py        the columns: names, types, meanings with units
-    table.py          one row for each turn, the basis of every format
+    table.py          one row per turn, the basis of every format
     rows.py           JSON lines, CSV
     arrow.py          Arrow's types, a Parquet file, a data frame
     hugging_face.py   a folder for datasets.load_dataset, with the audio

@@ -1,4 +1,4 @@
-"""The table of turns in Apache Arrow's types, as a Parquet file or a data frame."""
+"""The turn table with Apache Arrow types, as a Parquet file or a data frame."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MANIFEST_KEY = b"live_eval.run"
 
 
 def needed(package: str, extra: str = "export") -> Any:
-    """Import a package that an extra installs.
+    """Import a package of an extra.
 
     Raises:
-        UsageError: It is not installed; the message names the extra.
+        UsageError: The package is not installed; the message contains the extra's name.
     """
     try:
         return importlib.import_module(package)
@@ -41,7 +41,7 @@ def needed(package: str, extra: str = "export") -> Any:
 
 
 def turn_schema(table: ExportTable) -> pa.Schema:
-    """Return the schema of the table, with the meaning of each field and the run's manifest as metadata."""
+    """Return the table schema, with each field's meaning and the run's manifest as metadata."""
     pa = needed("pyarrow")
     fields = [
         pa.field(column.name, _type(column), metadata={"description": column.meaning})
@@ -61,7 +61,7 @@ def record_batches(table: ExportTable, *, rows_at_once: int = 200) -> Iterator[p
 
 
 def data_frame(table: ExportTable) -> pd.DataFrame:
-    """Return the table as a data frame of Arrow's types; a missing value is ``<NA>``."""
+    """Return the table as a data frame with Arrow types; a missing value is ``<NA>``."""
     pa, pandas = needed("pyarrow"), needed("pandas")
     whole = pa.Table.from_batches(record_batches(table), turn_schema(table))
     frame: pd.DataFrame = whole.to_pandas(types_mapper=pandas.ArrowDtype)
@@ -117,7 +117,7 @@ def _type(column: ExportColumn) -> Any:
 
 
 def _flat(row: Mapping[str, Any], records: Iterable[ExportColumn]) -> dict[str, Any]:
-    """Return a row by column, with JSON mappings as text."""
+    """Return a row as a mapping from column to value, with JSON mappings as text."""
     flat = dict(flattened(row))
     for column in records:
         assert isinstance(column.kind, tuple)

@@ -1,4 +1,4 @@
-"""The columns of the table of turns: names, types, meanings with units."""
+"""The columns of the turn table: names, types, meanings with units."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Kind: TypeAlias = Literal["text", "texts", "integer", "number", "numbers", "bool
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """A column of the table, or a field of the records in one.
+    """A table column, or a field of a column's records.
 
     Args:
-        name: Its name; nested names are joined with dots.
-        kind: Its type, or the fields of a list of records.
+        name: Column name; nested names are joined with dots.
+        kind: Column type, or the fields of a list of records.
     """
 
     name: str
@@ -145,7 +145,7 @@ _LAST = (
 
 
 def export_columns(scores: Sequence[ScoreColumn]) -> tuple[ExportColumn, ...]:
-    """Return the columns in order, with two for each score of the run."""
+    """Return the columns in order, with two for each of the run's scores."""
     return (
         *_FIRST,
         *(ExportColumn(f"scores.{score.name}", "number", _score_meaning(score)) for score in scores),

@@ -1,7 +1,7 @@
-"""Write a run as a folder for ``load_dataset`` of Hugging Face datasets: Parquet files and a dataset card.
+"""Write a run as a folder for Hugging Face's ``load_dataset``: Parquet files and a dataset card.
 
-The files have the columns of the table; each path of an audio file is replaced by the content of the FLAC
-file, as the feature ``Audio`` of datasets stores it.
+The files have the table's columns; each audio path is replaced by the content of the FLAC file, as stored by
+the ``Audio`` feature of datasets.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def write_dataset(
     """Write the turns and their audio to a new folder and return the number of turns.
 
     Args:
-        shard_bytes: Size from which on a Parquet file gets no more turns.
-        rows_at_once: Turns whose audio is in memory at a time.
+        shard_bytes: Size at which a Parquet file is closed and a new one started.
+        rows_at_once: Maximum number of turns whose audio is in memory at once.
 
     Raises:
         UsageError: The folder is not empty, or pyarrow is not installed.
-        OSError: It cannot be written.
+        OSError: A file cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(path.name != _PART for path in folder.iterdir())):
         raise UsageError(f"{folder}: expected a new or empty folder")
@@ -85,9 +85,9 @@ def write_dataset(
 def _atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder whose contents move to `folder` on success, and are removed otherwise."""
     is_new = not folder.exists()
-    # Inside `folder`, which may be the working folder, a link or a volume.
+    # Created inside `folder`, which may be the working folder, a link or a mount point.
     part = private_folder(folder) / _PART
-    shutil.rmtree(part, ignore_errors=True)  # of an export that was killed
+    shutil.rmtree(part, ignore_errors=True)  # left by a killed export
     try:
         part.mkdir(mode=0o700)
         yield part
@@ -133,7 +133,7 @@ def _schema(table: ExportTable) -> pa.Schema:
 
 
 def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of the table with audio in place of paths."""
+    """Yield the table's batches with audio in place of paths."""
     pa = needed("pyarrow")
     for batch in record_batches(table, rows_at_once=rows_at_once):
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -144,7 +144,7 @@ def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Ite
 
 
 def _audio(run: Path, path: str | None) -> dict[str, Any] | None:
-    """Return an audio file as datasets stores it; None if it is missing or larger than a turn's."""
+    """Return an audio file as datasets stores it; None if the file is missing or too large for a turn."""
     content = None if path is None else own_bytes(run, run / path)
     return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 

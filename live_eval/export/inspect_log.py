@@ -1,7 +1,7 @@
 """Write a run as a log for inspect_ai and its viewer.
 
 A turn is a sample, a repetition an epoch, a score a scorer. Values without a place in inspect_ai's schema
-(latencies, the case, the manifest) are metadata. Audio is WAV, the lossless one of inspect_ai's two formats.
+(latencies, the case, the manifest) are metadata. Audio is WAV, the lossless format of the two in inspect_ai.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _METADATA = (
 
 
 def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime: bool = False) -> int:
-    """Write one sample for each turn, including failed ones, and return their number.
+    """Write one sample per turn, including failed turns, and return the number of samples.
 
     Args:
         path: The file; its suffix, ``.eval`` or ``.json``, determines the format.
@@ -114,7 +114,7 @@ def _samples(table: ExportTable, model: str) -> list[EvalSample]:
     for view, row in table.turns():
         sample = _sample(table, view, row, model)
         sample.error_retries = retried.get(view.turn_id)
-        samples.append(condense_sample(sample))  # the audio once, as an attachment
+        samples.append(condense_sample(sample))  # store the audio once, as an attachment
     return samples
 
 

@@ -20,7 +20,7 @@ __all__ = ["RecordedRun"]
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run's folder, which stays closed between uses; audio columns of `turns` are relative to `path`."""
+    """A run folder without open files; audio columns of `turns` are relative to `path`."""
 
     path: Path
 

@@ -1,6 +1,6 @@
-"""Write the table of turns as JSON lines or CSV.
+"""Write the turn table as JSON lines or CSV.
 
-CSV omits columns of records, and text that a spreadsheet would run as a formula gets a leading apostrophe.
+CSV omits columns of records; text that a spreadsheet would evaluate as a formula gets a leading apostrophe.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["RowFormat", "write_rows"]
 
 RowFormat: TypeAlias = Literal["jsonl", "csv"]
 
-# JSON does not escape these, but many readers end a line at them (as str.splitlines does).
+# Valid unescaped in JSON, but many readers split lines at these characters, as str.splitlines does.
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def write_rows(table: ExportTable, form: RowFormat, to: IO[str]) -> int:
-    """Write one row for each turn to a file opened with ``newline=""``; return the number of rows."""
+    """Write one row per turn to a file opened with ``newline=""``; return the number of rows."""
     count = 0
     for line in _json_lines(table) if form == "jsonl" else _csv_lines(table):
         to.write(line)

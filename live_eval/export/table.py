@@ -1,8 +1,8 @@
-"""The table of a run's turns, as every export writes it and `RecordedRun.turns` returns it.
+"""The turn table of a run: the basis of every export and of `RecordedRun.turns`.
 
-One row for each turn, including failed ones. Names are nested in JSON lines and joined with dots in flat
-formats (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; its reason,
-if known, has a column of its own.
+One row per turn, including failed turns. Names are nested in JSON lines and joined with dots in flat formats
+(``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; the reason, if
+known, is in a separate column.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ExportTable:
         for turn in self.run.turns(retime=self._retime):
             view = TurnView(turn, self.scores, self.run.path)
             row = _row(view)
-            # A run of an earlier version may contain a secret that is known only now.
+            # Runs of earlier versions may contain values that are only now recognized as secrets.
             yield view, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -144,12 +144,12 @@ def _audio(view: TurnView, marks: ResponseRecord) -> dict[str, Any]:
 
 
 def _fields(value: object, *names: str) -> dict[str, Any]:
-    """Return attributes by name; all None without a value."""
+    """Return the attributes by name; all None if the value is None."""
     return {name: getattr(value, name, None) for name in names}
 
 
 def _usage(turn: TurnRecord) -> dict[str, int | None]:
-    """Return the tokens of all responses; None if the endpoint did not report them."""
+    """Return the total tokens of all responses; None if the endpoint did not report tokens."""
     totals: dict[str, int | None] = {}
     for name in ("input_tokens", "output_tokens"):
         counts = [getattr(response.usage, name, None) for response in turn.responses]

@@ -1,4 +1,4 @@
-"""Keep messages of C libraries out of the terminal."""
+"""Keep C libraries' messages out of the terminal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["no_c_messages"]
 
 @contextlib.contextmanager
 def no_c_messages() -> Iterator[None]:
-    """Discard what C libraries such as ALSA and PortAudio write to C's `stderr`; does nothing without glibc.
+    """Discard messages that C libraries such as ALSA and PortAudio write to C's `stderr`; no-op without
+    glibc.
 
-    File descriptor 2 is unchanged: messages of Python and of child processes still arrive.
+    File descriptor 2 is unchanged, so messages of Python and of child processes still appear.
     """
     streams = _streams()
     if streams is None:

@@ -1,4 +1,4 @@
-"""The machine's audio devices, through PortAudio (package ``sounddevice``), and choosing one."""
+"""List and choose the machine's audio devices, through PortAudio (package ``sounddevice``)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class AudioDevice:
     """An audio device of the machine.
 
     Args:
-        number: PortAudio's number for it.
-        host: Its sound system, such as ALSA.
+        number: PortAudio's device number.
+        host: Sound system, such as ALSA.
     """
 
     number: int
@@ -38,7 +38,7 @@ def sounddevice() -> Any:
     """Import sounddevice, which loads PortAudio.
 
     Raises:
-        UsageError: The package or the library is missing; the message has the command that installs it.
+        UsageError: The package or the library is missing; the message contains the install command.
     """
     try:
         import sounddevice as package
@@ -73,10 +73,10 @@ def list_devices() -> list[AudioDevice]:
 
 
 def find_device(devices: list[AudioDevice], wanted: str | None, side: AudioSide) -> AudioDevice:
-    """Return a device by its number or a part of its name; the default device for None.
+    """Return the device with a given number or part of its name; the default device for None.
 
     Raises:
-        UsageError: No device matches, or several do; the message lists the candidates.
+        UsageError: No device or several devices match; the message lists the candidates.
     """
     what = "microphone" if side is AudioSide.USER else "loudspeaker"
     usable = [each for each in devices if (each.inputs if side is AudioSide.USER else each.outputs)]

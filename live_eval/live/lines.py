@@ -1,4 +1,4 @@
-"""A live conversation as plain lines, without a terminal or with `--plain`."""
+"""Print a live conversation as plain lines, if there is no terminal or with `--plain`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lines:
         self._xruns: Xruns | None = None
 
     def show(self, update: Update) -> None:
-        """Print an update, if it has a line; xruns at most once for each turn."""
+        """Print the line of an update, if any; xruns are printed at most once per turn."""
         if isinstance(update, Xruns):
             self._xruns = update
             return
@@ -55,7 +55,7 @@ class Lines:
 
 
 def in_words(update: Update) -> str:
-    """Return an update as a line; empty for updates without one, such as levels."""
+    """Return an update as a line; empty for updates that are not printed, such as levels."""
     match update:
         case StateChanged(state, None):
             return _STATES[state]
@@ -85,12 +85,12 @@ def in_words(update: Update) -> str:
 
 
 def plain(text: str) -> str:
-    """Return an endpoint's text without control characters, which could control the terminal."""
+    """Return an endpoint's text without control characters, which the terminal would interpret."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def latency_line(turn: LatencyMeasured) -> str:
-    """Return the latencies of a turn, or its failure, in a line."""
+    """Return the line with a turn's latencies or failure."""
     if turn.record.failure is not None:
         return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
     parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
@@ -99,25 +99,25 @@ def latency_line(turn: LatencyMeasured) -> str:
 
 
 def voice_to_voice(turn: LatencyMeasured) -> str:
-    """Return the voice-to-voice latency with its error bar, or why it is missing."""
+    """Return the voice-to-voice latency with its error bar, or the reason for its absence."""
     timing = turn.record.timing
     total = timing.voice_to_voice
     return f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
 
 
 def stopped(turn: LatencyMeasured) -> str:
-    """Return how soon the reply stopped after a barge-in; empty without one."""
+    """Return the time from a barge-in to the stop of the reply; empty if there was no barge-in."""
     stop_ns = turn.record.timing.barge_in_stop.ns
     return f"stopped {stop_ns / 1e6:.0f} ms after you spoke" if stop_ns is not None else ""
 
 
 def score_lines(update: QuickScores) -> list[str]:
-    """Return a turn's main scores, and the judges that failed."""
+    """Return a turn's main scores and failed judges."""
     return _main_scores(update.scores) + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
 
 
 def _main_scores(scores: Mapping[str, float | str]) -> list[str]:
-    """Return the main scores with their units, those of the default judges first."""
+    """Return the main scores with units, default judges first."""
     judges = sorted(
         installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
     )

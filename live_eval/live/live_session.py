@@ -1,4 +1,4 @@
-"""One session of a live conversation: its audio, its updates, and its turns to record."""
+"""One session of a live conversation: its audio, updates and turns."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["LiveSession"]
 
 
 class LiveSession:
-    """Runs a session and follows it.
+    """Runs a session, reports its updates and records its turns.
 
     Args:
         continuous: Whether the endpoint's audio never pauses between replies.
-        manual: Whether the endpoint waits for a commit, so that it does not notice an interruption.
+        manual: Whether the endpoint waits for a commit, and therefore does not notice interruptions.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class LiveSession:
         self._overheard: Microphone | None = None
         self._speaker: _Observed | None = None  # while the session runs
         self._ready = False
-        self._failing: Failure | None = None  # of the turn in progress, as recorded
+        self._failing: Failure | None = None  # of the turn in progress, already recorded
 
     async def run(self, speaker: Speaker, *, overheard_by: Microphone | None = None) -> None:
         """Run the session until its end.
 
         Args:
-            speaker: The person, or recordings.
-            overheard_by: Shows the level of recordings, which the sink plays too; None for a person, whose
-                session continues after a failed turn.
+            speaker: A person or recordings.
+            overheard_by: Meter of the recordings' level; the sink plays the recordings too. None for a
+                person, whose session continues after a failed turn.
         """
         self._overheard = overheard_by
         self._speaker = _Observed(speaker, self._on_frame, self._on_heard, self.reply.is_playing)
@@ -82,7 +82,7 @@ class LiveSession:
             self._speaker.leaves = True
 
     def check(self, now_ns: int) -> None:
-        """Record the turns so far if a reply, or a turn that failed, has ended. Call it often."""
+        """Record the turns so far if a reply or a failed turn has ended. Call frequently."""
         ended_ns = self.reply.ended(now_ns)
         if ended_ns is not None:
             self._record_so_far(ended_ns)
@@ -138,7 +138,7 @@ class LiveSession:
             self.captures.user.forget(capture.trace.t0_ns)
 
     def _record_so_far(self, ended_ns: int) -> None:
-        """Record the turns in progress: a reply, or a turn that failed, ended at `ended_ns`."""
+        """Record the turns in progress after a reply or a failed turn ended at `ended_ns`."""
 
         def take(capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
             spoken = capture.trace.voice_end_ns is not None
@@ -150,9 +150,9 @@ class LiveSession:
 
 
 class _Observed:
-    """A `Speaker` whose frames, and what it hears, are passed on to observers.
+    """A `Speaker` whose sent and received frames are passed on to observers.
 
-    Once the speaker has finished, it sends silence while `stays` returns true.
+    Once the speaker has finished, silence is sent while `stays` returns true.
     """
 
     listens = True

@@ -1,8 +1,8 @@
 """Measure the delay of a sound card: play chirps, record them, and find them by correlation.
 
-The delay is from passing a sample to the output device to receiving it from the input device: both devices,
-and the air between. An endpoint's latencies, which are measured between the devices, do not contain it; their
-error bar contains its variation.
+The delay is the time from passing a sample to the output device until the input device returns it: both
+devices and the air between them. Endpoint latencies exclude this delay; their error bar includes its
+variation.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LEAST_CORRELATION = 0.3
 
 
 class DeviceDelay(BaseModel):
-    """The measured delay of a pair of devices.
+    """The measured delay of an input and output device.
 
     Args:
         delay_ms: Median over the repetitions.
-        spread_ms: Half the range from the 10th to the 90th percentile.
+        spread_ms: Half the distance between the 10th and the 90th percentile.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,7 +60,7 @@ def chirp(rate_hz: int) -> NDArray[np.int16]:
 
 
 def find_chirp(recording: NDArray[np.int16], rate_hz: int) -> float | None:
-    """Return the index of the sample at which a chirp begins; None without a chirp."""
+    """Return the index of the first sample of a chirp; None if there is no chirp."""
     sought = chirp(rate_hz).astype(np.float64)
     heard = recording.astype(np.float64)
     if len(heard) < len(sought):
@@ -77,7 +77,7 @@ def find_chirp(recording: NDArray[np.int16], rate_hz: int) -> float | None:
 
 @dataclass(slots=True)
 class _Count:
-    """The samples of a device so far, on its own clock."""
+    """The samples of a device so far, on the device's clock."""
 
     clock: DeviceClock
     samples: int = 0
@@ -91,11 +91,12 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
     """Play chirps and find them in the microphone's audio.
 
     Args:
-        card: The sound card, with no other user.
-        rest_s: Time for each chirp: longer than any delay.
+        card: Sound card, not used by anything else.
+        rest_s: Interval between chirps, longer than any delay.
 
     Raises:
-        UsageError: Too few chirps are found: the microphone does not hear the loudspeaker, or one is muted.
+        UsageError: Too few chirps are found: the microphone does not pick up the loudspeaker, or a device is
+            muted.
     """
     rate_hz, sought = card.rate_hz, chirp(card.rate_hz)
     captured, played = _Count(DeviceClock(rate_hz)), _Count(DeviceClock(rate_hz))
@@ -103,7 +104,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
     assert card.microphone is not None
     for number in range(repeats + 1):
         first, blocks = captured.samples, []
-        if number:  # the first round lets the clocks settle
+        if number:  # the clocks settle during the first round
             card.play(AudioSide.REPLY, sought, rate_hz)
         await asyncio.sleep(rest_s)
         for pcm, at_ns in card.blocks():
@@ -134,7 +135,7 @@ _KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
-    """Keep a delay in place of the previous one of the same devices; return the file.
+    """Store a delay, replacing the devices' previous one, and return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -143,7 +144,7 @@ def keep_delay(delay: DeviceDelay) -> Path:
 
 
 def kept_delay(microphone: str, loudspeaker: str) -> DeviceDelay | None:
-    """Return the measured delay of two devices, by their names; None without a measurement."""
+    """Return the measured delay of two devices, given their names; None if it was not measured."""
     pair = (microphone, loudspeaker)
     return next((each for each in _KEPT.read() if _pair(each) == pair), None)
 
@@ -153,7 +154,7 @@ def _pair(delay: DeviceDelay) -> tuple[str, str]:
 
 
 def as_manifest(card: SoundCard, delay: DeviceDelay | None) -> Mapping[str, Any]:
-    """Return the ``devices`` of a run's manifest."""
+    """Return the ``devices`` entry of a run's manifest."""
     return {
         "microphone": card.microphone.name if card.microphone is not None else None,
         "loudspeaker": card.loudspeaker.name,

@@ -31,10 +31,10 @@ from live_eval.live.updates import (
 __all__ = ["LiveScreen"]
 
 _LINES = 14
-_METER = 30  # characters for 60 dB
+_METER = 30  # in characters, for 60 dB
 _BAR = 40
-_FRAME = 4  # columns
-_FIXED_ROWS = 6  # the frame, the meters, an empty row, and the cursor's
+_FRAME = 4  # in columns
+_FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
 _FEWEST = 3
 
 
@@ -42,8 +42,8 @@ class LiveScreen:
     """Shows a conversation; a `Screen` and a context manager.
 
     Args:
-        keys: The list of keys for the bottom line.
-        console: The console; the terminal's if omitted.
+        keys: List of keys, for the bottom line.
+        console: Output console; the terminal by default.
     """
 
     def __init__(self, title: str, keys: str, console: Console | None = None) -> None:
@@ -129,7 +129,7 @@ class LiveScreen:
         return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
 
     def _latest(self, said: list[Text], below: list[Text | Table]) -> list[Text]:
-        """Return as many of the latest lines as fit on the screen."""
+        """Return the latest lines that fit on the screen."""
         width, height = self._display.console.size
         room = height - _FIXED_ROWS - sum(_rows(part, width) for part in below)
         rows = [_rows(text, width) for text in said]
@@ -139,7 +139,7 @@ class LiveScreen:
 
 
 def _rows(part: Text | Table, width: int) -> int:
-    """Return the height of a part in rows."""
+    """Return the height of a screen part in rows."""
     if isinstance(part, Table):
         return part.row_count
     return max(1, math.ceil(part.cell_len / max(1, width - _FRAME)))
@@ -159,7 +159,7 @@ def _transcript_line(side: AudioSide | None, text: str) -> Text:
 
 
 def _waterfall(turn: LatencyMeasured) -> Text | Table:
-    """Return the steps of a turn, each bar beginning at the end of the one before."""
+    """Return the waterfall of a turn: each step's bar begins at the end of the previous bar."""
     failure = turn.record.failure
     if failure is not None:
         return Text(plain(in_words(turn)), style="red")

@@ -1,4 +1,4 @@
-"""A live conversation in the terminal: devices, conversation, screen and keys joined."""
+"""Run a live conversation in the terminal: connect devices, conversation, screen and keys."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Screen(Protocol):
 
 
 def key_help(*, manual: bool) -> str:
-    """Return the list of keys, with manual turns or without."""
+    """Return the list of keys for manual or automatic turns."""
     end_turn = "space end turn · " if manual else ""
     return f"m mute · {end_turn}h half-duplex · r reconnect · q quit"
 
 
 class Keyboard:
-    """Controls a conversation by keys."""
+    """Controls a conversation with keys."""
 
     def __init__(self, conversation: LiveConversation, *, manual: bool, half_duplex: bool) -> None:
         self._conversation = conversation
@@ -47,7 +47,7 @@ class Keyboard:
         self._muted = False
 
     def press(self, key: str) -> None:
-        """Handle a key; ignore keys without a meaning."""
+        """Handle a key; ignore unassigned keys."""
         match key:
             case "m":
                 self._muted = not self._muted
@@ -65,10 +65,10 @@ class Keyboard:
 
 @contextlib.contextmanager
 def reading_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
-    """Call `pressed` with each key, on the running event loop; with `HANG_UP` if the terminal is closed.
+    """Call `pressed` on the event loop with each key, and with `HANG_UP` if the terminal is closed.
 
     Yields:
-        Whether keys can be read: standard input is a terminal, and the system has terminal modes.
+        Whether keys can be read: standard input is a terminal and the system supports terminal modes.
     """
     try:
         import termios
@@ -112,16 +112,16 @@ async def converse(
     manual: bool = False,
     half_duplex: bool = False,
 ) -> None:
-    """Run a conversation at a sound card until it is stopped.
+    """Run a conversation on a sound card until it is stopped.
 
-    Without keys, which could ask for another session, the conversation ends with its session.
+    If keys cannot be read, the user cannot reconnect, so the conversation ends with its first session.
 
     Args:
-        manual: Whether turns are manual: a key ends the user's turn.
+        manual: Whether a key ends the user's turn.
 
     Raises:
         UsageError: A device has stopped; earlier turns are kept.
-        LiveEvalError: The endpoint failed, and there were no keys to reconnect.
+        LiveEvalError: The endpoint failed and keys cannot be read, so the user could not reconnect.
     """
     problem = failure = ""
 

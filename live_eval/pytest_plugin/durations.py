@@ -11,14 +11,15 @@ __all__ = ["Duration", "ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duration:
-    """A measured or an expected duration. Compares with durations only: a bare number has no unit.
+    """A measured or expected duration. It compares only with durations, because a bare number has no unit.
 
-    Without a value every comparison is false, so that ``assert turn.voice_to_voice < ms(1200)`` fails and
-    shows the reason.
+    Without a value, every comparison is false: ``assert turn.voice_to_voice < ms(1200)`` fails and shows the
+    reason.
 
     Args:
-        ns: Nanoseconds; may be negative. None if nothing could be measured.
-        error_bar_ns: How much of it may be our own lateness; None if unknown, or not measured.
+        ns: Nanoseconds, possibly negative; None if nothing could be measured.
+        error_bar_ns: Maximum part of the duration due to live-eval's own lateness; None if unknown or not
+            measured.
         reason: Why `ns` is None; empty otherwise.
 
     >>> ms(900) < ms(1200)

@@ -31,11 +31,11 @@ class EndpointTester:
     """Streams recordings to one endpoint, each once, and returns the turns.
 
     Args:
-        endpoint: An endpoint of ``live-eval endpoints``.
-        base_url: Its URL; None for its default, or to launch it if possible.
+        endpoint: Name of an endpoint, as listed by ``live-eval endpoints``.
+        base_url: Base URL; None for the endpoint's default, or to launch the endpoint if possible.
         folder: Folder for the runs.
-        name: Name of the runs: the first is recorded in ``folder/name``, the next in ``folder/name-2``.
-        base_folder: Folder that relative paths of recordings and data start from.
+        name: Name of the first run, in ``folder/name``; the second is in ``folder/name-2``.
+        base_folder: Base of relative recording and data paths.
         settings: Tables of a run file: model, turn detection, time limits and so on.
     """
 
@@ -51,10 +51,10 @@ class EndpointTester:
 
         Args:
             recording: An audio file.
-            text: Its words; the reference endpoint and judges of words use them.
+            text: Transcript, used by the reference endpoint and by text judges.
 
         Raises:
-            TurnError: The turn failed; carries the kind of failure.
+            TurnError: The turn failed; the exception has the kind of failure.
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """
         file = self.base_folder / recording
@@ -84,7 +84,7 @@ class EndpointTester:
         Args:
             data: A folder of recordings, a manifest, an EchoMind folder, ``sample`` or ``sample-dialogues``.
             repeat: Number of repetitions.
-            concurrency: Sessions at a time.
+            concurrency: Maximum number of concurrent sessions.
             limit: Maximum number of recordings; None for all.
 
         Raises:

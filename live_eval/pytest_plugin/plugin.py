@@ -1,7 +1,8 @@
-"""A pytest plugin: the fixture `live_eval` streams recordings to a voice endpoint. See docs/pytest.md.
+"""The pytest plugin with the fixture `live_eval`, which streams recordings to a voice endpoint
+(docs/pytest.md).
 
-Every pytest in an environment with live-eval loads this module, so it imports nothing until the fixture is
-used.
+Every pytest run in an environment with live-eval loads this module, so imports are deferred until the fixture
+is used.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["live_eval", "live_eval_base_url", "pytest_addoption", "pytest_report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flags."""
+    """Add the command-line options."""
     group = parser.getgroup("live-eval", "voice endpoints (live-eval)")
     group.addoption(
         "--live-eval-endpoint",
@@ -42,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Show which endpoint is tested."""
+    """Show the tested endpoint in the header."""
     name = config.getoption("--live-eval-endpoint")
     return None if name is None else f"live-eval: {name}"
 
@@ -65,7 +66,7 @@ def _live_eval_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.Temp
 def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> EndpointTester:
     """Streams recordings to the endpoint and returns the turns; an `EndpointTester`.
 
-    Relative paths start from the folder of the test's module.
+    Relative paths start from the folder of the test module.
     """
     endpoint: str | None = request.config.getoption("--live-eval-endpoint")
     if endpoint is None:

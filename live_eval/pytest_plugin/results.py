@@ -1,4 +1,4 @@
-"""Turns as a test sees them: latencies as durations, the reply, assertions over several turns."""
+"""Turns for tests: latencies as durations, the reply, assertions on several turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Result", "Results", "read_turns"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """A turn with its latencies as durations (docs/timing.md defines them), and its run's folder."""
+    """A turn with its latencies as durations (defined in docs/timing.md) and its run folder."""
 
     record: TurnRecord
     run: Path
@@ -72,13 +72,13 @@ class Result:
         return self.record.heard_text
 
     def reply(self) -> Audio | None:
-        """Return the audio of the reply (float32 mono, shape (samples,), with its rate), or None."""
+        """Return the reply's audio (float32 mono, shape (samples,)) and its rate, or None."""
         with RunReader.open(self.run) as reader:
             return reader.reply(self.record.turn_id)
 
     @property
     def uncertain(self) -> bool:
-        """Whether the end of the user's speech, from which most latencies count, is uncertain."""
+        """Whether the end of the user's speech, the start of most latencies, is uncertain."""
         return self.record.timing.uncertain
 
     def _duration(self, name: str) -> Duration:
@@ -94,14 +94,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Results(Sequence[Result]):
-    """Turns of a run, failed ones included, in the order in which they ended."""
+    """The turns of a run, including failed ones, in the order in which they ended."""
 
     turns: tuple[Result, ...]
     run: Path
 
     @property
     def failed(self) -> dict[str, str]:
-        """Why turns failed, by turn: the kind of failure and its message."""
+        """The kind and message of each failure, by turn."""
         return {
             turn.record.turn_id: f"{turn.record.failure.kind}: {turn.record.failure.message}"
             for turn in self.turns
@@ -112,10 +112,10 @@ class Results(Sequence[Result]):
         """Check an assertion such as ``voice_to_voice.p95 < 1200ms``.
 
         Returns:
-            The result: true if the assertion holds, and in words when printed.
+            The result: true if the assertion holds; prints as a sentence.
 
         Raises:
-            UsageError: The expression is no assertion.
+            UsageError: The expression is not an assertion.
         """
         assertion = parse_assertion(expression)
         records = [turn.record for turn in self.turns]
