@@ -1,4 +1,4 @@
-"""The JSON documents of campaigns, each in the folder that holds the campaign's runs."""
+"""The JSON documents of campaigns, each in the campaign's folder."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class _SharedFacts(BaseModel, strict=True):
 
 @dataclass(frozen=True, slots=True)
 class CampaignDocument:
-    """The document of a kind of campaign, and what else such a campaign writes to its folder.
+    """The document of one kind of campaign, and the other files that such a campaign writes.
 
     Args:
-        file_name: Its name in the campaign's folder.
-        schema: Version of its keys.
-        kind: The kind of campaign.
-        what: What the folder contains, in words.
-        made: The folder of the recordings that the campaign makes.
-        forms: The forms of the paths in `made`.
+        file_name: File name in the campaign's folder.
+        schema: Schema version.
+        kind: Kind of campaign.
+        what: Description of the folder's content, for messages.
+        made: Folder of the generated recordings.
+        forms: Patterns of the paths in `made`.
         others: Names of other files in the campaign's folder.
     """
 
@@ -54,7 +54,7 @@ class CampaignDocument:
     others: tuple[str, ...] = ()
 
     def was_begun_in(self, folder: Path) -> bool:
-        """Return whether such a campaign was killed in a folder before it wrote its document.
+        """Return whether a folder has the remains of a campaign that was killed before it wrote its document.
 
         Raises:
             OSError: The folder cannot be read.
@@ -63,14 +63,15 @@ class CampaignDocument:
         return holds_only(made, self.forms) and any(made.rglob("*.*"))
 
     def is_in(self, folder: Path) -> bool:
-        """Return whether a folder holds such a campaign and no run."""
+        """Return whether a folder contains such a campaign and is not itself a run."""
         return is_own_file(folder, folder / self.file_name) and not (folder / RUN_FILE).exists()
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Return what it says.
+        """Return the document's content.
 
         Raises:
-            StoreError: The folder holds no such campaign, or the document is damaged or of another schema.
+            StoreError: The folder contains no such campaign, or the document is damaged or has another schema
+                version.
         """
         path = folder / self.file_name
         try:
@@ -88,10 +89,10 @@ class CampaignDocument:
 
     @staticmethod
     def check(path: Path, facts: Mapping[str, Any], form: type[BaseModel]) -> None:
-        """Check that a document has fields of a form.
+        """Check that a document's fields have the expected types.
 
         Raises:
-            StoreError: A field has another type; names it.
+            StoreError: A field has another type; the message contains the field's name.
         """
         try:
             form.model_validate(facts)
@@ -100,10 +101,10 @@ class CampaignDocument:
             raise StoreError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def write(self, folder: Path, facts: Mapping[str, Any]) -> None:
-        """Write it without secrets; the schema comes first.
+        """Write the document without secrets, the schema version first.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The document cannot be written.
         """
         path = folder / self.file_name
         document = {"schema": self.schema, **facts}
@@ -140,14 +141,14 @@ DUPLEX_CAMPAIGN = CampaignDocument(
 
 
 def _finite(text: str) -> float:
-    """Return a number; Python's JSON has others than JSON."""
+    """Return a finite number; Python's JSON parser also accepts NaN and infinities."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"expected a finite number, found {text}")
     return number
 
 
 def names_a_run(name: object) -> bool:
-    """Return whether a value names a folder in the campaign's folder, and is not a path elsewhere."""
+    """Return whether a value is the name of a folder in the campaign's folder, not another path."""
     try:
         return isinstance(name, str) and bool(own_name(name))
     except ValueError:

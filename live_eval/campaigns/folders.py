@@ -23,10 +23,10 @@ class FoundFolder:
     """The folder of a run or of a campaign.
 
     Args:
-        path: Where it is, resolved.
-        kind: What it holds. The remains of a damaged run count as a run, and those of a campaign that was
-            killed before it wrote its document as a campaign, so that they can be deleted.
-        campaign: The folder of the campaign whose run it is; None for others.
+        path: Resolved path.
+        kind: Kind of content. A damaged run counts as a run, and a campaign that was killed before it wrote
+            its document counts as a campaign, so that both can be deleted.
+        campaign: Campaign folder, for a run of a campaign; None otherwise.
     """
 
     path: Path
@@ -35,18 +35,18 @@ class FoundFolder:
 
 
 def find_folders(roots: Iterable[Path]) -> list[FoundFolder]:
-    """Return the runs and campaigns in folders, each once, the last folder by name first.
+    """Return the runs and campaigns in folders, each once, in reverse order of folder names.
 
-    Links inside these folders are not followed: a folder from somebody else may link to any other.
+    Links inside these folders are not followed: an untrusted folder may link to any other folder.
 
     Args:
-        roots: Folders of runs and campaigns, or such folders with others in them; they may be links.
+        roots: Runs, campaigns, or folders that contain them; may be links.
     """
     return list({found.path: found for root in roots for found in _search(root.resolve())}.values())
 
 
 def kind_of(folder: Path) -> FolderKind | None:
-    """Return what a folder holds; None if it is neither a run nor a campaign."""
+    """Return the kind of a folder's content; None if the folder is neither a run nor a campaign."""
     try:
         for campaign in _CAMPAIGNS:
             if campaign.is_in(folder):
@@ -54,7 +54,7 @@ def kind_of(folder: Path) -> FolderKind | None:
         if holds_recordings(folder):
             return "run"
         return next((campaign.kind for campaign in _CAMPAIGNS if campaign.was_begun_in(folder)), None)
-    except OSError:  # it may not be searched: reading the run says so
+    except OSError:  # no search permission: reading the run reports it
         return "run"
 
 
@@ -65,7 +65,7 @@ def _search(root: Path) -> Iterator[FoundFolder]:
 
 
 def _in(folder: Path) -> Iterator[FoundFolder]:
-    """Yield the run in a folder, or the campaign with its runs; nothing where there is none."""
+    """Yield the run in a folder, or the campaign with its runs, if any."""
     kind = kind_of(folder)
     if kind is None:
         return
@@ -87,19 +87,19 @@ def _folders_in(folder: Path) -> list[Path]:
 def delete_campaign(
     folder: Path, others: Collection[str] = (), forms: Mapping[str, FolderForms] | None = None
 ) -> list[Path]:
-    """Delete everything that live-eval has written to a campaign's folder: runs, recordings, document.
+    """Delete everything that live-eval has written to a campaign folder: runs, recordings, document.
 
     Args:
-        folder: The campaign's folder.
-        others: Names of files that other parts of live-eval write to the folders of campaigns and runs.
-        forms: Folders that they make in the campaign's, and the forms of the paths in them.
+        folder: Folder of the campaign.
+        others: Names of files that other parts of live-eval write to campaign and run folders.
+        forms: Folders that these parts create in a campaign folder, with the patterns of the paths inside.
 
     Returns:
-        Other people's files, which stay in the folder; empty if the folder is gone.
+        Files not written by live-eval, which remain in the folder; empty if the folder is gone.
 
     Raises:
-        StoreLockedError: A process is writing one of its runs or its scores; those before it are gone.
-        StoreError: Something cannot be deleted.
+        StoreLockedError: A process is writing a run or its scores; the runs before it have been deleted.
+        StoreError: A file cannot be deleted.
     """
     made = {campaign.made: campaign.forms for campaign in _CAMPAIGNS} | dict(forms or {})
     names = {*others, *(name for each in _CAMPAIGNS for name in (each.file_name, *each.others))}

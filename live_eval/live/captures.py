@@ -1,4 +1,4 @@
-"""The turns of a live session, numbered, each with the user's audio. Pure."""
+"""The numbered turns of a live session, each with the user's audio. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST_NS = 600 * _SECOND_NS
 
 
 class UserAudio:
-    """The user's frames with the times at which they were spoken; the last ten minutes at most."""
+    """The user's frames with the times at which they were spoken, for at most the last ten minutes."""
 
     def __init__(self, rate_hz: int) -> None:
         self.rate_hz = rate_hz
         self._frames: deque[tuple[int, NDArray[np.int16]]] = deque()
 
     def append(self, start_ns: int, pcm: bytes) -> None:
-        """Add a frame (int16 little-endian mono) whose first sample is spoken at `start_ns`."""
+        """Add a frame (int16 little-endian mono) whose first sample was spoken at `start_ns`."""
         self._frames.append((start_ns, np.frombuffer(pcm, "<i2")))
         self.forget(start_ns - _MOST_NS)
 
@@ -62,12 +62,12 @@ class LiveCapture:
     """A turn of a live conversation with the user's audio.
 
     Args:
-        number: Its number in the run, from 1.
-        session: The number of its session, from 1.
-        index: Its number in the session, from 0.
+        number: Turn number in the run, from 1.
+        session: Session number, from 1.
+        index: Index of the turn in the session, from 0.
         user: The microphone's audio from `capture.trace.t0_ns` to the end of the turn, int16 mono, shape
             (samples,), at `rate_hz`.
-        job: The case that was streamed; None for a person, whose utterance becomes a case.
+        job: Job of the streamed case; None for a person, whose utterance becomes a case.
     """
 
     capture: TurnCapture
@@ -80,7 +80,7 @@ class LiveCapture:
 
     @property
     def utterance(self) -> NDArray[np.int16]:
-        """The user's audio up to shortly after the end of speech."""
+        """The user's audio until shortly after the end of speech."""
         boundaries = self.capture.trace.boundaries
         if boundaries is None:
             return self.user
@@ -91,9 +91,9 @@ class LiveCaptures:
     """Numbers the turns of a session in the order in which they are first seen.
 
     Args:
-        session: The session's number, from 1.
-        turns_before: Turns of the run before the session.
-        jobs: The cases that are streamed; None for a person.
+        session: Session number, from 1.
+        turns_before: Number of turns in the run before the session.
+        jobs: Jobs of the streamed cases; None for a person.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class LiveCaptures:
         self._session = session
         self._turns_before = turns_before
         self._jobs = jobs
-        self._indexes: dict[int, int] = {}  # by the time of the turn's first sample
+        self._indexes: dict[int, int] = {}  # keyed by the time of the turn's first sample
 
     def __len__(self) -> int:
         return len(self._indexes)
 
     def number(self, capture: TurnCapture, now_ns: int) -> LiveCapture:
-        """Return a turn, complete or in progress, in which the user has spoken."""
+        """Return a complete or current turn in which the user has spoken."""
         t0_ns = capture.trace.t0_ns
         assert t0_ns is not None
         index = self._indexes.setdefault(t0_ns, len(self._indexes))
@@ -127,7 +127,7 @@ class LiveCaptures:
 
 
 def _end_ns(capture: TurnCapture, t0_ns: int, until_ns: int) -> int:
-    """Return the time shortly after the reply has been heard, `until_ns` at the latest."""
+    """Return the time shortly after the reply has been heard, at most `until_ns`."""
     ends = [capture.trace.voice_end_ns or until_ns]
     for response in capture.wire:
         if len(response.record.chunk_samples) and response.record.rate_hz:

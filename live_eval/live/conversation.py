@@ -1,8 +1,8 @@
-"""A conversation with a person, without a screen and without a device.
+"""A conversation with a person, independent of screens and devices.
 
-`push` takes the audio of a microphone or of a browser's track. `run` runs sessions with the endpoint, one
-after the other; turns are stored as a run, and `updates` yields what happens. All methods belong to one event
-loop; turns are timed and written in a thread of the conversation.
+`push` accepts audio from a microphone or a browser's track. `run` runs sessions with the endpoint, one after
+the other, and stores turns as a run; `updates` yields updates. Call all methods on one event loop; a separate
+thread times and writes turns.
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ _TICK_NS = 20_000_000
 
 
 class LiveConversation:
-    """Runs a conversation with a person; see the module.
+    """Runs a conversation with a person; see the module docstring.
 
     Args:
-        plan: The return value of `live_eval.run.plan.make_live_plan`.
-        writer: The run's store; the caller ends it after `run`.
-        device_hz: Rate of the blocks that `push` takes.
+        plan: Plan made by `live_eval.run.plan.make_live_plan`.
+        writer: Store of the run; the caller ends it after `run`.
+        device_hz: Sample rate of the blocks passed to `push`.
         half_duplex: Whether the microphone is muted while a reply plays.
-        recorded: Recordings that speak in the user's place; None for a person. With recordings, `push` does
-            nothing, and the conversation ends after the last one.
-        scorer: Scores the turns as they are stored; None for no scores.
-        delay_ns: From a sample's capture to when it is spoken in the session; see `live_eval.session.live`.
-        device_spread_ns: The measured variation of the devices' delay: part of the error bar.
+        recorded: Recordings to stream instead of a live user; None for a person. With recordings, `push` is a
+            no-op, and the conversation ends after the last recording.
+        scorer: Scorer of stored turns; None for no scores.
+        delay_ns: Time from a sample's capture until the session treats it as spoken; see
+            `live_eval.session.live`.
+        device_spread_ns: Measured variation of the device delay, part of the error bar.
     """
 
     def __init__(
@@ -107,18 +108,18 @@ class LiveConversation:
     # -- Control -----------------------------------------------------------------------------------------
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
-        """Take a block of the microphone on its arrival.
+        """Accept a microphone block on arrival.
 
         Args:
             pcm: int16 mono, shape (samples,), at `device_hz`.
-            at_ns: Its arrival on the conversation's clock.
+            at_ns: Arrival time on the conversation's clock.
         """
         if self._recorded is None:
             plays = self._session is not None and self._session.reply.is_playing(at_ns)
             self._microphone.push(pcm, at_ns, reply_plays=plays)
 
     def mute(self, muted: bool) -> None:
-        """Mute or unmute the microphone; the endpoint gets silence while it is muted."""
+        """Mute or unmute the microphone; the endpoint receives silence while it is muted."""
         self._microphone.muted = muted
 
     def half_duplex(self, on: bool) -> None:
@@ -126,11 +127,11 @@ class LiveConversation:
         self._microphone.half_duplex = on
 
     def commit(self) -> None:
-        """End the user's utterance now; with manual turns, the endpoint then answers."""
+        """End the user's utterance now; with manual turns, this requests the endpoint's response."""
         self._microphone.end_utterance()
 
     def reconnect(self) -> None:
-        """Begin another session after one that has ended by itself; do nothing while a session runs."""
+        """Begin another session after the previous session ended by itself; no-op while a session runs."""
         self._again.set()
 
     def stop(self) -> None:
@@ -145,19 +146,19 @@ class LiveConversation:
         self._again.set()
 
     def count_device_xruns(self, input: int, output: int) -> None:
-        """Report the xruns of the devices themselves so far."""
+        """Report the devices' xruns so far."""
         self._watcher.device_xruns = (input, output)
 
     # -- Events ------------------------------------------------------------------------------------------
 
     def updates(self) -> AsyncIterator[Update]:
-        """Yield updates until the conversation has ended. For one reader."""
+        """Yield updates until the conversation has ended. Supports one reader."""
         return self._updates.read()
 
     async def run(self) -> None:
         """Run the conversation until `stop`; launch the endpoint first if it has no URL.
 
-        The conversation outlives a session that ends by itself: `reconnect` begins another.
+        The conversation continues after a session ends by itself: `reconnect` begins another.
 
         Raises:
             StoreError: A turn cannot be timed or written; earlier turns are kept.
@@ -192,13 +193,13 @@ class LiveConversation:
             raise self._recorder.error
 
     async def _run_recorded(self, users: Sequence[RecordedUser], base_url: str, probe: LoopProbe) -> None:
-        """Run the sessions of recordings, then stop; turns that a session did not reach failed."""
+        """Run the recorded sessions, then stop; turns that a session did not reach are recorded as failed."""
         for user in users:
             if self._stopping:
                 return
             session = await self._run_session(base_url, probe, user)
             if self._stopping:
-                return  # turns that the user did not wait for have not failed
+                return  # turns skipped because the user hung up have not failed
             if session.first is not None:
                 self._greetings.observe(session.first)
             ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")
@@ -211,7 +212,7 @@ class LiveConversation:
     async def _run_session(
         self, base_url: str, probe: LoopProbe, user: RecordedUser | None = None
     ) -> LiveSession:
-        """Run a session with a person, or with recordings, to its end."""
+        """Run a session with a person or recordings to its end."""
         plan = self._plan
         if user is None:
             settings = replace(plan.settings(base_url), instructions=plan.live_instructions)
@@ -247,7 +248,7 @@ class LiveConversation:
         self._session = session
         if self._sessions > 1:
             self._updates.put(StateChanged(State.STARTING))
-        if user is None:  # a person hears a greeting and decides when to speak
+        if user is None:  # a person hears the greeting and decides when to speak
             await session.run(self._microphone.new_speaker())
         else:
             await session.run(user.speaker(self._greetings.patience_ns()), overheard_by=self._microphone)

@@ -20,11 +20,11 @@ LONGEST_NS = 1_000_000_000
 """Longest delay of an echo that is found."""
 
 _SECOND_NS = 1_000_000_000
-_LOUD = 100.0  # RMS of int16 samples below which a reply leaves no echo worth finding
-_HEARD = 20.0  # RMS below which the microphone hears nothing that could interrupt a reply
-_LEAST_CORRELATION = 0.1  # below, the peak is chance: another voice, or a word cut by the window
-_LEAST_PEAK = 10.0  # of the whitened correlation, in its standard deviations
-_AGREE_MS = 40.0  # delays of two windows that belong to one echo
+_LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligible
+_HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
+_LEAST_CORRELATION = 0.1  # a lower peak is chance: another voice, or a word cut by the window
+_LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in its standard deviations
+_AGREE_MS = 40.0  # maximum difference in delay between two windows with one echo
 
 
 def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> EchoDetected | None:
@@ -34,15 +34,15 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Ec
     with narrow-band loudspeakers.
 
     Args:
-        microphone: Its last audio, shape (samples,), at `RATE_HZ`.
-        reply: The reply over the same time and `LONGEST_NS` before it.
+        microphone: Latest microphone audio, shape (samples,), at `RATE_HZ`.
+        reply: Reply audio over the same time and the preceding `LONGEST_NS`.
     """
     if len(reply) <= len(microphone) or _rms(reply) < _LOUD or _rms(microphone) < _HEARD:
         return None
     size = 1 << (len(reply) + len(microphone) - 1).bit_length()
     spectrum = np.fft.rfft(microphone, size) * np.conj(np.fft.rfft(reply, size))
     whitened = np.fft.irfft(spectrum / np.maximum(np.abs(spectrum), 1e-9), size)
-    # A microphone that is `lag` late follows the reply from `longest - lag` on.
+    # A microphone with delay `lag` corresponds to the reply from `longest - lag`.
     longest = len(reply) - len(microphone)
     peaks = whitened[-np.arange(longest, -1, -1)][::-1]
     lag = longest - int(np.argmax(peaks))
@@ -71,8 +71,8 @@ class EchoDetector:
         """Return an echo once it is certain.
 
         Args:
-            blocks: At least the last `WINDOW_NS` of the microphone, at `rate_hz`.
-            reply: As for `find_echo`.
+            blocks: At least the last `WINDOW_NS` of microphone audio, at `rate_hz`.
+            reply: See `find_echo`.
         """
         pcm = np.concatenate(blocks).astype(np.float32) if blocks else np.zeros(0, np.float32)
         microphone = soxr.resample(pcm, rate_hz, RATE_HZ)[-WINDOW_NS * RATE_HZ // _SECOND_NS :]

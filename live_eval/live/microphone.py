@@ -15,16 +15,16 @@ _KEPT_NS = 4_000_000_000
 
 
 def decibels(peak: float) -> float:
-    """Return a peak of int16 samples in dBFS, at least -90."""
+    """Return the level of a peak int16 sample in dBFS, at least -90."""
     return max(-90.0, 20 * float(np.log10(max(peak, 1.0) / 32768)))
 
 
 class Microphone:
-    """Passes blocks of a device to the session's speaker.
+    """Passes a device's blocks to the session's speaker.
 
     Args:
-        device_hz: Nominal rate of the device.
-        rate_hz: Rate of the audio that the endpoint expects.
+        device_hz: Nominal sample rate of the device.
+        rate_hz: Sample rate that the endpoint expects.
         delay_ns: See `Live`.
     """
 
@@ -59,7 +59,7 @@ class Microphone:
         return self._live
 
     def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_plays: bool) -> None:
-        """Take a block: int16 mono, shape (samples,), at the device's rate, that arrived at `at_ns`."""
+        """Accept a block that arrived at `at_ns`: int16 mono, shape (samples,), at the device's rate."""
         self.measure(pcm)
         self._recent.append((at_ns, pcm))
         while self._recent[0][0] < at_ns - _KEPT_NS:
@@ -69,7 +69,7 @@ class Microphone:
             self._live.push(pcm if self.is_open else np.zeros_like(pcm), at_ns)
 
     def measure(self, pcm: NDArray[np.int16]) -> None:
-        """Take audio for the level alone."""
+        """Accept audio for the level only."""
         self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
 
     def end_utterance(self) -> None:
@@ -84,14 +84,14 @@ class Microphone:
 
     @property
     def underruns(self) -> int:
-        """Frames of all sessions that were not available in time."""
+        """The number of frames that were not available in time, over all sessions."""
         return self._underruns + (self._live.stats.underruns if self._live is not None else 0)
 
     @property
     def overruns(self) -> int:
-        """Times that a session had stopped reading and samples were dropped, in all sessions."""
+        """Number of times that samples were dropped because a session had stopped reading."""
         return self._overruns + (self._live.stats.overruns if self._live is not None else 0)
 
     def recent(self) -> list[tuple[int, NDArray[np.int16]]]:
-        """Return the blocks of the last seconds, muted or not, each with its arrival."""
+        """Return the blocks of the last seconds, muted or not, each with its arrival time."""
         return list(self._recent)

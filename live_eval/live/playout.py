@@ -1,8 +1,8 @@
-"""A jitter buffer that runs on the output device's own clock. Pure.
+"""A jitter buffer that runs on the output device's clock. Pure.
 
 The event loop pushes and the device's callback reads, without a lock: each moves only its own end of a ring.
-Clock drift of a source that is paced by another clock is compensated by omitting or repeating single samples
-where the signal is flattest.
+If the source is paced by another clock, drift is compensated by omitting or repeating single samples at the
+flattest points of the signal.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 __all__ = ["PlayoutBuffer"]
 
 _KEPT_S = 130  # a whole reply may arrive at once
-_WINDOW_S = 2  # for the minimum fill
+_WINDOW_S = 2  # interval over which the minimum fill is taken
 
 
 class PlayoutBuffer:
-    """Buffers the audio of one side.
+    """Buffers one side's audio.
 
     Args:
         rate_hz: Rate of the device.
-        wait_ms: Audio to collect before playback begins, after silence.
+        wait_ms: Audio to buffer before playback begins after silence.
     """
 
     def __init__(self, rate_hz: int, *, wait_ms: int = 60) -> None:
@@ -31,7 +31,7 @@ class PlayoutBuffer:
         self._ring = np.zeros(_KEPT_S * rate_hz, np.int16)
         self._tail = 0  # only `push` moves it
         self._head = 0  # only `read` moves it
-        self._drop_to = 0  # set by `drop`, obeyed by `read`
+        self._drop_to = 0  # set by `drop`, applied by `read`
         self._plays = False
         self._silent_reads = 0
         self._paced = False
@@ -71,7 +71,7 @@ class PlayoutBuffer:
 
     @property
     def waiting(self) -> int:
-        """Unread samples."""
+        """The number of unread samples."""
         return self._tail - max(self._head, self._drop_to)
 
     def read(self, samples: int) -> NDArray[np.int16]:
@@ -81,7 +81,7 @@ class PlayoutBuffer:
         there = self._tail - self._head
         if not self._plays:
             self._silent_reads = self._silent_reads + 1 if there else 0
-            # A reply shorter than the wait is played once nothing has arrived for that long.
+            # A reply shorter than the wait is played once no audio has arrived for that long.
             if there < self._wait and self._silent_reads * samples < self._wait:
                 return np.zeros(samples, np.int16)
             self._plays, self.began = there > 0, self._reads - samples
@@ -98,7 +98,7 @@ class PlayoutBuffer:
         return np.pad(pcm, (0, samples - len(pcm)))
 
     def _follow(self, there: int, samples: int) -> int:
-        """Return how many samples to consume beyond those requested: -1, 0 or 1."""
+        """Return the number of samples to consume beyond those requested: -1, 0 or 1."""
         if not self._paced:
             return 0
         self._least = min(self._least, there)

@@ -1,4 +1,4 @@
-"""Score turns during a conversation, in a process of the lowest priority."""
+"""Score turns during a conversation, in a process with the lowest priority."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
 
 
 def quick_judges() -> tuple[str, ...]:
-    """Return the installed judges that need only the reply and no torch."""
+    """Return the installed judges that need only the reply and do not need torch."""
     return tuple(
         spec.name
         for spec in installed_judges()
@@ -44,7 +44,7 @@ def quick_judges() -> tuple[str, ...]:
 
 
 class QuickScorer:
-    """Scores the turns of a run as they are stored, and stores the scores."""
+    """Scores a run's turns once they are stored, and stores the scores."""
 
     def __init__(self, run: Path, judges: Sequence[str]) -> None:
         self._run = run
@@ -58,7 +58,7 @@ class QuickScorer:
     async def score(self, turn_id: str) -> QuickScores:
         """Score a stored turn, and earlier turns without scores."""
         try:
-            # In a thread: the first call starts the process, which takes long.
+            # In a thread, because the first call starts the process, which takes long.
             scoring = await asyncio.to_thread(
                 lambda: self._process.submit(_scores_of, self._run, self._judges, turn_id)
             )
@@ -69,7 +69,7 @@ class QuickScorer:
             return QuickScores(turn_id, {}, {"scoring": describe(error)})
 
     def abandon(self) -> None:
-        """End the process at once, without the score in progress."""
+        """End the process at once and discard the score in progress."""
         self._abandoned.set()
 
     def close(self) -> None:
@@ -78,11 +78,11 @@ class QuickScorer:
 
 
 def _initialise(niceness: int, abandoned: Event) -> None:
-    for number in STOP_SIGNALS:  # the conversation handles them and ends this process
+    for number in STOP_SIGNALS:  # handled by the conversation, which ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(niceness)
-    with contextlib.suppress(ImportError):  # progress bars of judges would leave a semaphore in the system
+    with contextlib.suppress(ImportError):  # the judges' progress bars would leak a system semaphore
         tqdm = importlib.import_module("tqdm").tqdm
         tqdm.set_lock(threading.RLock())
     threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()

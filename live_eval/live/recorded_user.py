@@ -1,4 +1,4 @@
-"""Recordings of a data set that speak in the user's place, for demonstrations."""
+"""Stream a data set's recordings in place of a live user, for demonstrations."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["RecordedUser", "load_recorded_users"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordedUser:
-    """The user of one session: the recordings of its turns, ready to be streamed.
+    """The simulated user of one session: the turns' recordings, ready to be streamed.
 
     Args:
-        pause_ns: From the end of a reply, as heard, to the next recording.
+        pause_ns: Pause from the end of a reply, as heard, to the next recording.
     """
 
     jobs: Sequence[Job]
@@ -32,7 +32,7 @@ class RecordedUser:
         """Return the speaker.
 
         Args:
-            greeting_ns: How long it waits for the endpoint's greeting to begin; 0 to speak at once.
+            greeting_ns: Maximum wait for the start of the endpoint's greeting; 0 to speak at once.
         """
         utterances = [case.utterance for case in self.cases]
         speaker = Playback(utterances, self.pause_ns)
@@ -42,10 +42,10 @@ class RecordedUser:
 
 
 async def load_recorded_users(plan: Plan, prepared: Callable[[int, int], None]) -> list[RecordedUser]:
-    """Find the speech boundaries of a plan's recordings, and load them for its sessions.
+    """Load a plan's recordings for its sessions, and find their speech boundaries.
 
     Args:
-        prepared: Called with the number of recordings that are ready, and of all.
+        prepared: Called with the number of prepared recordings and the total.
 
     Raises:
         TurnError: A recording cannot be decoded.

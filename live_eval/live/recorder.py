@@ -27,13 +27,13 @@ __all__ = ["LiveRecorder"]
 
 
 class LiveRecorder:
-    """Records the turns of a conversation, each in its own task.
+    """Records the turns of a conversation, each in a separate task.
 
     Args:
         thread: The run's only writer thread.
-        broken: Called when a turn cannot be stored; `error` is the reason.
-        instructions: The system prompt of a session with a person.
-        device_spread_ns: The measured variation of the devices' delay.
+        broken: Callback for a turn that cannot be stored; `error` is the reason.
+        instructions: System prompt of a session with a person.
+        device_spread_ns: Measured variation of the device delay.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class LiveRecorder:
         self._writes: set[asyncio.Task[None]] = set()
         self._scores: set[asyncio.Task[None]] = set()
         self._awaits_scores = False
-        self._shown: dict[int, tuple[object, ...]] = {}  # by number of the turn
+        self._shown: dict[int, tuple[object, ...]] = {}  # by turn number
         self._stored: dict[int, tuple[object, ...]] = {}
 
     def record(self, turn: LiveCapture, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int) -> None:
-        """Time a turn so far, report its values if they have changed, store it and have it scored.
+        """Time a turn, report its values if they have changed, store it and submit it for scoring.
 
         Args:
-            log: Returns its messages; called in the writer thread.
-            ended_ns: The end of its reply, as heard, or of the turn.
+            log: Function that returns the turn's messages; called in the writer thread.
+            ended_ns: End of the reply as heard, or of the turn.
         """
         self._start(self._writes, self._record(turn, log, ended_ns))
 
     def record_unreached(self, number: int, record: TurnRecord) -> None:
-        """Report and store the record of a recording that the session did not reach."""
+        """Report and store the record of a turn that the session did not reach."""
         self._show(number, record, self._clock.now_ns())
         self._start(self._writes, self._store_unreached(record))
 
@@ -90,7 +90,7 @@ class LiveRecorder:
             await asyncio.wait(self._scores)
 
     def abandon_scores(self) -> None:
-        """Stop waiting for scores; do nothing before `finish` waits for them."""
+        """Stop waiting for scores; no-op unless `finish` is waiting for them."""
         if self._awaits_scores and self._scorer is not None:
             self._scorer.abandon()
             for task in self._scores:
@@ -124,7 +124,7 @@ class LiveRecorder:
         self._tell(await scorer.score(turn_id))
 
     def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
-        """Report the values of a turn, unless they equal the last ones."""
+        """Report the values of a turn unless they are unchanged."""
         measured = LatencyMeasured(number, record, self._clock.now_ns() - ended_ns)
         if self._shown.get(number) != measured.values:
             self._shown[number] = measured.values
@@ -145,7 +145,7 @@ class LiveRecorder:
     # -- In the writer thread ----------------------------------------------------------------------------
 
     def _finished(self, turn: LiveCapture, log: Sequence[LoggedMessage]) -> TurnRecord:
-        """Return the record of a turn, timed and aligned, with its messages."""
+        """Return the timed and aligned record of a turn with its messages."""
         user = Audio(int16_to_float(turn.user), turn.rate_hz)
         capture = replace(turn.capture, log=log)
         if turn.job is not None:
@@ -154,7 +154,7 @@ class LiveRecorder:
         return finish(replace(capture, trace=trace), self._case(turn), user, repeat=0, attempt=1)
 
     def _case(self, turn: LiveCapture) -> Case:
-        """Return the case that an utterance of a person becomes."""
+        """Return the case for a person's utterance."""
         case_id = f"turn-{turn.number:04d}"
         return Case(
             case_id=case_id,
@@ -169,7 +169,7 @@ class LiveRecorder:
         )
 
     def _write(self, turn: LiveCapture, record: TurnRecord) -> bool:
-        """Write a turn, again if late events have changed it; return whether it was written."""
+        """Write a turn if it is new or late events have changed it; return whether it was written."""
         state = _state(record)
         if self._stored.get(turn.number) == state:
             return False
@@ -189,7 +189,7 @@ def _write_user(path: Path, turn: LiveCapture) -> None:
 
 
 def _state(record: TurnRecord) -> tuple[object, ...]:
-    """Return everything in which two records of one turn may differ."""
+    """Return the fields in which two records of one turn may differ."""
     responses = tuple(
         (each.status, each.text, each.interrupted_ns, int(each.chunk_samples.sum()))
         for each in record.responses

@@ -1,4 +1,4 @@
-"""The reply as it arrives: its audio, its level, and when it has been heard to its end."""
+"""The arriving reply: its audio, its level, and the time at which it has been heard to its end."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ __all__ = ["AudioSink", "HeardAudio", "IncomingReply"]
 
 _SECOND_NS = 1_000_000_000
 _KEPT_NS = 5 * _SECOND_NS
-_LOUD = 300  # a peak of about -40 dBFS
+_LOUD = 300  # peak of about -40 dBFS
 _HOLDS_NS = 300_000_000
 
 
 class AudioSink(Protocol):
-    """Plays audio. The event loop calls it: no method may block."""
+    """Plays audio. Methods are called on the event loop and must not block."""
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """Play samples after the pending ones of the same side.
+        """Play samples after the pending samples of the same side.
 
         Args:
             pcm: int16 mono, shape (samples,).
-            paced: Whether they arrive at the pace of speech, by a clock that may drift.
+            paced: Whether the samples arrive at the pace of speech, on a clock that may drift.
         """
         ...
 
     def drop(self) -> None:
-        """Drop the pending samples of the reply."""
+        """Drop the reply's pending samples."""
         ...
 
 
 class HeardAudio:
-    """The last seconds of the reply, placed as a listener without device delay hears them."""
+    """The last seconds of the reply, timed as heard by a listener without device delay."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
@@ -58,11 +58,11 @@ class HeardAudio:
 
     @property
     def until_ns(self) -> int:
-        """The time at which the last sample so far is heard."""
+        """The time at which the last received sample is heard."""
         return self._queue.due_ns
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
-        """Add samples that arrived at `at_ns` and are heard after the pending ones."""
+        """Add samples that arrived at `at_ns` and are heard after the pending samples."""
         self._pieces.append((self._queue.push(at_ns, len(pcm), rate_hz), pcm, rate_hz))
         while self._pieces and self._pieces[0][0] < at_ns - _KEPT_NS:
             self._pieces.popleft()
@@ -79,7 +79,7 @@ class HeardAudio:
     def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
         """Return the audio heard from `begin_ns` to `end_ns`, shape (samples,), at `rate_hz`.
 
-        It is resampled by nearest neighbour, which suffices for levels and correlation.
+        The audio is resampled by nearest neighbour, which suffices for levels and correlation.
         """
         out = np.zeros((end_ns - begin_ns) * rate_hz // _SECOND_NS, np.float32)
         for start_ns, pcm, own_hz in self._pieces:
@@ -102,17 +102,17 @@ class IncomingReply:
         self._open: set[str] = set()
         self._on_track: set[str] = set()
         self._dropped: set[str] = set()
-        self._loud_until_ns = 0  # of audio that never pauses
+        self._loud_until_ns = 0  # for audio that never pauses
         self._ends_ns: int | None = None
         self.heard = HeardAudio()
         """The reply as it is heard."""
 
     def is_playing(self, at_ns: int) -> bool:
-        """Return whether a reply is heard, or has not arrived completely."""
+        """Return whether a reply is being heard or has not arrived completely."""
         return bool(self._open) or at_ns < max(self._loud_until_ns, self._ends_ns or 0)
 
     def event(self, event: Event, at_ns: int) -> None:
-        """Handle an event of the dialect."""
+        """Handle a dialect event."""
         match event:
             case ReplyAudio() if event.data and event.response_id not in self._dropped:
                 self._open.add(event.response_id)
@@ -147,7 +147,8 @@ class IncomingReply:
         self._drop(at_ns)
 
     def ended(self, at_ns: int) -> int | None:
-        """Return the time at which a reply was heard to its end, once; None if that is not before `at_ns`."""
+        """Return, once, the time at which a reply was heard to its end; None if that time is not before
+        `at_ns`."""
         ends_ns = self._ends_ns
         if ends_ns is None or self._open or at_ns < ends_ns:
             return None
@@ -168,7 +169,7 @@ class IncomingReply:
         decoder = self._decoders.setdefault(codec, Decoder(codec))
         try:
             pcm = decoder.decode(data)
-        except AudioError:  # decoding for the record then fails the turn
+        except AudioError:  # the turn then fails when the record is decoded
             return
         if lost:
             pcm = np.concatenate((np.zeros(min(lost, codec.rate_hz), np.int16), pcm))

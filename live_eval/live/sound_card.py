@@ -2,7 +2,7 @@
 
 The devices' threads only copy samples and count xruns. Everything else happens on the event loop, which polls
 the buffers every few milliseconds. These threads need the interpreter, so they and the sound system's own
-threads run in real time where the system allows it; elsewhere the devices' buffers are twice as long.
+threads get real-time priority if the system permits it; otherwise the device buffers are twice as long.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["SoundCard", "open_sound_card"]
 
 _RATES_HZ = (48_000, 44_100, 24_000, 16_000)
 _BLOCK_MS = 10
-_MOST_BLOCKS = 300  # three seconds, if the event loop does not read
+_MOST_BLOCKS = 300  # three seconds of unread audio
 _LATENCY_S = 0.06
 _LATENCY_WITHOUT_REAL_TIME_S = 0.12
 _REAL_TIME = 2  # before the event loop, see `live_eval.session.event_loop`
@@ -65,19 +65,19 @@ class _Stream:
             self.stream.close(ignore_errors=True)
 
     def called(self, *, lost: bool) -> int:
-        """Note a callback of PortAudio; return its time."""
+        """Record a PortAudio callback and return its time."""
         self._called_ns = time.monotonic_ns()
         self.xruns += lost
         return self._called_ns
 
     def finished(self) -> None:
-        """Note that PortAudio has stopped the stream."""
+        """Record that PortAudio has stopped the stream."""
         if not self._stopping:
             self._problem = self._problem or f"{self.device.name!r} has stopped: was it unplugged?"
 
     @property
     def problem(self) -> str:
-        """What is wrong with the device; empty while it works."""
+        """The device's failure; empty while the device works."""
         if not self._problem and time.monotonic_ns() - self._called_ns > _GONE_NS:
             seconds = _GONE_NS // 1_000_000_000
             self._problem = f"{self.device.name!r} has sent nothing for {seconds} s: was it unplugged?"
@@ -85,7 +85,7 @@ class _Stream:
 
     @property
     def stalled(self) -> bool:
-        """Whether PortAudio no longer calls back, as with some sound systems after an underrun."""
+        """Whether PortAudio's callbacks have ceased, as with some sound systems after an underrun."""
         return time.monotonic_ns() - max(self._called_ns, self._started_ns) > _STALLED_NS
 
     def restart(self) -> None:
@@ -106,7 +106,7 @@ class _Stream:
 
 
 class SoundCard:
-    """An open microphone, unless None, and an open loudspeaker; an `AudioSink`. See `open_sound_card`."""
+    """An open output device and an optional open microphone; an `AudioSink`. See `open_sound_card`."""
 
     def __init__(self, microphone: AudioDevice | None, loudspeaker: AudioDevice, rate_hz: int) -> None:
         self.rate_hz = rate_hz
@@ -131,17 +131,17 @@ class SoundCard:
 
     @property
     def input_xruns(self) -> int:
-        """Times that samples of the microphone were dropped, by its device or because nothing read them."""
+        """Number of times that microphone samples were dropped by the device or never read."""
         return self._input.xruns if self._input is not None else 0
 
     @property
     def output_xruns(self) -> int:
-        """Times that the output device had to wait for samples."""
+        """Number of times that the output device had to wait for samples."""
         return self._output.xruns
 
     @property
     def problem(self) -> str:
-        """What is wrong with the devices, such as an unplugged one; empty while they work."""
+        """The devices' failure, such as an unplugged device; empty while the devices work."""
         return next((each.problem for each in self._streams if each.problem), "")
 
     @property
@@ -160,15 +160,15 @@ class SoundCard:
             each.restart()
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """As `AudioSink.play`."""
+        """See `AudioSink.play`."""
         self._sides[side].push(pcm, rate_hz, paced=paced)
 
     def drop(self) -> None:
-        """As `AudioSink.drop`."""
+        """See `AudioSink.drop`."""
         self._sides[AudioSide.REPLY].drop()
 
     def blocks(self) -> Iterator[tuple[NDArray[np.int16], int]]:
-        """Yield the blocks that the microphone has captured since the last call, each with its arrival."""
+        """Yield the blocks captured since the last call, each with its arrival time."""
         while self._blocks:
             yield self._blocks.popleft()
 
@@ -178,7 +178,7 @@ class SoundCard:
             yield self._played.popleft()
 
     def began(self, side: AudioSide) -> int:
-        """Return the index, among all samples played, at which audio of a side last began after silence."""
+        """Return the index, among all played samples, at which a side's audio last began after silence."""
         return self._sides[side].began
 
     def start(self, portaudio: Any) -> None:
@@ -187,7 +187,7 @@ class SoundCard:
         Raises:
             PortAudioError: A device cannot be opened.
         """
-        with _real_time() as granted:  # PortAudio's threads, and the sound system's, inherit it
+        with _real_time() as granted:  # inherited by the threads of PortAudio and the sound system
             settings: dict[str, Any] = {
                 "samplerate": self.rate_hz,
                 "blocksize": self.rate_hz * _BLOCK_MS // 1000,
@@ -213,11 +213,11 @@ class SoundCard:
                 each.start()
 
     def close(self) -> None:
-        """Close the devices; give up on those that the sound system does not close in time."""
+        """Close the devices; abandon devices that the sound system does not close in time."""
         closing = threading.Thread(target=self._close, daemon=True)
         closing.start()
         closing.join(_CLOSES_S)
-        if closing.is_alive():  # PortAudio's exit handler would hang too
+        if closing.is_alive():  # PortAudio's exit handler would also hang
             atexit.unregister(sounddevice()._exit_handler)
 
     def _close(self) -> None:
@@ -247,8 +247,8 @@ def open_sound_card(
     """Open a microphone and a loudspeaker; messages of the sound system to C's `stderr` are discarded.
 
     Args:
-        microphone: Its number or a part of its name; None for the default device.
-        loudspeaker: Its number or a part of its name; None for the default device.
+        microphone: Device number or part of the device name; None for the default device.
+        loudspeaker: Device number or part of the device name; None for the default device.
         listens: Whether a microphone is required.
 
     Raises:
@@ -273,7 +273,7 @@ def open_sound_card(
 
 @contextlib.contextmanager
 def _real_time() -> Iterator[bool]:
-    """Let threads that start within this context run in real time if permitted; yield whether they do."""
+    """Give threads started in this context real-time priority if permitted; yield whether they have it."""
     try:
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REAL_TIME))

@@ -1,4 +1,4 @@
-"""The updates of a live conversation, one type for each kind, and their queue."""
+"""The updates of a live conversation, one type per kind, and their queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class AudioSide(StrEnum):
-    """The side of a conversation that is heard."""
+    """The audible side of a conversation."""
 
     USER = "user"
     REPLY = "reply"
@@ -68,8 +68,8 @@ class Levels:
     """The levels of both sides, about 20 times a second: peaks in dBFS, at least -90.
 
     Args:
-        user: Level of the microphone, before it is muted.
-        reply: Level of the reply, as it is heard.
+        user: Microphone level before muting.
+        reply: Level of the reply as heard.
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
     """
 
@@ -97,7 +97,7 @@ class TranscriptPiece:
 
     Args:
         text: The piece; with `final`, the whole text of its part.
-        final: Whether it replaces the pieces before it.
+        final: Whether the piece replaces the previous ones.
     """
 
     side: AudioSide
@@ -107,12 +107,12 @@ class TranscriptPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyMeasured:
-    """A reply has been heard to its end, or a turn has failed. Sent again if one of its values changes.
+    """A reply has been heard to its end, or a turn has failed. Sent again if a value changes.
 
     Args:
-        number: The turn's number, from 1.
+        number: Turn number, from 1.
         record: The turn so far; late events may still be added to the stored record.
-        after_ns: From the end of the reply, as heard, or of the turn to this update.
+        after_ns: Time from the end of the reply as heard, or of the turn, to this update.
     """
 
     number: int
@@ -121,18 +121,18 @@ class LatencyMeasured:
 
     @property
     def waterfall(self) -> dict[str, int]:
-        """The contribution of each step in nanoseconds; empty if the turn has no times."""
+        """The duration of each step in nanoseconds; empty if the turn has no times."""
         return waterfall_of(self.record) or {}
 
     @property
     def reply_steps(self) -> dict[str, int]:
-        """The waterfall from the end of the user's speech on: without the session's setup."""
+        """The waterfall from the end of the user's speech, without the session setup."""
         waterfall = self.waterfall
         return {name: waterfall[name] for name in REPLY_PARTS if name in waterfall}
 
     @property
     def values(self) -> tuple[object, ...]:
-        """The values that are shown, except the error bar: equal values are not sent twice."""
+        """The displayed values except the error bar; equal values are not sent twice."""
         timing = self.record.timing
         return self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
 
@@ -149,8 +149,8 @@ class QuickScores:
     """The scores of a turn.
 
     Args:
-        scores: By name, as `judge.output`.
-        problems: Why judges gave no score, by judge.
+        scores: Scores by name (`judge.output`).
+        problems: Reasons for missing scores, by judge.
     """
 
     turn_id: str
@@ -160,10 +160,10 @@ class QuickScores:
 
 @dataclass(frozen=True, slots=True)
 class EchoDetected:
-    """The microphone hears the reply: the user needs headphones or half-duplex.
+    """The microphone picks up the reply: the user needs headphones or half-duplex.
 
     Args:
-        delay_ms: From the reply, as heard by a listener without device delay, to its echo.
+        delay_ms: Time from the reply, as heard by a listener without device delay, to its echo.
         correlation: Correlation of the microphone with the reply, 0 to 1.
     """
 
@@ -173,13 +173,13 @@ class EchoDetected:
 
 @dataclass(frozen=True, slots=True)
 class Xruns:
-    """Samples were missing or dropped. Counts since the conversation began.
+    """Samples were missing or dropped. Counts cover the whole conversation.
 
     Args:
-        input: Times that the microphone's device dropped samples.
-        output: Times that the output device had to wait for samples.
-        underruns: Frames of the user's speech that were not available in time.
-        overruns: Times that captured samples were dropped because the session had stopped reading.
+        input: Number of times that the microphone device dropped samples.
+        output: Number of times that the output device had to wait for samples.
+        underruns: Number of user frames that were not available in time.
+        overruns: Number of times that captured samples were dropped because the session had stopped reading.
     """
 
     input: int = 0
@@ -208,7 +208,7 @@ class UpdateQueue:
     """A queue of updates for one reader.
 
     Args:
-        most_unread: Levels are dropped while more updates than this are unread.
+        most_unread: Number of unread updates above which levels are dropped.
     """
 
     def __init__(self, most_unread: int = 1_000) -> None:

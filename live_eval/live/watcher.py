@@ -1,4 +1,4 @@
-"""Report at intervals: levels, lost samples, and an echo of the reply in the microphone. Pure."""
+"""Report levels, lost samples and an echo of the reply in the microphone, at intervals. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REMIND_NS = 60_000_000_000
 
 
 class Watcher:
-    """Watches a microphone and the reply that its user hears."""
+    """Watches a microphone and the reply as heard by the user."""
 
     def __init__(self, microphone: Microphone) -> None:
         self.device_xruns = (0, 0)
@@ -28,7 +28,7 @@ class Watcher:
         self._microphone = microphone
         self._echo = EchoDetector()
         self._xruns = Xruns()
-        self._levels_ns = self._echo_ns = 0  # when each is due
+        self._levels_ns = self._echo_ns = 0  # due times
 
     def levels(self, now_ns: int, heard: HeardAudio) -> Iterator[Levels | Xruns]:
         """Yield the levels every 50 ms, and the xruns if they have changed."""
@@ -45,9 +45,9 @@ class Watcher:
             yield xruns
 
     def echo_search(self, now_ns: int, heard: HeardAudio) -> Callable[[], EchoDetected | None] | None:
-        """Return the search for an echo that is due, to be called in a thread; None if none is due.
+        """Return the echo search that is due, as a function to call in a thread; None if no search is due.
 
-        A search is due every second, and a minute after an echo was found.
+        A search is due every second; after an echo was found, the next is due a minute later.
         """
         if now_ns < self._echo_ns:
             return None

@@ -1,7 +1,7 @@
 """The front-end kit: elements, tables, waveforms and the theme, for the studio and for self-contained pages.
 
-The studio loads the kit as ES modules; `bundle` makes one inline script of a page's script and the modules it
-imports.
+The studio loads the kit as ES modules; `bundle` combines a page's script and its imported modules into one
+inline script.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _OTHER = re.compile(r"^(?:import|export)\b.*|\bimport\(.*", re.MULTILINE)
 
 
 def bundle(script: Path) -> str:
-    """Return a page's script and the kit's modules that it imports as one script without global names.
+    """Return a page's script and its imported kit modules as one script without global names.
 
-    Each module becomes a function that returns its exports, so that equal names in two modules do not clash.
+    Each module becomes a function that returns its exports, so names in different modules do not clash.
 
     Args:
-        script: The page's script; it imports ``./web/NAME.js``.
+        script: Script of the page, with imports from ``./web/NAME.js``.
 
     Raises:
-        ValueError: A module imports or exports in a form other than ``import { … } from "./NAME.js";`` and
+        ValueError: An import or export has a form other than ``import { … } from "./NAME.js";`` and
             ``export function``, ``class``, ``const`` or ``let``.
     """
     modules: dict[str, str] = {}
