@@ -141,7 +141,7 @@ class Recogniser:
             return Transcript("", (), language or "en", 1.0)
         with self._lock:
             segments, info = self._recognise(samples, language, words=words)
-            if self._short_windows and not any(segment.text.strip() for segment in segments):
+            if self._short_windows and not segments:
                 self._model.whole_windows = True
                 try:
                     segments, info = self._recognise(samples, language, words=words)
@@ -171,7 +171,12 @@ class Recogniser:
             condition_on_previous_text=False,
             word_timestamps=words,
         )
-        return [segment for segment in found if segment.compression_ratio <= _MAX_COMPRESSION_RATIO], info
+        # On some processors Whisper transcribes faint noise as dots.
+        return [
+            segment
+            for segment in found
+            if segment.compression_ratio <= _MAX_COMPRESSION_RATIO and any(map(str.isalnum, segment.text))
+        ], info
 
 
 def available(model: Path | None = None) -> str | None:

@@ -203,7 +203,7 @@ def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, tmp_path
     [one] = run.series.values()
     values = {key: 4000 * (value or 0.0) for key, value in one.values.items()}
     run = replace(run, series={one.name: replace(one, unit="ms", values=values)})
-    monkeypatch.setattr("live_eval.analysis.comparison.read_runs", lambda paths: [run])
+    monkeypatch.setattr("live_eval.analysis.comparison.series.read_runs", lambda paths: [run])
     asked = ["plan", "--detect", "1234567", "--metric", "C4", "--from", str(tmp_path)]
     done = CliRunner().invoke(cli, asked, catch_exceptions=False)
     assert "to show a difference of 1234570 ms in" in done.stdout
@@ -218,7 +218,7 @@ def test_a_difference_of_per_cents_is_in_points(
 ) -> None:
     run = made_run("a", 1, scripts=20)
     run = replace(run, series={name: replace(one, unit=unit) for name, one in run.series.items()})
-    monkeypatch.setattr("live_eval.analysis.comparison.read_runs", lambda paths: [run])
+    monkeypatch.setattr("live_eval.analysis.comparison.series.read_runs", lambda paths: [run])
     asked = ["plan", "--detect", "0.2", "--metric", "C4", "--from", str(tmp_path)]
     done = CliRunner().invoke(cli, asked, catch_exceptions=False)
     assert f"to show a difference of {told} rubric.c4" in done.stdout

@@ -136,7 +136,7 @@ def test_the_report_and_show_tell_it(run: Path) -> None:
     page, text = write_report([run]), write_report([run], form="md")
     assert page is not None
     assert text is not None
-    assert "Where the cue changes within a dialogue" in page
+    assert "Changes of the cue within a dialogue" in page
     assert "| followed, % of changes to a cue | – | 18.2 |" in text
     shown = CliRunner().invoke(cli, ["show", str(run)]).output
     assert "replies followed it (C4 of 4 or more) in 18 % of 11" in " ".join(shown.split())
