@@ -1,1 +1,1 @@
-"""Full duplex: probes that overlap with the endpoint, their outcomes, and the metrics of the field."""
+"""Full-duplex tests: probes that overlap with the endpoint's speech, their outcomes, published metrics."""

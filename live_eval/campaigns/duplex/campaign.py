@@ -1,7 +1,8 @@
-"""A duplex campaign: trials of probes, all in one ordinary run, and again in a second one with an impairment.
+"""A duplex campaign: probe trials in one ordinary run, and optionally again in a second run with an
+impairment.
 
-On disk, ``recordings/<campaign>/`` has `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli with their manifest
-in ``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is repeated as a repetition of its
+On disk, ``recordings/<campaign>/`` contains `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli and their manifest
+in ``stimuli/``, and the runs ``clean/`` and ``impaired/``. A void trial is repeated as a repetition of its
 turns.
 """
 
@@ -55,13 +56,13 @@ _OPENING = f"{SENTINEL}-{_SENTINEL_PARTS[0]}-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplexPlan:
-    """What a campaign asks of an endpoint.
+    """The plan of a duplex campaign.
 
     Args:
-        config: The endpoint and the turns. Data that it names are the user's own recordings.
-        probes: Names of probes; empty for all.
-        repeat: Trials of each condition.
-        sentinel_turns: Turns of the drift check at the start, in the middle and at the end; 0 for none.
+        config: Endpoint and turn settings; its data set, if any, contains the user's own recordings.
+        probes: Probe names; empty for all.
+        repeat: Number of trials per condition.
+        sentinel_turns: Number of turns in each drift check (start, middle and end); 0 for none.
     """
 
     config: RunConfig = field(default_factory=RunConfig)
@@ -71,19 +72,19 @@ class DuplexPlan:
 
 
 class DuplexCampaign(Campaign):
-    """Runs the trials of a duplex campaign; void ones are repeated, at most twice.
+    """Runs the trials of a duplex campaign; repeats void trials at most twice.
 
-    Stops if no session of the first drift check succeeds.
+    The campaign stops if no session of the first drift check succeeds.
 
     Args:
-        plan: What to ask.
-        folder: As for `Campaign`.
-        resume: As for `Campaign`.
+        plan: Plan of the campaign.
+        folder: See `Campaign`.
+        resume: See `Campaign`.
 
     Raises:
-        UsageError: The plan names something unknown, or the endpoint cannot do it.
+        UsageError: The plan contains an unknown name, or the endpoint does not support the plan.
         DataError: The user's recordings cannot be used.
-        StoreError: As for `Campaign`.
+        StoreError: See `Campaign`.
     """
 
     document = DUPLEX_CAMPAIGN
@@ -94,11 +95,11 @@ class DuplexCampaign(Campaign):
         self._probes = probes_for(plan.probes, self._data)
         seed = plan.config.turns.seed
         self._trials = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
-        self._recorded: set[tuple[str, str | None]] = set()  # trials of runs, before the campaign is resumed
+        self._recorded: set[tuple[str, str | None]] = set()  # trials recorded before the campaign was resumed
         self._order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
         self._played: dict[str, Sequence[TrialResult]] = {}
         base = make_plan(plan.config.model_copy(update={"data": DataTable()}))
-        _check(base)  # refuses what is wrong before anything is written
+        _check(base)  # rejects invalid settings before anything is written
         asked = {
             "probes": [probe.name for probe in self._probes],
             "repeat": plan.repeat,
@@ -151,7 +152,7 @@ class DuplexCampaign(Campaign):
         return ""
 
     def _batches(self, name: str, observer: Observer) -> Iterator[Sequence[Job]]:
-        """Yield the jobs of a run: the first drift check, then all trials, then also void ones again."""
+        """Yield a run's jobs: the first drift check, then all trials, then repetitions of void trials."""
         planned = self._plans[name].jobs
         if opening := [job for job in planned if str(job.case.dialogue_id).startswith(_OPENING)]:
             yield opening
@@ -165,7 +166,7 @@ class DuplexCampaign(Campaign):
             yield jobs
 
     def _read(self, name: str) -> Sequence[TrialResult]:
-        """Read the results of a run's trials so far."""
+        """Read a run's trial results so far."""
         self._played[name] = read_trials(self.folder / name, self._trials)
         return self._played[name]
 
@@ -198,7 +199,7 @@ class DuplexCampaign(Campaign):
 
 
 def _in_order(trials: Sequence[Trial], sentinel_turns: int, seed: int) -> list[Trial]:
-    """Return trials in random order, with the drift check before, between and after them."""
+    """Return trials in random order, with drift checks before, between and after them."""
     shuffled = random.Random(seed).sample(trials, len(trials))
     start, middle, end = (sentinel(when, sentinel_turns) for when in _SENTINEL_PARTS)
     half = len(shuffled) // 2
@@ -206,7 +207,7 @@ def _in_order(trials: Sequence[Trial], sentinel_turns: int, seed: int) -> list[T
 
 
 def _data_of(plan: DuplexPlan) -> DataSet | None:
-    """Return the user's recordings, if the plan names any."""
+    """Return the user's recordings, if the plan has any."""
     table = plan.config.data
     if "path" not in table.model_fields_set:
         return None
@@ -237,7 +238,7 @@ def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
 
 
 def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
-    """Return the settings of the campaign's run: its stimuli, in their order, and no judges."""
+    """Return the run settings: the campaign's stimuli in order, and no judges."""
     turns = plan.config.turns
     changes: dict[str, Any] = {"repeat": 1, "shuffle": False}
     if "concurrency" not in turns.model_fields_set:
@@ -252,7 +253,7 @@ def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
 
 
 def _check(plan: Plan) -> None:
-    """Raise if the user cannot interrupt the endpoint."""
+    """Raise an error if the user cannot interrupt the endpoint."""
     spec = plan.spec
     if spec.transport_kind is TransportKind.HTTP:
         raise UsageError(f"{spec.name} makes one request for each turn: it has no session to speak over")

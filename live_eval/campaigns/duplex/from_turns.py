@@ -1,10 +1,10 @@
-"""The conversation of the recorded turns of one session: both sides on one timeline.
+"""Build the conversation of a session from its recorded turns: both sides on one timeline.
 
-The user's speech is timed as spoken: the annotated parts of each recording, or else its speech boundaries.
-The
-endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
+The user's speech is timed as spoken, by the annotated parts of each recording or else its speech boundaries.
+The endpoint's speech is timed as heard, by the playout and audibility rules of `live_eval.timing`.
 
-On continuous media, responses are what the session heard; `segmentation.as_replies` finds the replies.
+On continuous media, responses are the audible segments that the session detected; `segmentation.as_replies`
+finds the replies.
 """
 
 from __future__ import annotations
@@ -24,21 +24,19 @@ from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, gre
 __all__ = ["both_sides_of", "conversation_of"]
 
 _SECOND_NS = 1_000_000_000
-_ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
+_ROUNDING_NS = 10_000_000  # an annotated end may exceed its recording by this much; it is then clamped
 
 
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
-    """Return the conversation of the turns of one session, with the responses that the session heard.
+    """Return the conversation of one session's turns, with the responses that the session detected.
 
     Args:
-        run: The run of the turns, to read the audio of runs that did not store what was heard; None if the
-            turns
-            contain it.
-        turns: The turns of the session, in order; at least one was spoken.
+        run: Run of the turns, to read audio if the turns do not store the heard segments; None if they do.
+        turns: Turns of the session in order, at least one spoken.
 
     Returns:
-        The conversation. Its lag is that of the frames which contain the user's speech or could have decided
-        when the endpoint answered.
+        The conversation. Its lag covers the frames that contain the user's speech or could have affected when
+        the endpoint answered.
 
     Raises:
         ValueError: None of the turns was spoken.
@@ -79,11 +77,11 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
 
 
 def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[NDArray[np.int16], int] | None:
-    """Return both sides of a whole session, to draw and play back; arguments as of `conversation_of`.
+    """Return both sides of a whole session for drawing and playback; for the arguments see `conversation_of`.
 
     Returns:
-        int16, shape (samples, 2), left the user, right the endpoint as heard, sample 0 at the conversation's
-        `start_ns`; and their rate. None without audio of the user.
+        The audio, int16, shape (samples, 2), user left, endpoint as heard right, sample 0 at the
+        conversation's `start_ns`; and its sample rate. None if the user's audio is missing.
 
     Raises:
         StoreError: Audio of a turn is missing, or the turns are hours apart.
@@ -95,7 +93,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
     start_ns = min(t0_ns for t0_ns, _ in spoken)
     rates = [marks.rate_hz for turn in turns for marks in turn.responses if marks.rate_hz]
     rate_hz = max([*rates, *(audio.rate_hz for _, audio in spoken)])
-    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # what an utterance cut short was not said
+    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # the unspoken rest of an utterance cut short
     pieces = [
         (0, t0_ns, resample(audio, rate_hz).int16()[: _samples(end_ns, t0_ns, rate_hz)])
         for (t0_ns, audio), end_ns in zip(spoken, ends_ns, strict=True)
@@ -112,7 +110,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
 
 
 def _heard_responses(run: RunReader | None, turn: TurnRecord) -> tuple[ResponseRecord, ...]:
-    """Return the responses of a turn with what was heard of them, by the present definition of audible."""
+    """Return a turn's responses with their audible parts, by the current definition of audible."""
     if turn.timing_version == TIMING_VERSION and all(marks.heard_ns is not None for marks in turn.responses):
         return turn.responses
     return with_heard(turn.trace, _audio(run, turn)).responses
@@ -140,7 +138,7 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
 
 
 def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
-    says_so = not turn.trace.continuous  # otherwise marks are ours, from the energy of the stream
+    says_so = not turn.trace.continuous  # otherwise the marks are ours, derived from the stream's energy
     cancelled_ns = marks.interrupted_ns
     if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and says_so:
         cancelled_ns = marks.done_ns
@@ -178,14 +176,14 @@ def _lag_ns(turn: TurnRecord) -> int:
 
 
 def _audio(run: RunReader | None, turn: TurnRecord) -> Sequence[NDArray[np.int16]]:
-    """Return the audio of each response of a turn as it arrived."""
+    """Return the audio of each of a turn's responses as it arrived."""
     if run is not None and not turn.audio:
         return run.audio(turn)
     return turn.audio or [np.empty(0, np.int16)] * len(turn.responses)
 
 
 def _user_audio(run: RunReader | None, turn: TurnRecord) -> Audio | None:
-    """Return the user's side of a turn from its `t0_ns` on; None without audio."""
+    """Return the user's side of a turn, starting at `t0_ns`; None if there is no audio."""
     both, rate_hz = turn.both_sides, turn.both_rate_hz
     if both is None and run is not None and (stored := run.both_sides(turn.turn_id)) is not None:
         both, rate_hz = stored

@@ -1,6 +1,6 @@
-"""The metrics of trials: by condition, paired between two runs, and about the endpoint as a whole.
+"""Trial metrics: by condition, paired between two runs, and for the endpoint as a whole.
 
-Intervals resample trials: they describe these stimuli.
+Intervals resample trials, so they apply to these stimuli only.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MS = 3
 
 
 def listing_order(trial: TrialResult) -> tuple[Any, ...]:
-    """Return a sort key for trials: in the order of the probes, their conditions and their numbers."""
+    """Return a sort key for trials: by probe, condition and trial number."""
     facts = trial.facts
     probes = list(PROBES)
     listed = [each.name for each in PROBES[facts.probe].conditions] if facts.probe in probes else []
@@ -64,7 +64,7 @@ def listing_order(trial: TrialResult) -> tuple[Any, ...]:
 
 
 def condition_metrics(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return the metrics of one condition in one run, from all attempts at its trials, at least one."""
+    """Return the metrics of one condition in one run, from all attempts (at least one) at its trials."""
     kept = list({trial.facts.trial_id: trial for trial in trials}.values())
     names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
     counted = _counted(kept)
@@ -116,7 +116,7 @@ def _trial(run: str, trial: TrialResult) -> dict[str, Any]:
 
 
 def _values(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
-    """Return a duration in ms, by trial, without void trials."""
+    """Return a duration in ms by trial, excluding void trials."""
     return {
         trial.facts.trial_id: ns / 1e6
         for trial in trials
@@ -150,7 +150,7 @@ def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
     """Return the trials that passed or failed; none if at least as many are unknown.
 
-    The rest would be selected by what makes an outcome known.
+    With more unknown outcomes, the known trials would be a biased selection.
     """
     counted = [trial for trial in trials if trial.passed is not None]
     unknown = sum(trial.outcome is Outcome.UNKNOWN for trial in trials)
@@ -158,13 +158,13 @@ def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
 
 
 def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) -> Estimate:
-    """Return the percentage of trials for which something is true."""
+    """Return the percentage of trials that satisfy a predicate."""
     names = [trial.facts.trial_id for trial in trials]
     return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
 
 
 def _taken_up(trials: Sequence[TrialResult], where: str) -> dict[str, Any]:
-    """Return the share of corrections that were understood, of those whose words are known."""
+    """Return the share of corrections with a known transcript that were understood."""
     known = [trial for trial in trials if trial.correction.get(where) is not None]
     return _share(known, lambda trial: bool(trial.correction[where])).as_json(_MS)
 
@@ -174,7 +174,7 @@ def _hears_noise(trial: TrialResult) -> bool:
 
 
 def _per_minute(trial: TrialResult) -> float | None:
-    """Return the number of responses that nothing called for, per minute since the last utterance began."""
+    """Return the number of unprompted responses per minute since the last utterance began."""
     conversation, triggers = trial.conversation, trial.judgement.triggers
     if conversation is None or triggers is None:
         return None
@@ -185,9 +185,9 @@ def _per_minute(trial: TrialResult) -> float | None:
 
 
 def differences(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[dict[str, Any]]:
-    """Return, for each condition, how the trials of two runs differ, the second minus the first.
+    """Return the difference between the trials of two runs, second minus first, for each condition.
 
-    The last attempts of each run are paired by name; void trials are left out.
+    The last attempts of each run are paired by trial name; void trials are excluded.
     """
     others = {trial.facts.trial_id: trial for trial in second}
     groups: dict[tuple[str, str], list[tuple[TrialResult, TrialResult]]] = {}
@@ -219,7 +219,7 @@ def _differences(pairs: Sequence[tuple[TrialResult, TrialResult]]) -> dict[str, 
 
 
 def _difference(pairs: Sequence[tuple[TrialResult, TrialResult]], name: str) -> dict[str, Any]:
-    """Return the medians of a duration over the trials that have it in both runs, and the mean difference."""
+    """Return a duration's medians over the trials with a value in both runs, and the mean difference."""
     ones = _values((one for one, _ in pairs), name)
     others = _values((other for _, other in pairs), name)
     both = [trial_id for trial_id in ones if trial_id in others]
@@ -233,10 +233,9 @@ def _difference(pairs: Sequence[tuple[TrialResult, TrialResult]], name: str) -> 
 
 
 def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return the published metrics over every session that succeeded, void trials included, as their sources
-    do.
+    """Return the published metrics over all successful sessions, including void trials, as in the sources.
 
-    Trials in which a reply cannot be told from the next one are left out.
+    Trials in which consecutive replies cannot be distinguished are excluded.
     """
     conversations = [
         trial.conversation
@@ -262,8 +261,8 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
 
 
 def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return how patient, how quick and how selective an endpoint is."""
-    # An endpoint that is never heard is not triggered either, which is no merit.
+    """Return metrics of an endpoint's patience, speed and selectivity."""
+    # A silent endpoint is never triggered, which is not a merit.
     heard = any(
         speech.sounds
         for trial in trials
@@ -275,7 +274,8 @@ def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
         for trial in trials
         if heard
         and trial.facts.probe != SENTINEL
-        and trial.outcome not in (Outcome.NO_REPLY, Outcome.FAILED)  # they do not show its behaviour
+        and trial.outcome
+        not in (Outcome.NO_REPLY, Outcome.FAILED)  # these trials do not show the endpoint's behaviour
     ]
     of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
     answered = [trial for trial in judged if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
@@ -295,9 +295,9 @@ def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
 
 
 def _patience(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return the share of trials that survived each gap of the ladder, and the longest survived gap.
+    """Return the share of trials that survived each gap length of the ladder, and the longest survived gap.
 
-    A gap is survived if at least half of its trials are, and so is every shorter gap.
+    A gap is survived if at least half of the trials of this gap, and of every shorter one, survived.
     """
     gaps: dict[str, list[TrialResult]] = {}
     for condition in PAUSE.conditions:
@@ -321,12 +321,12 @@ def _patience(trials: Sequence[TrialResult]) -> dict[str, Any]:
 
 
 def sentinel_drift(trials: Sequence[TrialResult]) -> list[dict[str, Any]]:
-    """Return the drift of the same question through a run."""
+    """Return the drift of one question's results during a run."""
     parts: dict[str, list[TrialResult]] = {}
     for trial in trials:
         if trial.facts.probe == SENTINEL:
             parts.setdefault(trial.facts.condition, []).append(trial)
-    # Each question has the same name in every part, so that parts can be paired.
+    # Questions have the same name in every part, so that parts can be paired.
     turns = {
         name: [
             replace(turn, turn_id=str(number)) for number, trial in enumerate(played) for turn in trial.turns

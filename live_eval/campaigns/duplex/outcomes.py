@@ -1,6 +1,6 @@
-"""How a trial ended, and its durations. Pure; all rules are here.
+"""Trial outcomes and durations, with all rules. Pure.
 
-A trial is a conversation whose last utterance is the probe. What the user does decides the rule:
+A trial is a conversation whose last utterance is the probe. The utterance determines the rule:
 
 =============  ==================================================  =====================
 rule           the last utterance                                  passes with
@@ -12,8 +12,8 @@ BACKCHANNEL    not to be answered, begins over the reply           `Outcome.KEPT
 FALSE_TRIGGER  not to be answered, while nothing else is said      `Outcome.IGNORED`
 =============  ==================================================  =====================
 
-A stop is heard, not announced: it is the last audible sample of the reply that is audible when the user
-begins.
+A stop is the last audible sample of the reply that is audible when the user begins, whatever the endpoint
+announces.
 `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
 ``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
 response before the user had finished; silence inside audio does not count as talking; an endpoint that a
@@ -71,7 +71,7 @@ DURATIONS: Mapping[str, str] = {
 
 
 class Rule(StrEnum):
-    """What is asked of the endpoint."""
+    """The behaviour expected from the endpoint."""
 
     ANSWER = "answer"
     PAUSE = "pause"
@@ -81,12 +81,12 @@ class Rule(StrEnum):
 
     @property
     def passes(self) -> tuple[Outcome, ...]:
-        """The outcomes with which an endpoint does what is asked of it."""
+        """The outcomes that pass."""
         return _PASSES[self]
 
 
 class Outcome(StrEnum):
-    """How a trial ended: every trial has exactly one outcome."""
+    """The outcome of a trial: exactly one per trial."""
 
     ANSWERED = "answered"
     """A reply was heard once the user had finished."""
@@ -119,7 +119,7 @@ class Outcome(StrEnum):
 
     @property
     def void(self) -> bool:
-        """Whether the trial shows nothing."""
+        """Whether the trial is inconclusive."""
         return self in (
             Outcome.NATURAL_END,
             Outcome.NOT_OVERLAPPING,
@@ -129,9 +129,9 @@ class Outcome(StrEnum):
 
     @property
     def repeats(self) -> bool:
-        """Whether the trial is repeated: it is void and not unknown.
+        """Whether the trial is repeated: the outcome is void and not unknown.
 
-        Repeating an unknown one until its outcome is known would select by the endpoint's behaviour.
+        Repeating an unknown trial until its outcome is known would select by the endpoint's behaviour.
         """
         return self.void and self is not Outcome.UNKNOWN
 
@@ -150,12 +150,12 @@ class Judgement:
     """The result of a trial.
 
     Args:
-        outcome: How it ended.
-        reason: What decided it, in words.
-        durations_ns: The `DURATIONS` of the rule; None if missing.
-        marks_ns: The times that decided, absolute, by name.
-        talk_ratio: Time that the endpoint was audible per second of the user's speech; None without any.
-        triggers: Number of responses that nothing called for; None under other rules.
+        outcome: Outcome of the trial.
+        reason: Reason for the outcome, in words.
+        durations_ns: Durations listed in `DURATIONS` for the rule; None if missing.
+        marks_ns: Decisive absolute times, by name.
+        talk_ratio: Seconds of audible endpoint per second of user speech; None if the user did not speak.
+        triggers: Number of unprompted responses; None under other rules.
     """
 
     outcome: Outcome
@@ -167,7 +167,7 @@ class Judgement:
 
 
 def rule_of(cases: Sequence[Case]) -> Rule:
-    """Return the rule for a trial with the utterances of these cases, at least one, in order."""
+    """Return the rule for a trial, given the cases of its utterances (at least one) in order."""
     last = cases[-1]
     over_reply = last.anchor is not None and last.anchor.kind is AnchorKind.REPLY_AUDIBLE
     if last.speech is not SpeechKind.TURN:
@@ -202,9 +202,9 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
 
 
 def unspoken(conversation: Conversation | None) -> Judgement:
-    """Return the result of a trial in which the endpoint gave no occasion for the last utterance.
+    """Return the result of a trial whose last utterance was never due.
 
-    `conversation` is what happened until then; None if nothing was recorded.
+    `conversation` is the conversation so far; None if nothing was recorded.
     """
     if conversation is not None and any(speech.sounds for speech in conversation.agent):
         return Judgement(
@@ -217,7 +217,7 @@ def unspoken(conversation: Conversation | None) -> Judgement:
 
 
 def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
-    """Judge an utterance that should be answered when it has ended, and not before."""
+    """Judge an utterance that should be answered after its end and not before."""
     last = conversation.user[-1]
     responses = [each for each in conversation.agent if (each.began_ns or 0) >= last.start_ns]
     audible = [each.sounds[0].start_ns for each in responses if each.sounds]
@@ -250,7 +250,7 @@ def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
 
 
 def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
-    """Judge an utterance that begins over a reply and should stop it, or should not."""
+    """Judge an utterance that begins over a reply, and either should or should not stop the reply."""
     last = conversation.user[-1]
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
     if not begun:
@@ -345,9 +345,9 @@ def _silent(*, ended: bool) -> tuple[Outcome, str]:
 
 
 def _silence_expected(conversation: Conversation) -> Judgement:
-    """Judge an utterance that calls for no response, while nothing else is said.
+    """Judge an utterance that needs no response, while nothing else is said.
 
-    If the turn before it is still unanswered, the first response is the answer to that.
+    If the previous turn is still unanswered, the first response is the answer to that turn.
     """
     last = conversation.user[-1]
     responses = sorted(at for each in conversation.agent if (at := each.began_ns) is not None)
@@ -371,7 +371,7 @@ def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:
 
 
 def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
-    """Return whether a reply was stopped after a time, rather than having ended."""
+    """Return whether a reply was stopped after a given time, rather than completed."""
     return reply.cancelled_ns is not None and reply.cancelled_ns >= since_ns
 
 

@@ -1,7 +1,7 @@
-"""Which parts of the endpoint's audio make one reply, if only silence separates its replies. Pure.
+"""Group parts of the endpoint's audio into replies, if only silence separates replies. Pure.
 
-On continuous media an endpoint does not report the end of a reply, and most replies pause. Once the user has
-spoken over a reply, audio that follows a pause is the rest of that reply or another one:
+On continuous media, an endpoint does not report the end of a reply, and most replies contain pauses. Once the
+user has spoken over a reply, audio after a pause is either the rest of that reply or another reply:
 
 * the same reply, if it resumes before the user has finished the interruption, or after a gap between words
   (250 ms);
@@ -10,9 +10,9 @@ spoken over a reply, audio that follows a pause is the rest of that reply or ano
 * the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 
-An endpoint's own pauses are those inside the replies of its run that nobody spoke over, and that are not
-possibly the rest of one (within that silence). They are known up to the length that at least `LEAST_REPLIES`
-of these replies exceed.
+An endpoint's own pauses are the pauses inside its uninterrupted replies in the run, except replies that may
+be the rest of another reply (within that silence). Pauses are known up to the length that at least
+`LEAST_REPLIES` of these replies exceed.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ SOONER = 0.8
 """The shortest time to an answer that an endpoint may need, over the shortest one that was observed."""
 LEAST_REPLIES = 3
 """Replies without interruption from which the endpoint's own pauses and answers are learned."""
-_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
+_FOLLOWS_NS = (
+    2_000_000_000  # a pause that begins this soon after the user's start may be a reaction to the user
+)
 _WORD_GAP_NS = 250_000_000  # between the words of one reply
-_RARE = 10  # of so many replies, one may have a pause that is a stall
+_RARE = 10  # one in this many replies may contain a stall
 
 
 class _Pause(Enum):
@@ -61,12 +63,12 @@ class _Pause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnReplies:
-    """How an endpoint replies if nobody speaks over it.
+    """The timing of an endpoint's uninterrupted replies.
 
     Args:
-        silence_ns: The silence that ends every reply.
+        silence_ns: Silence that ends every reply.
         lengths_ns: Length of each reply, from its first to its last audible sample.
-        longest_pause_ns: The longest pause in any of them, ignoring one reply in ten: a stall is no habit.
+        longest_pause_ns: Longest pause in these replies, ignoring one reply in ten as a possible stall.
         answers_ns: Time from the user's last sample to each answer.
     """
 
@@ -81,30 +83,30 @@ class OwnReplies:
         return min(max(_WORD_GAP_NS, round(MARGIN * self.longest_pause_ns)), self.silence_ns)
 
     def knows_pauses(self, after_ns: int) -> bool:
-        """Return whether enough replies lasted longer than `after_ns` to know their pauses until then."""
+        """Return whether enough replies exceed `after_ns` for their pauses up to this length to be known."""
         return sum(length_ns > after_ns for length_ns in self.lengths_ns) >= LEAST_REPLIES
 
     def is_too_soon(self, after_ns: int) -> bool:
-        """Return whether the endpoint answers nothing as soon as `after_ns` after the user's words."""
+        """Return whether the endpoint never answers within `after_ns` of the user's speech."""
         return len(self.answers_ns) >= LEAST_REPLIES and after_ns < SOONER * min(self.answers_ns)
 
 
 def as_replies(conversations: Sequence[Conversation], silence_ns: int) -> list[Conversation]:
     """Return the conversations of a run so that each `AgentSpeech` is one reply of the endpoint.
 
-    `silence_ns` is the silence after which the run's sessions ended a reply.
+    `silence_ns` is the silence that ended a reply in the run's sessions.
     """
     own = own_replies(conversations, silence_ns)
     return [segmented(each, own) for each in conversations]
 
 
 def own_replies(conversations: Sequence[Conversation], silence_ns: int) -> OwnReplies:
-    """Return how an endpoint replies if nobody speaks over it; arguments as of `as_replies`."""
+    """Return the timing of an endpoint's uninterrupted replies; for the arguments see `as_replies`."""
     lengths_ns: list[int] = []
     pauses_ns: list[int] = []
     answers_ns: list[int] = []
     for conversation in conversations:
-        spoken_over_ns = None  # until when a reply sounded that somebody spoke over
+        spoken_over_ns = None  # end of the latest interrupted reply
         for speech in conversation.agent:
             if not speech.sounds:
                 continue
@@ -123,7 +125,7 @@ def own_replies(conversations: Sequence[Conversation], silence_ns: int) -> OwnRe
 
 
 def _answers_ns(conversation: Conversation) -> list[int]:
-    """Return the time to each answer to words that nobody spoke over."""
+    """Return the delay of each answer to an utterance without overlap."""
     sounds = sorted(sound for speech in conversation.agent for sound in speech.sounds)
     ends_ns = [*(each.start_ns for each in conversation.user[1:]), conversation.end_ns]
     found = []
@@ -137,7 +139,7 @@ def _answers_ns(conversation: Conversation) -> list[int]:
 def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
     """Return a conversation in which each `AgentSpeech` is one reply.
 
-    If the endpoint itself separates its replies, the conversation is returned unchanged.
+    A conversation is returned unchanged if the endpoint itself separates its replies.
     """
     if not conversation.continuous:
         return conversation
@@ -170,7 +172,7 @@ def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
 
 
 def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeech:
-    """Return a reply that the session took for two, up to the first part of the second."""
+    """Join a reply that the session split in two, up to the first part of the second."""
     return replace(
         first,
         sounds=(*first.sounds, sound),
@@ -183,9 +185,9 @@ def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeec
 def _judged(
     reply: AgentSpeech, after: Stretch, user: Sequence[UserSpeech], own: OwnReplies, *, divided: bool
 ) -> tuple[_Pause, str]:
-    """Return what the silence between a reply and the next part is, and why that is unknown.
+    """Classify the silence between a reply and the next part; return the reason if the class is unknown.
 
-    `divided` is whether the session took the next part for another response.
+    `divided` is whether the session treated the next part as another response.
     """
     began_ns, before_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     pause_ns = after.start_ns - before_ns
@@ -193,7 +195,7 @@ def _judged(
     if not over:
         return (_Pause.END if divided else _Pause.OWN), ""
     interrupts = [each for each in over if began_ns - SIMULTANEOUS_NS <= each.start_ns]
-    if not interrupts:  # the endpoint began while the user spoke, such as with a backchannel
+    if not interrupts:  # the endpoint began while the user spoke, for example with a backchannel
         return (_Pause.OWN if not divided and pause_ns <= BREATH_NS else _Pause.END), ""
     if all(before_ns >= max(each.start_ns + _FOLLOWS_NS, each.end_ns) for each in interrupts):
         ends = divided and pause_ns > max(BREATH_NS, own.pause_limit_ns)

@@ -1,10 +1,9 @@
-"""Stimuli: what the user says in a probe, with boundaries exact to the sample.
+"""Stimuli: the user's utterances in a probe, with sample-exact boundaries.
 
 Speech is the bundled voice, cut to its first and last audible sample. The voice's own pauses are shortened to
-`LONGEST_SILENCE_MS`, so that no endpoint can take one for the end of the turn: only a `Gap` is long enough.
-Gaps are digital silence. `write_stimuli` writes a set of trials as a manifest with its recordings: an
-ordinary
-data set that ``live-eval run`` accepts too.
+`LONGEST_SILENCE_MS`, so that no endpoint can mistake a pause for the end of the turn; only a `Gap` is long
+enough. Gaps are digital silence. `write_stimuli` writes trials as a manifest with recordings: an ordinary
+data set that ``live-eval run`` also accepts.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ class Say:
     """Words in the bundled voice.
 
     Args:
-        speed: Pace; 1 for the voice's natural one.
-        other: Whether another speaker says them.
-        gain_db: Level, relative to the voice's own.
+        speed: Speed factor; 1 for the voice's natural pace.
+        other: Whether to use another speaker.
+        gain_db: Gain relative to the voice's own level.
     """
 
     text: str
@@ -97,7 +96,7 @@ class Noise:
     """A sound without words.
 
     Args:
-        dbfs: Its root mean square.
+        dbfs: RMS level.
         seed: Seed of the noise.
     """
 
@@ -109,12 +108,12 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recording of the user's, which is a whole utterance.
+    """A user's recording of a whole utterance.
 
     Args:
-        text: Its words; empty if unknown.
-        boundaries: Where its speech begins and ends; None if the run is to find them.
-        parts: Its audible parts; empty if unknown.
+        text: Transcript; empty if unknown.
+        boundaries: Speech boundaries; None if the run is to detect them.
+        parts: Audible parts; empty if unknown.
     """
 
     path: Path
@@ -131,10 +130,10 @@ class Line:
     """One utterance of a trial.
 
     Args:
-        pieces: Its pieces, in order.
+        pieces: Pieces of the utterance, in order.
         speech: How the endpoint should treat it.
-        anchor: When it begins; None for the beginning of the session, or the natural pause after the reply.
-        reply: The reply of an endpoint that follows scripts; empty for none.
+        anchor: Planned start; None for the beginning of the session, or the natural pause after the reply.
+        reply: Reply for an endpoint that follows scripts; empty for none.
     """
 
     pieces: tuple[Piece, ...]
@@ -144,20 +143,20 @@ class Line:
 
     @property
     def text(self) -> str:
-        """Its words."""
+        """The utterance's text."""
         return " ".join(piece.text for piece in self.pieces if isinstance(piece, Say | Recorded))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One session of a campaign: a condition of a probe, with the words of one of its variants.
+    """One session of a campaign: a probe condition with the words of one variant.
 
     Args:
-        trial_id: Unique in the campaign; the name of the trial's dialogue.
-        probe: The probe's name.
-        meant: The lower-case words of which one shows that a correction was understood; empty if nothing is
+        trial_id: ID, unique in the campaign; the name of the trial's dialogue.
+        probe: Name of the probe.
+        meant: Lower-case words, any of which shows that a correction was understood; empty if nothing is
             corrected.
-        lines: The utterances, in order; empty for a trial that was read from a campaign's document.
+        lines: Utterances in order; empty for a trial read from a campaign's document.
     """
 
     trial_id: str
@@ -176,17 +175,17 @@ class Recording:
 
 
 class _Sound(NamedTuple):
-    """The samples of a piece, and its audible stretches: the first sample of each, and the one past it."""
+    """The samples of a piece, and its audible segments as half-open sample ranges."""
 
     pcm: NDArray[np.int16]
     stretches: Sequence[tuple[int, int]]
 
 
 class Composer:
-    """Makes recordings out of pieces; the same pieces always give the same samples.
+    """Makes recordings from pieces; the same pieces always produce the same samples.
 
     Raises:
-        UsageError: The bundled voice is missing; the message tells how to install it.
+        UsageError: The bundled voice is missing; the message contains the install command.
     """
 
     def __init__(self) -> None:
@@ -197,14 +196,16 @@ class Composer:
         """Join pieces into one recording.
 
         Raises:
-            UsageError: It is silent.
+            UsageError: The recording is silent.
         """
         sounds: list[NDArray[np.int16]] = []
         parts: list[SpokenPart] = []
         at = 0
         for piece in pieces:
             pcm, stretches = self._sound(piece)
-            known = isinstance(piece, Say) and len(stretches) == 1  # which words are in which is unknown
+            known = (
+                isinstance(piece, Say) and len(stretches) == 1
+            )  # it is unknown which words are in which part
             text = piece.text if isinstance(piece, Say) and known else ""
             parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)
@@ -239,7 +240,7 @@ class Composer:
 
 
 def _closed_up(pcm: NDArray[np.int16], stretches: Sequence[tuple[int, int]]) -> _Sound:
-    """Return speech from its first to its last stretch, with long silences shortened."""
+    """Return speech from its first to its last audible segment, with long silences shortened."""
     most = LONGEST_SILENCE_MS * RATE_HZ // 1000
     kept: list[NDArray[np.int16]] = []
     placed: list[tuple[int, int]] = []
@@ -264,7 +265,7 @@ def _noise(piece: Noise) -> NDArray[np.int16]:
 
 
 def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
-    """Write trials as a manifest of dialogues, with their recordings, and return the manifest.
+    """Write trials as a dialogue manifest with recordings, and return the manifest.
 
     Raises:
         UsageError: The bundled voice is missing.
@@ -292,7 +293,7 @@ def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
 
 
 def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
-    """Write a recording, and return its columns."""
+    """Write a recording and return its manifest columns."""
     words = "-".join(re.findall("[a-z]+", line.text.lower())[:4])
     name = f"{words or 'sound'}-{zlib.crc32(repr((STIMULI_VERSION, line.pieces)).encode()):08x}.flac"
     write_flac(folder / name, recording.pcm, RATE_HZ)
@@ -301,7 +302,7 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording unchanged, and return its columns; a missing file fails when its turn runs."""
+    """Copy a recording unchanged and return its manifest columns; a missing file fails when its turn runs."""
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:
@@ -313,7 +314,7 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
 
 
 def _edges(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:
-    """Return the columns that locate the audible parts of a recording."""
+    """Return the manifest columns for a recording's audible parts."""
     listed = [
         {"onset_ms": part.onset_ns / 1e6, "end_ms": part.end_ns / 1e6, "text": part.text} for part in parts
     ]

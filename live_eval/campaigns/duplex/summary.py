@@ -1,4 +1,4 @@
-"""The metrics of a campaign as one JSON object: what ``live-eval duplex --json`` prints.
+"""The metrics of a campaign as one JSON object, printed by ``live-eval duplex --json``.
 
 Its keys are stable: new ones may be added.
 """
@@ -45,9 +45,9 @@ class DuplexRecord:
     """A stored campaign.
 
     Args:
-        facts: duplex.json.
-        trials: For each run, all attempts at its trials; empty for a run that has not begun.
-        outages: A note on each run with an outage of the endpoint.
+        facts: Content of duplex.json.
+        trials: All attempts at the trials of each run; empty for a run that has not begun.
+        outages: Notes on the endpoint's outages, one per run with outages.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ def read_duplex(folder: Path) -> DuplexRecord:
     """Read a campaign, complete or not.
 
     Raises:
-        StoreError: The folder has no campaign, or a damaged one.
+        StoreError: The folder contains no campaign, or a damaged campaign.
     """
     path = folder / DUPLEX_CAMPAIGN.file_name
     facts = DUPLEX_CAMPAIGN.read(folder)
@@ -130,9 +130,9 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
 
 
 def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, Any]:
-    """Return the differences of two campaigns, the second minus the first, paired by trial.
+    """Return the differences between two campaigns, second minus first, paired by trial.
 
-    Trials that only one of them has are left out.
+    Trials present in only one campaign are excluded.
     """
     campaigns = (first, second)
     trials = [campaign.last(CLEAN) for campaign in campaigns]
@@ -147,7 +147,7 @@ def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, An
 
 
 def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[str]:
-    """Return a note if trials of one name have different recordings."""
+    """Return a note if trials with the same name have different recordings."""
 
     def recordings(trials: Sequence[TrialResult]) -> dict[str, list[str]]:
         return {trial.facts.trial_id: [turn.case.audio_path.name for turn in trial.turns] for trial in trials}
@@ -160,7 +160,7 @@ def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) ->
 
 
 def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[TrialResult]]]:
-    """Return the trials of a run by probe and condition, in the order of the probes."""
+    """Return a run's trials by probe and condition, in probe order."""
     groups: dict[tuple[str, str], list[TrialResult]] = {}
     for trial in sorted(campaign.trials[run], key=listing_order):
         if trial.facts.probe != SENTINEL:
@@ -169,6 +169,6 @@ def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[Tria
 
 
 def _paired(campaign: DuplexRecord) -> list[dict[str, Any]]:
-    """Return the differences of the impaired run from the clean one."""
+    """Return the differences between the impaired and the clean run."""
     impaired = [run for run in campaign.trials if run != CLEAN]
     return differences(campaign.last(CLEAN), campaign.last(impaired[0])) if impaired else []

@@ -1,4 +1,4 @@
-"""The results of a campaign's trials: their turns, what was heard, and the judgement."""
+"""The results of a campaign's trials: turns, heard audio, and judgement."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class TrialResult:
     """The result of one attempt at a trial.
 
     Args:
-        facts: The trial.
-        playing: 0 for the first attempt; more after void ones.
-        rule: What was asked of the endpoint.
-        turns: Its turns, in order.
-        conversation: What happened; None if no utterance was spoken.
-        judgement: How it ended.
-        failure: Why the session failed; None if it did not.
-        correction: Whether a correction was understood, by the words of the next ``reply`` and by what the
-            endpoint ``heard``; None without such words. Empty if nothing is corrected.
+        facts: Definition of the trial.
+        playing: Number of the attempt, from 0; greater than 0 after void attempts.
+        rule: Rule that judges the trial.
+        turns: Turns of the attempt, in order.
+        conversation: Conversation of the attempt; None if no utterance was spoken.
+        judgement: Outcome with its reason and durations.
+        failure: Failure of the session, or None.
+        correction: Whether a correction was understood, by the text of the next ``reply`` and by the text
+            that the endpoint ``heard``; None for a missing text. Empty if nothing is corrected.
     """
 
     facts: Trial
@@ -85,17 +85,17 @@ class TrialResult:
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended."""
+        """The outcome of the attempt."""
         return self.judgement.outcome
 
     @property
     def passed(self) -> bool | None:
-        """Whether the endpoint did what was asked of it; None for a void trial."""
+        """Whether the trial passed; None if it is void."""
         return None if self.outcome.void else self.outcome in self.rule.passes
 
     @property
     def lag_ns(self) -> int:
-        """Our own maximum lateness."""
+        """Maximum lateness of live-eval itself."""
         return max((turn.timing.lag_ns for turn in self.turns), default=0)
 
 
@@ -106,7 +106,7 @@ def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
         All attempts at each trial, trial by trial.
 
     Raises:
-        StoreError: The folder has no run, or a damaged one.
+        StoreError: The folder contains no run, or a damaged run.
     """
     with RunReader.open(folder) as run:
         played: dict[tuple[str | None, int], list[TurnRecord]] = {}
@@ -130,15 +130,15 @@ def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
 
 
 def last_attempts(trials: Iterable[TrialResult]) -> list[TrialResult]:
-    """Return the last attempt at each trial, from all of them in order."""
+    """Return the last attempt at each trial, given all attempts in order."""
     return list({each.facts.trial_id: each for each in trials}.values())
 
 
 def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
     """Return the void trials whose outcome may become known if they are repeated.
 
-    A trial in which no reply is audible at its anchor is repeated once: the endpoint may pause there, or its
-    reply be too short, every time.
+    A trial without an audible reply at its anchor is repeated only once: the endpoint may pause there, or its
+    reply may be too short, every time.
     """
     outcomes: dict[str, list[Outcome]] = {}
     for each in trials:
@@ -151,7 +151,7 @@ def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
 
 
 def _silence_ns(run: RunReader) -> int:
-    """Return the silence after which the sessions of a run ended a reply."""
+    """Return the silence that ended a reply in the run's sessions."""
     found = part_of(part_of(run.manifest, "config"), "turns").get("reply_silence")
     if not isinstance(found, int | float) or not 0 < found <= _MOST_SILENCE_S:
         found = SessionLimits().silence_s
@@ -191,11 +191,11 @@ def _trial(
 
 
 def _at_its_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
-    """Return a judgement, void if the user began to speak over the reply at another time than planned."""
+    """Return a judgement; void if the user began to speak over the reply at another time than planned."""
     anchor, began_ns = turn.case.anchor, judgement.durations_ns.get("anchor")
     if anchor is None or began_ns is None:
         return judgement
-    # The start of a reply cannot be predicted: an answer to it at once begins a frame or two later.
+    # The start of a reply is unpredictable: even an immediate reaction begins a frame or two later.
     frames_ns = 0 if anchor.after_ns else 2 * _frame_ns(turn)
     if abs(began_ns - anchor.after_ns) <= max(ANCHOR_WITHIN_NS, frames_ns):
         return judgement
@@ -207,7 +207,7 @@ def _at_its_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
 
 
 def _frame_ns(turn: TurnRecord) -> int:
-    """Return the length of a frame that was sent to the endpoint; 0 if fewer than two were."""
+    """Return the length of the frames sent to the endpoint; 0 if fewer than two were sent."""
     due_ns = turn.trace.frame_deadline_ns
     return int(np.median(np.diff(due_ns))) if len(due_ns) > 1 else 0
 
@@ -217,7 +217,7 @@ def _taken_up(meant: Sequence[str], turn: TurnRecord) -> dict[str, bool | None]:
 
 
 def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:
-    """Return whether a text has one of several words; None without text."""
+    """Return whether a text contains any of several words; None if the text is missing."""
     if not text:
         return None
     words = set(re.findall(r"\w+", text.lower()))

@@ -1,7 +1,7 @@
-"""The probes: what the user says in each, in which conditions.
+"""The probes: the user's utterances and the conditions of each probe.
 
-`live_eval.campaigns.duplex.outcomes.rule_of` derives the rule by which a trial is judged from what is said. A
-condition writes the lines of a trial, with other words in each of its variants.
+`live_eval.campaigns.duplex.outcomes.rule_of` derives the rule that judges a trial from the utterances. A
+condition writes the utterances of a trial, with different words in each variant.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ SENTINEL = "sentinel"
 
 
 def sentinel(when: str, turns: int) -> list[Trial]:
-    """Return the trials of a drift check: one question, asked `turns` times, in a part of the campaign."""
+    """Return the trials of a drift check in a part of the campaign: one question, asked `turns` times."""
     (condition,) = RESPONSE_LATENCY.conditions
     return [
         Trial(
@@ -76,11 +76,11 @@ def probes_for(names: Sequence[str], data: DataSet | None) -> list[Probe]:
     """Return the probes to run.
 
     Args:
-        names: Their names; empty for every probe that is possible.
-        data: A user's recordings, for the probe `OWN` and for expressive pauses; None without any.
+        names: Probe names; empty for every possible probe.
+        data: User recordings for the probe `OWN` and for expressive pauses, or None.
 
     Raises:
-        UsageError: There is no such probe, or it needs data.
+        UsageError: A probe does not exist, or it needs data.
         DataError: A named probe needs annotations or pauses that the data does not have.
     """
     unknown = [name for name in names if name not in (*PROBES, OWN)]
@@ -97,6 +97,6 @@ def probes_for(names: Sequence[str], data: DataSet | None) -> list[Probe]:
                 if not names or name in names:
                     chosen[name] = make(data)
             except DataError:
-                if names:  # otherwise the data is good for something else
+                if names:  # otherwise the data may still serve another probe
                     raise
     return list(chosen.values())

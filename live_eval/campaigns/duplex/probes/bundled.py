@@ -1,4 +1,4 @@
-"""The probes with stimuli of our own: questions, pauses, interruptions, and sounds that need no reaction."""
+"""The probes with bundled stimuli: questions, pauses, interruptions, and sounds that need no reaction."""
 
 from __future__ import annotations
 

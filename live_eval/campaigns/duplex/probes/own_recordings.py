@@ -1,9 +1,9 @@
-"""Probes made of a user's recordings: annotated ones of any kind, and speakers who pause.
+"""Probes from user recordings: annotated recordings of any kind, and speakers who pause.
 
-The columns of a manifest annotate how the endpoint should treat a recording (``speech``), when it begins
-(``anchor``) and where its audible parts are (``parts``). Pauses that the data does not annotate are detected,
-except in an utterance that the endpoint should answer: there, annotations alone decide. Recordings are
-streamed unchanged; a note counts those with pauses that an endpoint may take for the end.
+Manifest columns annotate how the endpoint should treat a recording (``speech``), when the recording begins
+(``anchor``) and which parts are audible (``parts``). Unannotated pauses are detected, except in utterances
+that the endpoint should answer: these use annotations only. Recordings are streamed unchanged; a note counts
+recordings with pauses that an endpoint may take for the end.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
 
 
 def own_probe(data: DataSet) -> Probe:
-    """Return the probe of the annotated dialogues and recordings of a data set.
+    """Return the probe for a data set's annotated dialogues and recordings.
 
     Raises:
-        DataError: Nothing in it is annotated.
+        DataError: The data set has no annotations.
     """
     groups: dict[str, list[tuple[Line, ...]]] = {}
     cache = BoundaryCache()
@@ -88,14 +88,13 @@ def own_probe(data: DataSet) -> Probe:
 
 
 def expressive_probe(data: DataSet) -> Probe:
-    """Return the probe of speakers who pause, with the recordings of a data set whose cue fits.
+    """Return the probe for speakers who pause, from a data set's recordings with a suitable cue.
 
-    Pauses that the data does not annotate are detected by voice activity, in steps of 32 ms; recordings
-    without
-    any are left out.
+    Unannotated pauses are detected by voice activity in steps of 32 ms; recordings without pauses are
+    excluded.
 
     Raises:
-        DataError: No recording with a fitting cue has a pause.
+        DataError: No recording with a suitable cue has a pause.
     """
     groups: dict[str, list[tuple[Line, ...]]] = {}
     cache = BoundaryCache()
@@ -118,9 +117,9 @@ def expressive_probe(data: DataSet) -> Probe:
 
 
 def note_on_pauses(probes: Iterable[Probe]) -> str:
-    """Return a note on the user's recordings with pauses that the probe does not measure; empty without any.
+    """Return a note on user recordings with pauses that the probe does not measure; empty if there are none.
 
-    An endpoint whose detector waits for less answers inside the pause, and so appears to interrupt.
+    An endpoint whose detector waits less than such a pause answers inside it, and appears to interrupt.
     """
     longest_ns: dict[Path, int] = {}
     for lines in sessions_of(probes):
@@ -142,7 +141,7 @@ def note_on_pauses(probes: Iterable[Probe]) -> str:
 def inner_parts(
     audio: Audio, boundaries: SpeechBoundaries, least_ms: int = LEAST_PAUSE_MS
 ) -> tuple[SpokenPart, ...]:
-    """Return the stretches of a recording between its pauses, from the onset to the end of speech.
+    """Return the speech segments between a recording's pauses, from the onset to the end of speech.
 
     Silences shorter than `least_ms` are not pauses.
     """
@@ -161,7 +160,7 @@ def inner_parts(
 
 
 def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:
-    """Yield the cases of a session, with the parts of those that are not judged by their pauses."""
+    """Yield a session's cases; add the parts of cases that are not judged by their pauses."""
     for case in cases:
         if not case.parts and (case is not cases[-1] or _over_reply(case.anchor)):
             parts = _found_parts(case, cache, FLUENT_MS)
@@ -175,7 +174,7 @@ def _over_reply(anchor: Anchor | None) -> bool:
 
 
 def _found_parts(case: Case, cache: BoundaryCache, least_ms: int) -> tuple[SpokenPart, ...]:
-    """Return the parts of a recording; empty if it cannot be read."""
+    """Return the parts of a recording; empty if the file cannot be read."""
     try:
         audio = read_audio(case.audio_path).audio
         return inner_parts(audio, case_boundaries(case, audio, cache=cache), least_ms)
@@ -184,7 +183,7 @@ def _found_parts(case: Case, cache: BoundaryCache, least_ms: int) -> tuple[Spoke
 
 
 def _sessions(cases: Iterable[Case]) -> Iterator[list[Case]]:
-    """Yield the valid cases of each dialogue, and of each single recording."""
+    """Yield the valid cases of each dialogue and of each single recording."""
     sessions: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
         key = (case.dialogue_id or case.case_id, case.dialogue_id is None)
@@ -199,7 +198,7 @@ def _annotated(case: Case) -> bool:
 
 
 def _named(cases: Sequence[Case]) -> str:
-    """Return the name of a session's condition: what is asked of the endpoint, and when."""
+    """Return the name of a session's condition: the expected behaviour and its timing."""
     last = cases[-1]
     rule = rule_of(cases)
     what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value

@@ -1,4 +1,4 @@
-"""A probe: its conditions, and the trials that they make."""
+"""A probe: its conditions and their trials."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ class Condition:
     """One setting of a probe.
 
     Args:
-        name: Its name among the probe's conditions.
-        lines: Returns the utterances of a trial, given the number of its variant.
+        name: Name, unique among the probe's conditions.
+        lines: Function from the variant number to the utterances of a trial.
         variants: Number of variants.
-        meant: Returns the lower-case words of which one shows that a correction was understood, given the
-            same
-            number; None if nothing is corrected.
+        meant: Function from the variant number to lower-case words, any of which shows that a correction was
+            understood; None if nothing is corrected.
         every_variant: Whether each variant is used at least once.
     """
 
@@ -35,7 +34,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question to an endpoint: its name on the command line, its description, and its settings."""
+    """A question about an endpoint: name on the command line, description, and conditions."""
 
     name: str
     what: str
@@ -43,7 +42,7 @@ class Probe:
 
 
 def sessions_of(probes: Iterable[Probe]) -> Iterator[tuple[Line, ...]]:
-    """Yield the utterances of every variant of probes."""
+    """Yield the utterances of every probe variant."""
     for probe in probes:
         for condition in probe.conditions:
             yield from map(condition.lines, range(condition.variants))
@@ -53,9 +52,10 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:
     """Return the trials of a campaign, condition by condition.
 
     Args:
-        probes: The probes.
-        repeat: Trials of each condition. They cycle through its variants; the seed decides the first one.
-        seed: Seed of that choice, which does not depend on the other probes.
+        probes: Probes to run.
+        repeat: Number of trials per condition. Trials cycle through the variants; the seed determines the
+            first.
+        seed: Seed for the first variant, which does not depend on the other probes.
     """
     trials = []
     for probe in probes:
