@@ -1,4 +1,4 @@
-"""Audibility: onsets, ends and pauses of audio. Pure."""
+"""Detect audible onsets, ends and pauses of audio. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AUDIBLE_WINDOWS = 3
 PAUSE_NS = 100_000_000
 """The shortest pause that separates two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2  # onsets and ends lie within windows
+_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2  # onsets and ends are inside windows
 
 
 def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
@@ -42,8 +42,8 @@ def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
 def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index of the first audible sample, or None for silence.
 
-    It exceeds the amplitude of −50 dBFS, and each of the three 10 ms windows from it on has a root mean
-    square above −50 dBFS.
+    The sample exceeds the amplitude of −50 dBFS, and each of the three 10 ms windows that start at the sample
+    has a root mean square above −50 dBFS.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -87,7 +87,7 @@ def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, i
         rate_hz: Samples per second.
 
     Returns:
-        The first sample of each stretch, and the one after its last.
+        The start of each stretch, and its exclusive end, in samples.
     """
     window = rate_hz // WINDOWS_PER_S
     loud = np.flatnonzero(loud_windows(pcm, rate_hz))
@@ -95,7 +95,7 @@ def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, i
     for run in np.split(loud, np.flatnonzero(np.diff(loud) > _GAP_WINDOWS) + 1):
         if len(run) < AUDIBLE_WINDOWS - 1:
             continue
-        # Onset and end may lie in windows that are not loud as a whole.
+        # Onset and end may be in windows whose mean level is below the threshold.
         first = max(0, (int(run[0]) - 2) * window)
         part = pcm[first : (int(run[-1]) + 3) * window]
         onset, end = audible_onset(part, rate_hz), audible_end(part, rate_hz)

@@ -1,4 +1,4 @@
-"""Decode and encode audio on the wire, with codecs that keep state from chunk to chunk."""
+"""Decode and encode wire audio with codecs that keep state across chunks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST_OPUS_MS = 120
 
 
 def samples_in(data: bytes, codec: Codec) -> int:
-    """Return the number of samples in a chunk without decoding it, which is an estimate for WAV and Ogg."""
+    """Return the number of samples in a chunk without decoding it; an estimate for WAV and Ogg."""
     match codec.name:
         case CodecName.PCM16:
             return len(data) // 2
@@ -61,15 +61,15 @@ def _opus_ms(packet: bytes) -> float:
     else:
         length = float(_CELT_MS[config % 4])
     frames = (1, 2, 2, packet[1] & 0x3F if len(packet) > 1 else 0)[count]
-    # A longer packet is invalid (RFC 6716, 3.2.5, R5), and decoders refuse it.
+    # A longer packet is invalid (RFC 6716, 3.2.5, R5), and decoders reject it.
     return length * frames if length * frames <= _LONGEST_OPUS_MS else 0.0
 
 
 class PartlyDecodedError(AudioError):
-    """A part of a chunk could not be decoded; `pcm` has the samples of the rest.
+    """Part of a chunk could not be decoded; `pcm` contains the other samples.
 
     Args:
-        cause: The first error.
+        cause: First error.
         pcm: int16 mono, shape (samples,).
     """
 
@@ -79,10 +79,10 @@ class PartlyDecodedError(AudioError):
 
 
 class Decoder:
-    """Decodes the chunks of one stream, in order.
+    """Decoder of one stream, whose chunks must be passed in order.
 
     Args:
-        codec: Encoding of the chunks; Opus at 48 kHz.
+        codec: Encoding of the chunks; for Opus, the rate must be 48 kHz.
 
     ::
 
@@ -99,13 +99,13 @@ class Decoder:
         self._skip = 0
 
     def decode(self, data: bytes) -> NDArray[np.int16]:
-        """Return the samples of a chunk, int16 mono, shape (samples,), at ``codec.rate_hz``.
+        """Decode a chunk to int16 mono, shape (samples,), at ``codec.rate_hz``.
 
         The pre-skip samples of an Ogg stream are dropped.
 
         Raises:
-            AudioError: The chunk is not encoded in the codec; a `PartlyDecodedError` if a page of an Ogg
-                stream is broken or out of order.
+            AudioError: The chunk is invalid in the codec; a `PartlyDecodedError` if a page of an Ogg stream
+                is broken or out of order.
         """
         match self._codec.name:
             case CodecName.OPUS:
@@ -174,10 +174,10 @@ class Decoder:
 
 
 class OpusEncoder:
-    """Encodes frames of one stream as Opus packets.
+    """Encoder of one stream's frames to Opus packets.
 
     Args:
-        rate_hz: Rate of the samples: 8, 12, 16, 24 or 48 kHz.
+        rate_hz: Sample rate: 8, 12, 16, 24 or 48 kHz.
         bit_rate: Bits per second.
     """
 
@@ -187,10 +187,10 @@ class OpusEncoder:
         self._at = 0
 
     def encode(self, pcm: bytes) -> list[bytes]:
-        """Return the packets that a frame completes.
+        """Add samples and return the packets that they complete.
 
         Args:
-            pcm: int16 little-endian mono; each frame of 20 ms gives one packet.
+            pcm: int16 little-endian mono; every 20 ms produce one packet.
         """
         from av import AudioFrame
 
@@ -202,10 +202,10 @@ class OpusEncoder:
 
 
 class OggOpusEncoder:
-    """Encodes frames of one stream as Ogg-Opus, one page per packet.
+    """Encoder of one stream's frames to Ogg-Opus, with one page per packet.
 
     Args:
-        rate_hz: Rate of the samples: 8, 12, 16, 24 or 48 kHz.
+        rate_hz: Sample rate: 8, 12, 16, 24 or 48 kHz.
         bit_rate: Bits per second.
     """
 
@@ -226,7 +226,7 @@ class OggOpusEncoder:
         return self._ogg.page(head, 0) + self._ogg.page(tags, 0)
 
     def encode(self, pcm: bytes) -> bytes:
-        """Return the pages that a frame completes; see `OpusEncoder.encode`."""
+        """Add samples and return the pages that they complete; see `OpusEncoder.encode`."""
         pages = b""
         for packet in self._opus.encode(pcm):
             self._granule += round(_opus_ms(packet) * OPUS_RATE_HZ / 1000)
@@ -242,5 +242,5 @@ def _opus_context(mode: Literal["r", "w"], rate_hz: int, bit_rate: int | None = 
     if bit_rate is not None:
         context.bit_rate = bit_rate
         context.time_base = Fraction(1, rate_hz)
-        context.options = {"application": "audio"}  # `voip` would change the voice under test
+        context.options = {"application": "audio"}  # the application `voip` would alter the voice under test
     return context

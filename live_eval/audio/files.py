@@ -1,4 +1,4 @@
-"""Read audio files, even with wrong headers, and write FLAC."""
+"""Read audio files, even if their headers are wrong, and write FLAC."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MAX_RECORDING_S = 600.0
 """Default limit on the length of a recording, in seconds."""
 
 _BLOCK_SAMPLES = 1 << 20
-# The size in RIFF headers and the length that libsndfile reports for FLAC if the writer did not know them.
+# Placeholders for an unknown size in RIFF headers and for an unknown FLAC length from libsndfile.
 _STREAM_SIZE = 0xFFFFFFFF
 _UNKNOWN_SAMPLES = 1 << 62
-# For these containers libsndfile limits the stated length to the bytes in the file.
+# For these containers, libsndfile clamps the stated length to the file's size.
 _LENGTH_IS_SURE = frozenset({"WAV", "WAVEX"})
 
 
@@ -40,9 +40,9 @@ class AudioFile:
 
     Args:
         audio: The audio, mixed down to mono.
-        channels: Channels in the file.
-        format: Container, as libsndfile names it ("WAV").
-        subtype: Encoding, as libsndfile names it ("PCM_16").
+        channels: Number of channels in the file.
+        format: libsndfile's name for the container ("WAV").
+        subtype: libsndfile's name for the encoding ("PCM_16").
         notes: Anomalies of the file, one sentence each.
     """
 
@@ -56,19 +56,19 @@ class AudioFile:
 def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     """Read any file that libsndfile reads (WAV, FLAC, Ogg, MP3, AIFF, …) and mix it down to mono.
 
-    A file whose header states a wrong length (0xFFFFFFFF from a streaming writer, 0 from one that crashed, or
-    more than the file has) is read to its end, with a note.
+    A file whose header states a wrong length (0xFFFFFFFF from a streaming writer, 0 from a crashed writer, or
+    more than the file contains) is read to its end, with a note.
 
     Args:
-        path: The file.
-        max_s: Limit on its length, in seconds, and so on memory.
+        path: Audio file.
+        max_s: Maximum length in seconds, which also limits memory.
 
     Returns:
         The audio at the file's own rate.
 
     Raises:
-        AudioError: The file is missing, unreadable, too long, has no samples, has samples that are not
-            finite, or a rate outside 8 to 192 kHz; the message says which, and names the file.
+        AudioError: The file is missing, unreadable, too long or empty, or has samples that are not finite
+            or a rate outside 8 to 192 kHz; the message contains the reason and the path.
     """
     try:
         if not path.is_file():
@@ -120,10 +120,10 @@ def _too_long(path: Path, max_s: float, what: str) -> AudioError:
     )
 
 
-class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no types
+class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile is untyped
     """An audio file that is read once, from beginning to end.
 
-    In a seekable file soundfile seeks after each block, which libsndfile refuses at the end of a FLAC file
+    For seekable files, soundfile seeks after each block, which fails in libsndfile at the end of a FLAC file
     that states a wrong length.
     """
 
@@ -132,12 +132,12 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no ty
 
 
 class _Content(mmap.mmap):
-    """A file's content in memory, in which a seek is clamped to the content.
+    """A file's content in memory; seeks are clamped to the content.
 
-    libsndfile seeks to positions that chunks state, and its callbacks cannot raise.
+    libsndfile seeks to positions stated in chunks, and its callbacks cannot raise.
     """
 
-    def seek(self, pos: int, whence: int = os.SEEK_SET) -> Any:  # an int since Python 3.13
+    def seek(self, pos: int, whence: int = os.SEEK_SET) -> Any:  # returns an int since Python 3.13
         """Seek to the nearest valid position and return it."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: len(self)}[whence]
         super().seek(min(max(start + pos, 0), len(self)))
@@ -147,7 +147,7 @@ class _Content(mmap.mmap):
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     """Open an audio file, even one whose RIFF header was never completed."""
-    # A writer that crashed leaves a data chunk that states zero bytes, and libsndfile reads no samples.
+    # A crashed writer leaves a data chunk that states zero bytes, from which libsndfile reads no samples.
     chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
         with open_regular(path, links=True) as raw, _Stream(raw.fileno(), closefd=False) as file:
@@ -162,7 +162,7 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sound:
-    """The samples of a file.
+    """Samples of a file.
 
     Args:
         samples: float32 mono, shape (samples,).
@@ -174,8 +174,8 @@ class _Sound:
 
 
 def _read_to_the_end(file: soundfile.SoundFile, most: float) -> _Sound:
-    """Return all samples of a file, but at most one block more than `most`."""
-    # In blocks: the header may state more than fits into memory or, in FLAC from a pipe, no length at all.
+    """Return all samples of a file, up to one block more than `most`."""
+    # Read in blocks, because the header may state more than fits in memory or, for piped FLAC, no length.
     blocks: list[NDArray[np.float32]] = []
     count, peak = 0, 0.0
     frames = max(1, _BLOCK_SAMPLES // file.channels)
@@ -193,10 +193,10 @@ class _DataChunk:
     """The data chunk of a RIFF file.
 
     Args:
-        riff: The size that the header states for the whole file.
+        riff: File size that the header states.
         at: Offset of the samples.
-        stated: Bytes of samples that the chunk states.
-        present: Bytes from `at` to the end of the file.
+        stated: Number of sample bytes that the chunk states.
+        present: Number of bytes from `at` to the end of the file.
         surplus: Whether the stated bytes are followed by something other than a chunk.
     """
 
@@ -208,7 +208,7 @@ class _DataChunk:
 
 
 def _data_chunk(path: Path) -> _DataChunk | None:
-    """Find the data chunk of a RIFF file; None for other files."""
+    """Find the data chunk of a RIFF file; return None for other files."""
     size = path.stat().st_size
     with open_regular(path, links=True) as file:
         header = file.read(12)
@@ -243,15 +243,15 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     """Write int16 PCM as FLAC, without loss.
 
     Args:
-        path: The file, written by `atomic_write`.
+        path: Output file, written by `atomic_write`.
         pcm: int16, shape (samples,) or (samples, channels).
         rate_hz: Samples per second.
 
     Raises:
         OSError: The file cannot be written.
     """
-    encoded = io.BytesIO()  # libsndfile reports every write error as a "system error"
-    # For speech, the lowest level takes two thirds of the default's time and less than 1 % more space.
+    encoded = io.BytesIO()  # libsndfile's message is "system error" for every write error
+    # For speech, the lowest level needs two thirds of the default's time and less than 1 % more space.
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
     with atomic_write(path) as part:
         part.write_bytes(encoded.getbuffer())

@@ -1,7 +1,7 @@
 """Read and write the pages of Ogg-Opus streams, incrementally. Pure.
 
-Unlike in libraries that read files, a packet is available as soon as its last byte has arrived, and each
-packet is sent in a page of its own. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
+Unlike in file-based libraries, a packet is available as soon as its last byte has arrived, and each packet
+is sent in a separate page. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class OggReader:
-    """Extracts the packets of one logical stream, which arrives in pieces of any size."""
+    """Incremental reader of the packets of one logical stream."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -33,12 +33,12 @@ class OggReader:
     def push(self, data: bytes) -> Iterator[bytes]:
         """Add bytes and yield the packets that they complete, header packets included.
 
-        A first page, even of another logical stream, restarts the reader.
+        The first page of a logical stream, even of another stream, restarts the reader.
 
         Raises:
-            AudioError: The bytes are not Ogg pages, or a page's checksum is wrong: the reader drops
-                everything up to the end of the broken page. Or a page is out of order: raised after its
-                packets. Later bytes can be pushed.
+            AudioError: The bytes are not Ogg pages, or a page's checksum is wrong: the reader drops all
+                bytes up to the end of the broken page. Or a page is out of order: its packets are yielded
+                first. The reader accepts more bytes after an error.
         """
         self._buffer += data
         while (page := self._page()) is not None:
@@ -94,10 +94,10 @@ class OggReader:
 
 
 class OggWriter:
-    """Writes packets to one logical stream, one per page.
+    """Writer of one logical stream, with one packet per page.
 
     Args:
-        serial: The stream's number.
+        serial: Serial number of the stream.
     """
 
     def __init__(self, serial: int = 1) -> None:
@@ -126,6 +126,6 @@ def _broken(what: str) -> AudioError:
 
 
 def _crc(data: bytes) -> int:
-    """Return Ogg's checksum (RFC 3533, 6): zlib's with the bits mirrored and without its inversions."""
+    """Return the Ogg checksum (RFC 3533, 6): zlib's CRC with mirrored bits and without inversions."""
     mirrored = zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{mirrored:032b}"[::-1], 2)

@@ -1,6 +1,6 @@
-"""PCM that carries its rate: conversion, resampling, framing, and the stateless wire codecs.
+"""PCM with its sample rate: conversion, resampling, framing, and stateless wire codecs.
 
-Wire audio is int16 mono; analysis is float32 mono in [-1, 1). The two convert without loss.
+Wire audio is int16 mono; analysis uses float32 mono in [-1, 1). Conversion is lossless both ways.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audio:
-    """Audio with its rate.
+    """Audio samples with their sample rate.
 
     Args:
         samples: float32 mono in [-1, 1), shape (samples,).
@@ -52,7 +52,7 @@ class Audio:
 
 
 class CodecName(StrEnum):
-    """Encodings of audio on the wire."""
+    """Name of an audio encoding on the wire."""
 
     PCM16 = "pcm16"
     PCMU = "pcmu"
@@ -67,7 +67,7 @@ class CodecName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The encoding of audio on the wire, and its rate."""
+    """Audio encoding on the wire, and its sample rate."""
 
     name: CodecName
     rate_hz: int
@@ -85,7 +85,7 @@ def float_to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 def resample(audio: Audio, rate_hz: int) -> Audio:
-    """Return `audio` resampled to `rate_hz` (soxr, very high quality), or itself if that is its rate."""
+    """Return `audio` resampled to `rate_hz` (soxr, very high quality), or unchanged if the rate is equal."""
     if audio.rate_hz == rate_hz:
         return audio
     samples = soxr.resample(audio.samples, audio.rate_hz, rate_hz, quality="VHQ")
@@ -98,7 +98,7 @@ def resample_int16(pcm: NDArray[np.int16], rate_hz: int, to_hz: int) -> NDArray[
 
 
 def frames_of(pcm: NDArray[np.int16], frame_samples: int) -> list[bytes]:
-    """Cut PCM into frames of little-endian bytes; the last is padded with silence.
+    """Split PCM into frames of little-endian bytes; the last frame is padded with silence.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -117,10 +117,10 @@ def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
     """Decode PCM or G.711 from the wire to int16 mono, shape (samples,), at ``codec.rate_hz``.
 
     Raises:
-        AudioError: The bytes end within a sample.
+        AudioError: The length is not a whole number of samples.
     """
     if codec.name is CodecName.PCM16:
-        if len(data) % 2:  # every later sample would be shifted
+        if len(data) % 2:  # all later samples would be misaligned
             raise AudioError(
                 FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, but {len(data)} bytes came"
             )

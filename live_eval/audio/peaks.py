@@ -1,4 +1,4 @@
-"""The peaks of audio, for drawing."""
+"""Compute the peaks of audio, for waveform drawings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -
 
     Args:
         both_sides: int16, shape (samples, 2).
-        rate_hz: Their rate.
-        step_ns: Length of audio that each peak represents.
+        rate_hz: Sample rate.
+        step_ns: Length of audio per peak.
 
     Returns:
         uint8, shape (n, 2), 255 for full scale, on a square-root scale so that quiet speech shows.
     """
     step = max(1, rate_hz * step_ns // 1_000_000_000)
-    # Contiguous samples of each side let NumPy vectorise.
+    # NumPy can vectorise only if each side's samples are contiguous.
     sides = np.zeros((2, -(-len(both_sides) // step), step), np.int16)
     sides.reshape(2, -1)[:, : len(both_sides)] = both_sides.T
     # abs() overflows for −32768.

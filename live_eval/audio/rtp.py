@@ -1,8 +1,8 @@
 """RTP audio as it arrived: lost, late and duplicate packets, and the sender's idle gaps. Pure.
 
-Playout has a buffer of zero depth. A packet that arrives too late to be played is dropped. Packets missing
-before a packet are lost, and are concealed when that packet arrives. A gap in the timestamps without one in
-the sequence is an idle gap, after which playout gets a new anchor. Source: RFC 3550.
+The playout buffer has zero depth. A packet that arrives too late for playout is dropped. Packets missing
+before a packet are lost, and are concealed when that packet arrives. A gap in the timestamps without a gap in
+the sequence numbers is an idle gap, after which playout gets a new anchor. Source: RFC 3550.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _LONGEST_CONCEALMENT_S = 1
 
 @dataclass(frozen=True, slots=True)
 class RtpPacket:
-    """A packet of audio.
+    """An audio packet.
 
     Args:
-        at_ns: When it arrived, stamped before parsing.
+        at_ns: Arrival time, stamped before parsing.
         sequence: Sequence number, 16 bits.
-        timestamp: In samples of the codec's clock, 32 bits.
-        payload: The encoded audio.
-        codec: How it is encoded; its rate is the clock of the timestamps.
-        ssrc: The sender's number for the stream.
+        timestamp: RTP timestamp in samples of the codec's clock, 32 bits.
+        payload: Encoded audio.
+        codec: Encoding of the payload; its rate is the clock rate of the timestamps.
+        ssrc: Synchronization source identifier of the stream.
     """
 
     at_ns: int
@@ -41,19 +41,19 @@ class RtpPacket:
 
 @dataclass(frozen=True, slots=True)
 class MediaStats:
-    """Statistics of one turn's packets.
+    """Packet statistics of one turn.
 
     Args:
-        packets: Packets that arrived.
-        lost: Packets that did not arrive, or too late to be played; between turns they count for the later.
-        late: Packets that arrived after a later one; they count as lost too.
-        doubled: Packets that arrived again.
-        concealed_ns: Length of the concealment of lost packets.
-        jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
-        sent_packets: Packets of the user's audio that were sent, by RTCP; None if unknown.
-        sent_lost: Packets of the user's audio that were lost, by the endpoint's receiver reports,
-            or None.
-        round_trip_ns: Round trip by RTCP, or None.
+        packets: Number of packets that arrived.
+        lost: Number of packets that did not arrive, or arrived too late for playout. Packets lost between
+            turns count in the later turn.
+        late: Number of packets that arrived after a later packet; also counted as lost.
+        doubled: Number of duplicate packets.
+        concealed_ns: Length of concealed audio.
+            jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
+            sent_packets: Number of the user's audio packets sent, from RTCP; None if unknown.
+            sent_lost: Number of the user's audio packets lost, from the endpoint's receiver reports, or None.
+            round_trip_ns: Round-trip time from RTCP, or None.
     """
 
     packets: int = 0
@@ -69,11 +69,11 @@ class MediaStats:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A packet that is to be played.
+    """Playout position of a packet.
 
     Args:
-        concealed_samples: Samples to conceal before it.
-        fresh: Whether playout is anchored to it, as the first packet or the first after an idle gap.
+        concealed_samples: Number of samples to conceal before the packet.
+        fresh: Whether the packet anchors playout, as the first packet or the first after an idle gap.
     """
 
     concealed_samples: int
@@ -81,11 +81,11 @@ class Placed:
 
 
 class RtpTrack:
-    """Places the packets of a track in one turn, in the order of their arrival.
+    """Playout of a track's packets in one turn, in arrival order.
 
     Args:
-        before: The same track in the previous turn: packets lost between the turns count as lost in this one
-            and are not concealed.
+        before: Playout of the same track in the previous turn: packets lost between the turns count as
+            lost in this turn and are not concealed.
     """
 
     def __init__(self, before: RtpTrack | None = None) -> None:
@@ -115,10 +115,10 @@ class RtpTrack:
 
         Args:
             packet: The packet.
-            samples: The number of its samples, at the codec's rate.
+            samples: Number of samples in the packet, at the codec's rate.
 
         Returns:
-            Its place; None if it is late, a duplicate or without audio.
+            The packet's position; None for a late or duplicate packet, or a packet without audio.
         """
         self._packets += 1
         last = self._last
@@ -135,12 +135,12 @@ class RtpTrack:
             self._doubled += 1
             return None
         self._seen.add(sequence)
-        if len(self._seen) > 2 * _RESTART_PACKETS:  # older ones begin the track again
+        if len(self._seen) > 2 * _RESTART_PACKETS:  # an older packet restarts the track
             self._seen = {seen for seen in self._seen if seen >= self._sequence - _RESTART_PACKETS}
         if step < 0:
             self._late += 1
             return None
-        if not samples:  # it continues the sequence, and the next packet with audio follows an idle gap
+        if not samples:  # continues the sequence; the next packet with audio follows an idle gap
             self._lost += step - 1
             self._last, self._sequence = replace(last, sequence=packet.sequence), sequence
             return None
@@ -157,7 +157,7 @@ class RtpTrack:
         return Placed(concealed, fresh=gap - concealed > samples // 2)
 
     def lost_before(self, packet: RtpPacket) -> int:
-        """Return the number of packets missing between the last one and a packet of the next turn."""
+        """Return the number of packets missing between the last packet and a packet of the next turn."""
         last = self._last
         if last is None:
             return self._before.lost_before(packet) if self._before is not None else 0
@@ -183,6 +183,6 @@ class RtpTrack:
 
 
 def _difference(later: int, earlier: int, bits: int) -> int:
-    """Return how far two counters that wrap are apart, negative where `later` is behind."""
+    """Return the difference between two wrapping counters, negative if `later` is behind."""
     half = 1 << (bits - 1)
     return (later - earlier + half) % (1 << bits) - half

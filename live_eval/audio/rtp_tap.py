@@ -1,10 +1,10 @@
-"""A tap on aiortc's receive path, which yields packets as they arrive, before the jitter buffer.
+"""Tap aiortc's receive path to get packets as they arrive, before the jitter buffer.
 
-aiortc returns decoded frames after a jitter buffer that waits for four packets, conceals late ones and has no
-arrival times. The tap takes each datagram's stamp before decryption and parsing, and each packet of a
-receiver before that buffer; aiortc decodes nothing. The stamp is the kernel's if candidates were gathered
-within `stamped_datagrams` and no relay is used. Receiver reports (RTCP) continue. The tap uses private names
-of aiortc, so aiortc is pinned to one version.
+aiortc returns decoded frames after a jitter buffer that waits for four packets, conceals late packets and has
+no arrival times. The tap stamps each datagram before decryption and parsing, and intercepts each of the
+receiver's packets before that buffer; aiortc decodes nothing. The kernel's timestamp is used if candidates
+were gathered within `stamped_datagrams` and no relay is used. Receiver reports (RTCP) continue. The tap uses
+aiortc's private names, so aiortc is pinned to one version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RTC_CODECS: Mapping[str, Codec] = {
 
 
 def check_aiortc() -> None:
-    """Raise a `PluginError` unless the installed version of aiortc is `TAPPED_VERSION`."""
+    """Raise a `PluginError` unless the installed aiortc version is `TAPPED_VERSION`."""
     if aiortc.__version__ != TAPPED_VERSION:
         raise PluginError(
             f"expected aiortc {TAPPED_VERSION}, whose packet handling the WebRTC transport taps, but "
@@ -50,16 +50,16 @@ def check_aiortc() -> None:
 
 
 class RtcTap:
-    """Takes the packets of one receiver.
+    """Tap on one receiver's packets.
 
-    Create it when the receiver's transport is known and nothing has arrived: an offerer that bundles all
-    media with the receiver, another offerer right after it set the answer, an answerer right after it set the
-    offer.
+    Create the tap when the receiver's transport is known and no packet has arrived: an offerer that bundles
+    all media can create it with the receiver, another offerer right after setting the answer, an answerer
+    right after setting the offer.
 
     Args:
-        receiver: The receiver of the audio track.
-        now_ns: The clock.
-        heard: Called with each packet in the order of arrival; packets of an unknown codec have no payload.
+        receiver: Receiver of the audio track.
+        now_ns: Monotonic clock.
+        heard: Callback for each packet, in arrival order; packets of an unknown codec have no payload.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RtcTap:
         """Arrival of the current datagram, which may be of a data channel."""
         self.path_lost = False
         """Whether the connection ended because no network path was left, not because the peer closed it."""
-        # Mangled names of the receiver's payload types and of the statistics for its reports.
+        # Mangled names of the receiver's payload types and of its report statistics.
         self._codecs: dict[int, Any] = vars(receiver)["_RTCRtpReceiver__codecs"]
         self._streams: dict[int, StreamStatistics] = vars(receiver)["_RTCRtpReceiver__remote_streams"]
         ice = receiver.transport.transport
@@ -89,7 +89,7 @@ class RtcTap:
         vars(receiver).update(receive=self._received, _handle_rtp_packet=self._packet)
 
     async def settled(self) -> None:
-        """Wait for the tasks in which aiortc sets up the connection, which it does not await."""
+        """Wait for aiortc's connection setup tasks, which aiortc does not await."""
         if self._connecting:
             await asyncio.wait(self._connecting)
 
@@ -101,10 +101,10 @@ class RtcTap:
 
     async def _received(self, parameters: RTCRtpReceiveParameters) -> None:
         await self._receive(parameters)
-        await asyncio.to_thread(self._stop_decoder)  # nothing is decoded, and the thread would wait forever
+        await asyncio.to_thread(self._stop_decoder)  # the thread would wait forever
 
     def _datagram(self, data: bytes, component: int) -> None:
-        if not isinstance(data, StampedDatagram):  # a relay unpacked it
+        if not isinstance(data, StampedDatagram):  # the datagram arrived through a relay
             data = StampedDatagram(data)
             data.stamp = Stamp(self._now_ns(), StampKind.USER)
         self._queue(data, component)
@@ -138,7 +138,7 @@ class RtcTap:
         self._hear(packet, packet.payload, known)
 
     def _without_sound(self, packet: WirePacket) -> None:
-        """Report a packet of another format (comfort noise, a DTMF event), which was not lost."""
+        """Report a packet in another format (comfort noise, a DTMF event), which does not count as lost."""
         if self._last_codec is not None:
             self._hear(packet, b"", self._last_codec)
 

@@ -1,4 +1,4 @@
-"""The active speech level of ITU-T P.56 (12/2011), method B: the level of speech without its pauses. Pure."""
+"""Measure active speech level by ITU-T P.56 (12/2011), method B: the level of speech without pauses. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SMOOTHING_S = 0.03
 _HANGOVER_S = 0.2
 _MARGIN_DB = 15.9
 _THRESHOLD_STEP_DB = 1.5
-# The filters are slow: the mean of each millisecond gives the same envelope as its samples.
+# The filters' time constant is long, so the means of milliseconds yield the same envelope as the samples.
 _STEPS_PER_S = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechLevel:
-    """The level of the active part of a recording.
+    """Level of the active part of a recording.
 
     Args:
         dbfs: Level over the active samples, dB relative to a square wave of full scale; -inf for silence.
@@ -43,7 +43,7 @@ class SpeechLevel:
 
 
 class SpeechEnvelope:
-    """The envelope of a recording: its magnitude, smoothed twice over 30 ms, for each millisecond."""
+    """Envelope of a recording: its magnitude, smoothed twice over 30 ms, one value per millisecond."""
 
     def __init__(self, rate_hz: int) -> None:
         self._step = max(1, rate_hz // _STEPS_PER_S)
@@ -52,10 +52,10 @@ class SpeechEnvelope:
         self._state = np.zeros((2, 2))
 
     def push(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the envelope of the next samples, shape (milliseconds,); the last one is padded with zeros.
+        """Return the envelope of the next samples, shape (milliseconds,); a partial last one is zero-padded.
 
         Args:
-            samples: Full scale is 1, shape (samples,); whole milliseconds, except in the last call.
+            samples: Samples with full scale 1, shape (samples,); whole milliseconds, except in the last call.
         """
         from scipy import signal
 
@@ -75,20 +75,20 @@ def speech_level(audio: Audio) -> SpeechLevel:
 
 
 def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> SpeechLevel:
-    """Return the active speech level of a recording whose envelope is known.
+    """Return the active speech level of a recording from its envelope.
 
-    A sample is active if the envelope was above a threshold during the last 200 ms. The level is the energy
-    over the active time, at the threshold 15.9 dB below that level, interpolated between thresholds.
+    A sample is active if the envelope exceeded a threshold during the last 200 ms. The level is the energy
+    over the active time, at the threshold 15.9 dB below the level, interpolated between thresholds.
 
     Args:
         mean_square: Mean square of all samples of the recording.
-        envelope: As `SpeechEnvelope` returns it.
+        envelope: Envelope from `SpeechEnvelope`.
     """
     mean_db = 10 * math.log10(mean_square) if mean_square > 0 else -math.inf
     if mean_db < FAINTEST_DBFS:
         return SpeechLevel(mean_db, float(mean_square > 0))
     hangover = round(_HANGOVER_S * _STEPS_PER_S)
-    # If the audio is too short for its envelope to reach a threshold, the level is the whole recording's.
+    # If the audio is too short for its envelope to reach a threshold, use the whole recording's level.
     margin_before, level_before = _MARGIN_DB + _THRESHOLD_STEP_DB, mean_db
     # The active level is at least the mean level, which bounds the thresholds from below.
     lowest = mean_db - _MARGIN_DB - _THRESHOLD_STEP_DB
@@ -105,7 +105,7 @@ def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> Spee
 
 
 def _active_share(loud: NDArray[np.bool_], hangover: int) -> float:
-    """Return the share of steps that are loud, or at most `hangover` steps behind one that is."""
+    """Return the share of steps that are loud, or at most `hangover` steps after a loud step."""
     at = np.flatnonzero(loud)
     gaps = np.diff(np.append(at, len(loud)))
     return float(np.minimum(gaps, hangover + 1).sum()) / len(loud)

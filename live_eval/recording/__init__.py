@@ -3,10 +3,10 @@
 A run is a folder::
 
     recordings/<run>/
-        run.sqlite       manifest, turns, responses, events, failures; once ended, it only gets new attempts
+        run.sqlite       manifest, turns, responses, events, failures; after the end, only new attempts
         scores.sqlite    scores, keyed by judge and judge version
-        wire/            a cassette of each attempt, with --record-wire
-        audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left the user, right the endpoint)
+        wire/            one cassette per attempt, with --record-wire
+        audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left: user, right: endpoint)
 """
 
 from live_eval.recording._database import sync_folder

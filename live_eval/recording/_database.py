@@ -1,4 +1,4 @@
-"""Open the databases of a run, which may come from somebody else, for reading or for their one writer."""
+"""Open the databases of a run, which may be untrusted, for reading or for their only writer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIDE_FILES = ("", "-journal", "-shm", "-wal")
 """Suffixes of the names of a database's files."""
 
 # SQLite's WAL needs memory shared between processes, which network file systems do not offer
-# (sqlite.org/wal.html). Any file system that is not listed here counts as a network file system.
+# (sqlite.org/wal.html). Unlisted file systems count as network file systems.
 _LOCAL = re.compile(
     "apfs|bcachefs|btrfs|erofs|exfat|ext[234]|f2fs|hfs|jfs|msdos|nilfs2|ntfs3?|overlay|ramfs|reiserfs"
     "|tmpfs|ufs|vfat|xfs|zfs"
@@ -35,16 +35,16 @@ _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
 _LARGEST_BYTES = 1 << 26
 """Limit on a row: four of the largest messages that a connection accepts. SQLite's own limit is 1 GB."""
-_UNREADABLE = (sqlite3.Error, UnicodeError)  # the latter if SQLite quotes a damaged schema
+_UNREADABLE = (sqlite3.Error, UnicodeError)  # a UnicodeDecodeError if SQLite quotes a damaged schema
 _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 _NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
 _MOST_COPIED_BYTES = 1 << 32
 _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
-# Limits of a statement: a base for any file plus a rate per byte of it, up to the limits of a 1 GiB file.
-# Steps of SQLite's virtual machine instead of time: a good file must not fail on a loaded machine.
-_STATEMENT_STEPS = 100_000_000  # two to four seconds
+# Limits per statement: a base plus a rate per byte of the file, capped at the limits for a 1 GiB file.
+# Virtual machine steps are limited instead of time, so that a valid file does not fail on a loaded machine.
+_STATEMENT_STEPS = 100_000_000  # run in two to four seconds
 _STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
 _STATEMENT_BYTES_PER_BYTE = 4
@@ -54,7 +54,7 @@ _STEPS_BETWEEN_CHECKS = 1_000
 
 
 def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
-    """Return whether a folder is known to be on a disk of this machine; `mounts` is the kernel's table."""
+    """Return whether a folder is known to be on a local disk; `mounts` is the kernel's mount table."""
     if mounts is None:
         try:
             mounts = _MOUNTS.read_text(errors="replace")
@@ -66,7 +66,7 @@ def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
         fields = line.split(" ")
         if len(fields) < 3:
             continue
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[1])  # \040 is a space
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[1])  # octal escapes
         under = here == point or here.startswith(point.rstrip("/") + "/")
         if under and len(point) >= len(best):
             best, kind = point, fields[2]
@@ -76,18 +76,18 @@ def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
 def create_database(
     path: Path, tables: Sequence[str], version: int, first: tuple[str, Sequence[str | int]] | None = None
 ) -> sqlite3.Connection:
-    """Create a database atomically, or take over one without tables; return a connection for its one writer.
+    """Create a database atomically, or reuse an empty database; return a connection for its only writer.
 
     Args:
-        path: The file.
-        tables: The statements that create its tables.
-        version: Its schema's version.
-        first: The statement and values of its first row.
+        path: The database file.
+        tables: Statements that create the tables.
+        version: Schema version.
+        first: Statement and values that insert the first row.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The database cannot be written.
     """
-    with contextlib.suppress(OSError):  # private even where others may enter the folder
+    with contextlib.suppress(OSError):  # private even if other users can enter the folder
         private_file(path)
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):
@@ -100,21 +100,21 @@ def create_database(
 
 
 def open_database(path: Path, *versions: int) -> sqlite3.Connection:
-    """Open a database of one of these versions for its one writer.
+    """Open a database with one of these schema versions for its only writer.
 
     Raises:
-        SchemaVersionError: It has another version.
-        StoreError: It is not a database.
+        SchemaVersionError: The database has another version.
+        StoreError: The file is not a database.
     """
     return _checked(_connect(path), path, versions)
 
 
 def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
-    """Open a database of one of these versions for reading, also while it is being written.
+    """Open a database with one of these schema versions for reading, even while it is being written.
 
     Raises:
-        SchemaVersionError: It has another version.
-        StoreError: It is missing or not a database.
+        SchemaVersionError: The database has another version.
+        StoreError: The file is missing or not a database.
     """
     if not os.path.lexists(path):
         raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
@@ -122,10 +122,10 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
 
 
 def has_tables(path: Path) -> bool:
-    """Return whether a file is a database with tables: one whose creation was interrupted has none.
+    """Return whether a file is a database with tables; after an interrupted creation there are no tables.
 
     Raises:
-        StoreError: It is not a database, or not a file of the run's folder.
+        StoreError: The file is not a database, or is not in the run's folder.
     """
     if not os.path.lexists(path):
         return False
@@ -135,7 +135,7 @@ def has_tables(path: Path) -> bool:
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Add the tables of this version to the database of a run that an earlier version began."""
+    """Add this version's tables to the database of a run that an earlier version created."""
     if int(db.execute("PRAGMA user_version").fetchone()[0]) == RUN_SCHEMA_VERSION:
         return
     with transaction(db):
@@ -145,7 +145,7 @@ def upgrade(db: sqlite3.Connection) -> None:
 
 
 def settle(db: sqlite3.Connection) -> bool:
-    """Move everything into the one file and close it; return whether that succeeded.
+    """Merge the write-ahead log into the database file and close it; return whether the merge succeeded.
 
     If a reader keeps the write-ahead log in use, the log stays next to the file until the next opening.
     """
@@ -161,7 +161,7 @@ def settle(db: sqlite3.Connection) -> bool:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Run the block in a transaction: all of it, or nothing."""
+    """Run the block in a transaction, which is rolled back on an error."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -173,7 +173,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power failure, where the system supports it."""
+    """Sync a folder so that its file names survive a power failure, if the system supports it."""
     if os.name == "posix":
         fd = os.open(folder, os.O_RDONLY)
         try:
@@ -185,9 +185,9 @@ def sync_folder(folder: Path) -> None:
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading without changing its folder.
 
-    SQLite itself would create shared memory beside a database in WAL mode, and would roll back the
-    transaction of a killed process. So a database with a log is read through the writer's shared memory, or
-    recovered in a private copy if there is no writer.
+    SQLite itself would create a shared memory file next to a database in WAL mode, and would roll back the
+    transaction of a killed process. So a database with a log is read through the writer's shared memory, or,
+    without a writer, recovered in a private copy.
     """
     path, there = _checked_files(path)
     shared = "-wal" in there and "-shm" in there
@@ -211,7 +211,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def _uses_rollback(path: Path) -> bool:
-    """Return whether the header of a database names a rollback journal, not a write-ahead log."""
+    """Return whether a database's header specifies a rollback journal instead of a write-ahead log."""
     try:
         with open_regular(path) as file:
             return file.read(20)[18:] == b"\1\1"  # sqlite.org/fileformat.html, 1.3.3
@@ -220,7 +220,7 @@ def _uses_rollback(path: Path) -> bool:
 
 
 def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
-    """Return a connection to a private copy of a database to which SQLite has applied the logs."""
+    """Copy a database to a private folder, let SQLite apply the logs, and return a connection to the copy."""
     with tempfile.TemporaryDirectory(prefix="live-eval-") as folder:
         copy = Path(folder) / path.name
         for suffix in suffixes:
@@ -230,11 +230,11 @@ def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
         with contextlib.suppress(*_UNREADABLE):  # the caller's first read reports it
             db.execute(_ANY_READ).fetchone()
         db.execute("PRAGMA query_only = ON")
-        return db  # the open files outlive their folder
+        return db  # the open files remain usable after their folder is removed
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file without its holes: a sparse file may be longer than the disk."""
+    """Copy a file and keep its holes: a sparse file may be larger than the disk."""
     copied = 0
     try:
         with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
@@ -251,7 +251,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _stretches(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a file that contain data, as far as the system reports them."""
+    """Yield the ranges of a file that contain data, or the whole file if the system does not report holes."""
     size = os.fstat(file.fileno()).st_size
     begin = end = 0
     while end < size and hasattr(os, "SEEK_DATA"):
@@ -265,15 +265,15 @@ def _stretches(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
 
 
 def _check_journal(path: Path) -> None:
-    """Refuse a journal that names another file: SQLite would delete that file.
+    """Reject a journal that refers to another file, because SQLite would delete that file.
 
     A transaction over several databases leaves such a journal (sqlite.org/atomiccommit.html, 5); live-eval
-    makes none.
+    does not use them.
 
     Raises:
-        StoreError: It names one, or cannot be read.
+        StoreError: The journal refers to another file, or cannot be read.
     """
-    try:  # the name is at the end, before this mark
+    try:  # the file name is at the end, before this marker
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
             end = file.read()
@@ -284,13 +284,13 @@ def _check_journal(path: Path) -> None:
 
 
 def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
-    """Return the path of a database without links, and the size of each of its files by suffix.
+    """Return a database's path with links resolved, and the size of each of its files by suffix.
 
     Raises:
-        StoreError: One of them is not a file of this folder, or a journal that `_check_journal` refuses.
+        StoreError: A file is not in this folder, or `_check_journal` rejects the journal.
     """
     if os.path.lexists(path):
-        path = own_file(path.parent, path).resolve()  # SQLite looks for the others beside this one
+        path = own_file(path.parent, path).resolve()  # SQLite looks for the other files next to the database
     sizes: dict[str, int] = {}
     for suffix in SIDE_FILES:
         beside = path.with_name(path.name + suffix)
@@ -302,16 +302,16 @@ def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
 
 
 class _Connection(sqlite3.Connection):
-    """A connection whose statements terminate: pages of a damaged file may refer to each other in a cycle.
+    """Connection whose statements always terminate, even if pages of a damaged file form a cycle.
 
-    The steps and the amount of data that a statement may take are bounded by the size of the file.
+    The size of the file limits the steps and the amount of data of each statement.
     """
 
     path: Path
     left_bytes = 0
 
     def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
-        """Execute a statement; raise `sqlite3.OperationalError` if it takes too many steps."""
+        """Execute a statement; raise `sqlite3.OperationalError` if it exceeds the step limit."""
         size = 0
         for suffix in ("", "-wal"):
             with contextlib.suppress(OSError):
@@ -324,7 +324,7 @@ class _Connection(sqlite3.Connection):
         return super().execute(statement, values)
 
     def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
-        """Execute a statement for each row, without this limit."""
+        """Execute a statement for each row, without a step limit."""
         self.set_progress_handler(None, 0)
         return super().executemany(statement, rows)
 
@@ -332,7 +332,7 @@ class _Connection(sqlite3.Connection):
 def _connected(path: Path, query: str = "") -> sqlite3.Connection:
     """Open a database whose files `_checked_files` has checked."""
     try:
-        # Opened and used by different threads, one at a time.
+        # Different threads open and use the connection, one at a time.
         db = sqlite3.connect(
             f"{path.resolve().as_uri()}{query}",
             uri=True,
@@ -350,7 +350,7 @@ def _connected(path: Path, query: str = "") -> sqlite3.Connection:
 
 
 def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
-    """Return a row whose columns have the declared types: SQLite itself stores any type in any column.
+    """Return a row whose columns have the declared types, because SQLite stores any type in any column.
 
     Known secrets are removed here too: runs recorded by earlier versions may contain them.
     """
@@ -374,7 +374,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 def _columns(
     description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """Return the names of a row's columns, and the indices of texts, blobs and the first wrong type."""
+    """Return a row's column names, and the indices of texts, blobs and the first column of a wrong type."""
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
     texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))
@@ -394,7 +394,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
     """Check the version of a database and return the connection; close it if the check fails."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        # Views and virtual tables are computed, possibly without end; triggers too have no page of their own.
+        # Views and virtual tables could run forever. They and triggers have no root page.
         computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
         if found not in versions:
             raise SchemaVersionError(

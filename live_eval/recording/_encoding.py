@@ -1,4 +1,4 @@
-"""Encode records as columns and decode them. Dataclasses become JSON, arrays become int64 blobs."""
+"""Encode records as columns, and decode them: dataclasses as JSON, arrays as int64 blobs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def decoding(where: str) -> Iterator[None]:
     """Turn any error from reading a damaged or forged database into a `StoreError`.
 
     Args:
-        where: The file and the row, for the message.
+        where: File and row, for the error message.
     """
     try:
         yield
@@ -97,8 +97,8 @@ def in_one_line(error: Exception) -> str:
 
 
 def in_the_way(error: Exception) -> str | None:
-    """Return why a database cannot be used if SQLite's own message is not clear enough, or None."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the other bits are details
+    """Return the reason a database cannot be used, or None if SQLite's own message is clear enough."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the remaining bits are the extended code
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -112,8 +112,8 @@ def loads(text: str | bytes) -> Any:
     """Parse JSON text.
 
     Raises:
-        ValueError: It is not JSON that `dump_json` writes: a number is not finite or exceeds 64 bits, or
-            brackets are nested too deeply.
+        ValueError: The text is not JSON that `dump_json` writes: a number is not finite or exceeds 64 bits,
+            or brackets are nested too deeply.
     """
     value = orjson.loads(text)
     try:
@@ -124,12 +124,12 @@ def loads(text: str | bytes) -> Any:
 
 
 def decode(adapter: TypeAdapter[T], text: str) -> T:
-    """Return the dataclass that `dump` wrote."""
+    """Parse the dataclass that `dump` wrote."""
     return cast(T, adapter.validator.validate_python(loads(text)))
 
 
 def columns(record: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return fields of a record as stored in their columns: dataclasses as JSON, arrays as blobs."""
+    """Return a record's fields as column values: dataclasses as JSON, arrays as blobs."""
     return {name: _column(name, getattr(record, name)) for name in names}
 
 
@@ -144,7 +144,7 @@ def _column(name: str, value: Any) -> Any:
 
 
 def fields_in(row: sqlite3.Row, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields that `columns` wrote to a row."""
+    """Decode the fields that `columns` wrote to a row."""
     return {name: _field(name, row[name]) for name in names}
 
 
@@ -157,14 +157,15 @@ def _field(name: str, value: Any) -> Any:
 
 
 def case_json(case: Case) -> str:
-    """Return a case as JSON text; paths under the working folder become relative to it."""
+    """Return a case as JSON text; paths in the working folder become relative."""
     return dump(_CASE, _with_paths(case, _relative))
 
 
 def case_from(text: str, origin: Path) -> Case:
     """Return the case that `case_json` wrote, in this version or an earlier one.
 
-    Relative paths are looked up in the working folder, then in `origin`, the folder in which the run began.
+    Relative paths are resolved against the working folder, then against `origin`, the run's original
+    working folder.
     """
 
     def found(path: Path) -> Path:
@@ -178,7 +179,7 @@ def case_from(text: str, origin: Path) -> Case:
 
 
 def _current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Return stored values under the current names of their fields."""
+    """Rename the fields of stored values to their current names."""
     if values.keys().isdisjoint(_FORMER_NAMES):
         return values
     return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
@@ -195,7 +196,7 @@ def mapping(text: str) -> dict[str, Any]:
 def numbers(text: str) -> Mapping[str, float]:
     """Parse the text of a JSON object of numbers."""
     values = orjson.loads(text)
-    # A run has ten thousands of these, and nearly all are as they were written.
+    # Fast path: a run has tens of thousands of these texts, and nearly all are unchanged.
     if type(values) is dict and all(type(value) is float for value in values.values()):
         return values
     return decode(_NUMBERS, text)
@@ -210,7 +211,7 @@ def dump(adapter: TypeAdapter[T], value: T) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Return text that UTF-8 can encode."""
+    """Replace lone surrogates, so that UTF-8 can encode the text."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -229,7 +230,7 @@ def from_blob(data: bytes) -> NDArray[np.int64]:
 
 
 def rest_json(record: TurnTrace | ResponseRecord) -> str:
-    """Return the fields of a record that have no column of their own."""
+    """Return a record's fields that are not stored in separate columns."""
     return dump_json({name: getattr(record, name) for name in _REST[type(record)].model_fields})
 
 
@@ -262,7 +263,7 @@ def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
 
 
 def _scalars(of: Any, *others: str) -> type[BaseModel]:
-    """Return a model of a dataclass without the fields that have columns of their own."""
+    """Return a pydantic model of a dataclass without the fields that are stored in separate columns."""
     hints = get_type_hints(of)
     made: dict[str, Any] = {}
     for field in fields(of):
@@ -283,8 +284,8 @@ def file_stem(turn_id: str, generation: int) -> str:
     """Return a file name without suffix for a turn: portable, unique and readable.
 
     Args:
-        turn_id: Any text.
-        generation: How often the turn has been committed; appended to the name if greater than 1.
+        turn_id: Turn id, any text.
+        generation: Number of times the turn has been committed; appended to the name if greater than 1.
 
     >>> file_stem("id_355/target", 1)
     'id_355-target-7cbb301e7b'
@@ -296,7 +297,7 @@ def file_stem(turn_id: str, generation: int) -> str:
 
 
 def cassette_name(turn_id: str, attempt: int) -> str:
-    """Return the file name of the messages of an attempt at a turn."""
+    """Return the name of the file with an attempt's messages."""
     return f"{file_stem(turn_id, 1)}-{attempt}.jsonl"
 
 
@@ -313,7 +314,7 @@ def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
 
 
 def body_json(body: Any) -> str:
-    """Return a message as JSON text without secrets."""
+    """Return a message as JSON text, with secrets redacted."""
     text = dump_json(body)
     if SECRETS.suspects(text) or any(f'"{name}"' in text for name in SECRETS.fields):
         return dump_json(SECRETS.body(body))
@@ -321,7 +322,7 @@ def body_json(body: Any) -> str:
 
 
 def without_secrets(column: str, value: Any) -> Any:
-    """Return a column's value without secrets; file names and turn ids stay."""
+    """Redact secrets in a column's value, except in file names and turn ids."""
     if not isinstance(value, str) or not SECRETS.suspects(value):
         return value
     if column in _WORDS:

@@ -1,7 +1,7 @@
-"""Access to the files of a run's folder, which may be somebody else's.
+"""Access the files in a run's folder, which may be untrusted.
 
-A database may name any path, and a folder may contain symbolic links, pipes and devices. Before a file of a
-run is read or written, `own_file` checks that it is a regular file in the folder, and `own_name` checks the
+A database may contain any path, and a folder may contain symbolic links, pipes and devices. Before a run's
+file is read or written, `own_file` checks that it is a regular file in the folder, and `own_name` checks the
 names in the run's database.
 """
 
@@ -28,11 +28,11 @@ _MOST_AUDIO_BYTES = 2 * _MOST_SAMPLES
 
 
 def own_file(folder: Path, path: Path) -> Path:
-    """Check that a path is a regular file in a run's folder, and return it.
+    """Check that a path is a regular file in a run's folder, and return the path.
 
     Raises:
-        StoreError: It is missing, points out of the folder (by ``..`` or a symbolic link), or is not a
-            regular file: opening a pipe would wait forever.
+        StoreError: The file is missing, outside the folder (by ``..`` or a symbolic link), or not a regular
+            file: opening a pipe would wait forever.
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISREG(mode):
@@ -41,7 +41,7 @@ def own_file(folder: Path, path: Path) -> Path:
 
 
 def is_own_file(folder: Path, path: Path) -> bool:
-    """Return whether `own_file` would return the path."""
+    """Return whether `own_file` accepts the path."""
     try:
         own_file(folder, path)
     except StoreError:
@@ -50,10 +50,10 @@ def is_own_file(folder: Path, path: Path) -> bool:
 
 
 def own_folder(folder: Path, path: Path) -> Path:
-    """Check that a path is a folder in a run's folder, and return it.
+    """Check that a path is a folder in a run's folder, and return the path.
 
     Raises:
-        StoreError: It is missing, points out of the run's folder, or is not a folder.
+        StoreError: The path is missing, outside the run's folder, or not a folder.
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISDIR(mode):
@@ -62,12 +62,12 @@ def own_folder(folder: Path, path: Path) -> Path:
 
 
 def own_name(name: str) -> str:
-    """Check that a file name in a run's database has no folder part, and return it.
+    """Check that a file name in a run's database has no folder part, and return the name.
 
     Raises:
-        ValueError: It is a path, or not a name.
+        ValueError: The value is a path, or not a file name.
     """
-    if _PLAIN_NAME.fullmatch(name):  # most are; paths cost ten times as much
+    if _PLAIN_NAME.fullmatch(name):  # fast path for nearly all names; `Path` is ten times slower
         return name
     plain = PurePosixPath(name).name == name == PureWindowsPath(name).name
     if not plain or name in ("", "..") or "\0" in name:
@@ -76,17 +76,17 @@ def own_name(name: str) -> str:
 
 
 def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[Any], int]:
-    """Decode the audio of a turn.
+    """Decode a turn's audio.
 
     Args:
-        path: The file, as `own_file` returned it.
-        dtype: Type of the samples.
+        path: Audio file, as returned by `own_file`.
+        dtype: Sample type.
 
     Returns:
-        The samples, shape (samples,) or (samples, channels), and their rate.
+        The samples, shape (samples,) or (samples, channels), and the sample rate.
 
     Raises:
-        StoreError: It is not audio, or longer than a turn can be.
+        StoreError: The file is not audio, or exceeds the maximum length of a turn.
     """
     try:
         with open_regular(path) as raw, soundfile.SoundFile(raw.fileno(), closefd=False) as file:
@@ -98,7 +98,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:
-    """Return the content of an audio file in a run's folder; None if it is missing or too large."""
+    """Return the content of an audio file in a run's folder, or None if it is missing or too large."""
     try:
         return read_regular(own_file(folder, path), _MOST_AUDIO_BYTES)
     except (OSError, StoreError):
@@ -106,12 +106,12 @@ def own_bytes(folder: Path, path: Path) -> bytes | None:
 
 
 def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Return the turns whose audio is missing, and why.
+    """Return the reason for each turn with missing audio.
 
     Args:
         folder: The run's folder.
-        audio: Its folder of audio.
-        kept: Pairs of a turn and the name of one of its files.
+        audio: The run's audio folder.
+        kept: Pairs of a turn id and an audio file name.
     """
     try:
         own_folder(folder, audio)
@@ -136,7 +136,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return why a file of a run cannot be used, with its path relative to the run's folder; else empty."""
+    """Return why a run's file cannot be used, with its path in the run's folder, or an empty text."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file}: is empty")
@@ -152,7 +152,7 @@ def _own(folder: Path, path: Path) -> os.stat_result:
         found = real.stat()
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing") from None
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links is a RuntimeError before 3.13
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a link loop, before Python 3.13
         reason = error.strerror if isinstance(error, OSError) else "it is no path that can be opened"
         raise StoreError(f"{path}: cannot be opened: {reason}") from None
     if not inside:

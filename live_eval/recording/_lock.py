@@ -1,4 +1,4 @@
-"""One writer for each database: an operating-system lock that ends with its process."""
+"""Allow one writer per database, by an operating-system lock that is released when its process ends."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from live_eval.files import kind_of_file, open_regular, private_opener
 
 
 class WriterLock:
-    """A lock that is held from construction until `release`.
+    """Lock that is acquired on construction and held until `release`.
 
     Args:
-        path: The lock file, which names the holder; removed on release.
+        path: Lock file, which contains the holder's name; removed on release.
 
     Raises:
-        StoreLockedError: Another writer holds it; the message names its process.
+        StoreLockedError: Another writer holds the lock; the message identifies its process.
         StoreError: The file cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Not bound to a thread: different threads write and close a run.
+        # Not thread-local, because different threads write and close a run.
         self._lock = FileLock(path, mode=0o644, blocking=False, thread_local=False)
         try:
             _check_kind(path)
@@ -36,14 +36,14 @@ class WriterLock:
         except OSError as error:
             _check_kind(path)
             raise StoreError(f"{path.parent}: cannot be written: {error.strerror}") from None
-        # With mandatory locks the file cannot be written, and the holder is unknown to others.
+        # With mandatory locks the file cannot be written, so other processes cannot identify the holder.
         with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
 
     def release(self) -> None:
-        """Release the lock; do nothing if it has been released."""
+        """Release the lock; do nothing if it is already released."""
         if self._lock.is_locked:
-            # Windows does not remove an open file; the next writer takes it over.
+            # Windows does not remove an open file; the next writer reuses it.
             with contextlib.suppress(OSError):
                 self._path.unlink()
             self._lock.release()
@@ -53,7 +53,7 @@ class WriterLock:
             try:
                 self._lock.acquire()
             except Timeout:
-                # The holder may have removed the file after it was opened here.
+                # The previous holder may have removed the file after this process opened it.
                 if not self._path.exists():
                     continue
                 raise StoreLockedError(
@@ -63,29 +63,29 @@ class WriterLock:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock, judged by the process that its file names."""
-    # The lock itself is not tried: a writer that begins at that moment would be refused.
+    """Return whether the process recorded in the lock file still runs."""
+    # Do not try to acquire the lock: a writer that starts at the same time would be rejected.
     holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
     if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
         return os.path.lexists(path)
     try:
-        os.kill(int(holder[1]), 0)  # sends nothing
+        os.kill(int(holder[1]), 0)  # signal 0 only checks that the process exists
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # the process belongs to another user
         pass
     return True
 
 
 def _holder_of(path: Path) -> str:
-    """Return the holder that a lock file names, or an empty text."""
+    """Return the holder recorded in a lock file, or an empty text."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read(200).decode(errors="replace").strip()
     return ""
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse links, pipes and devices: the folder may be somebody else's."""
+    """Reject links, pipes and devices, because the folder may be untrusted."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(mode := path.lstat().st_mode):
             raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}; remove it")

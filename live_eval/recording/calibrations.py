@@ -1,4 +1,4 @@
-"""The calibrations of this machine; the latest one for each transport and load is kept for later reports."""
+"""Calibrations of this machine. Later reports use the latest calibration for each transport and load."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ FEWEST_TURNS = 50
 
 
 class KeptCalibration(BaseModel):
-    """The error of this machine's latencies against known times.
+    """Error of this machine's measured latencies against known times.
 
     Args:
-        date: ISO 8601.
+        date: Date, ISO 8601.
         transport: ``websocket`` or ``webrtc``.
-        sessions: Sessions at a time.
+        sessions: Number of concurrent sessions.
         noise: Whether all cores were kept busy.
-        processes: Processes that ran the sessions; 0 for the run's own process.
-        stamps: What stamped arrivals: ``kernel`` or ``user``.
+        processes: Number of processes that ran the sessions; 0 for the run's own process.
+        stamps: Source of the arrival timestamps: ``kernel`` or ``user``.
         errors_p99_ms: 99th percentile of the absolute error, by latency.
         floor_p99_ms: 99th percentile of the lateness of a bare timer loop.
-        turns: Turns compared; 0 if an older version did not store it.
-        node: The machine of a cluster; None for this one.
+        turns: Number of turns compared; 0 if an older version did not store it.
+        node: Cluster node; None for this machine.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,11 +49,11 @@ class KeptCalibration(BaseModel):
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
-        """What identifies a calibration: a later one with the same load replaces it."""
+        """Key of the calibration; a later calibration with the same key replaces it."""
         return self.transport, self.sessions, self.noise, self.processes
 
     def in_words(self) -> str:
-        """Return a sentence without its full stop."""
+        """Return a summary sentence without its full stop."""
         errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
         load = f"{self.sessions} session{'' if self.sessions == 1 else 's'} at a time"
         load += f" (processes: {self.processes})" if self.processes else ""
@@ -70,7 +70,7 @@ _KEPT = MachineRecords(KeptCalibration, "calibrations.json", FILE_VARIABLE)
 
 
 def keep(calibration: KeptCalibration) -> Path:
-    """Store a calibration in place of the last one with the same transport and load; return the file.
+    """Store a calibration, replacing the one with the same transport and load; return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -79,9 +79,9 @@ def keep(calibration: KeptCalibration) -> Path:
 
 
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
-    """Return the calibration of a transport whose load is nearest to `sessions`; a heavier load is preferred.
+    """Return the transport's calibration whose load is nearest to `sessions`; a heavier load is preferred.
 
-    A load below half of `sessions`, or another number of `processes`, does not count.
+    Calibrations with a load below half of `sessions`, or another number of `processes`, are ignored.
     """
     found = [each for each in _KEPT.read() if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]

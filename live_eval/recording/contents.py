@@ -1,6 +1,6 @@
-"""Tell the files of live-eval in a folder from those of others.
+"""Distinguish live-eval's files in a folder from other files.
 
-Files are recognised by the form of their names, so that other people's files are never removed.
+Files are recognised by their name patterns, so that other files are never removed.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _NAMED = 5
 
 
 class FolderForms(NamedTuple):
-    """Forms of the paths in a folder that live-eval writes: of recordings, and of manifests next to them."""
+    """Path patterns in a folder that live-eval writes: recordings, and the manifests next to them."""
 
     recording: re.Pattern[str]
     manifest: re.Pattern[str] | None = None
 
     def fits(self, path: str) -> bool:
-        """Return whether a path has one of the forms."""
+        """Return whether a path matches one of the patterns."""
         return any(form.fullmatch(path) for form in self if form is not None)
 
 
@@ -64,7 +64,7 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
 
     Args:
         folder: The run's folder.
-        kinds: Some of ``audio``, ``wire`` and ``user``; all by default.
+        kinds: Any of ``audio``, ``wire`` and ``user``; all by default.
 
     Raises:
         OSError: The folder cannot be read.
@@ -87,7 +87,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
         kinds: ``audio`` or ``wire``; both by default.
 
     Raises:
-        StoreError: The folder cannot be read, or a link in it leads elsewhere.
+        StoreError: The folder cannot be read, or contains a link that leaves it.
     """
     for kind in kinds or _OF_ATTEMPTS:
         if (folder / kind).is_dir():
@@ -103,7 +103,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
 
 
 def holds_recordings(folder: Path) -> bool:
-    """Return whether a folder contains a run, or the remains of one without its database.
+    """Return whether a folder contains a run, or the other files of a run whose database is missing.
 
     Raises:
         OSError: It cannot be read.
@@ -119,13 +119,13 @@ def check_new(
     begun: Collection[str] = (),
     made: Mapping[str, FolderForms] | None = None,
 ) -> None:
-    """Refuse to begin a run or a campaign in a folder that is not empty.
+    """Reject a non-empty folder for a new run or campaign.
 
     Args:
-        folder: The folder.
-        what: What begins, in words.
-        begun: Names that are allowed, since a killed creation leaves them; folders only if empty.
-        made: Folders that are allowed for the same reason, and the forms of the paths in them.
+        folder: Folder to check.
+        what: Description of what is created, for the message.
+        begun: Names that are allowed because an interrupted creation leaves them; folders only if empty.
+        made: Folders that are allowed for the same reason, and the path patterns in them.
 
     Raises:
         StoreError: The folder contains something else, or cannot be read.
@@ -147,7 +147,7 @@ def check_new(
 
 
 def holds_only(folder: Path, forms: FolderForms) -> bool:
-    """Return whether a folder contains only recordings of a form and manifests next to them."""
+    """Return whether a folder contains only recordings that match the patterns and their manifests."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     inside = sorted(folder.rglob("*"))
@@ -155,7 +155,7 @@ def holds_only(folder: Path, forms: FolderForms) -> bool:
         return False
     files = {path: path.relative_to(folder).as_posix() for path in inside if path.is_file()}
     recorded = {path.parent for path, name in files.items() if forms.recording.fullmatch(name)}
-    # A manifest without a recording is somebody else's: live-eval writes it last.
+    # live-eval writes the manifest last, so a manifest without a recording is not from live-eval.
     return all(forms.fits(name) and path.parent in recorded for path, name in files.items())
 
 
@@ -172,7 +172,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def _known(db: sqlite3.Connection, kind: str) -> set[str]:
-    """Return the names of the files of a kind that belong to attempts in the store."""
+    """Return the names of one kind of file that belong to attempts in the database."""
     has_replaced = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{REPLACED}turns",)).fetchone()
     if kind == AUDIO_FOLDER:
         queries = (KEPT_AUDIO, REPLACED_AUDIO) if has_replaced else (KEPT_AUDIO,)
@@ -188,7 +188,7 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
 
 
 def _first_turns(db: sqlite3.Connection) -> dict[str, str]:
-    """Return the first turn of each turn's dialogue, after which the cassette of the session is named."""
+    """Return the first turn of each turn's dialogue, which determines the name of the session's cassette."""
     rows = db.execute(
         """SELECT turn_id, repeat, json_extract("case", '$.dialogue_id') AS dialogue FROM turns
         WHERE dialogue IS NOT NULL ORDER BY json_extract("case", '$.turn_index')"""

@@ -1,6 +1,6 @@
-"""Remove the leftovers of a killed process from a run's folder, or everything that was recorded there.
+"""Remove the leftovers of a killed process, or all recorded files, from a run's folder.
 
-Both locks of a run are taken first, so that a run that is being written stays untouched.
+Both locks of a run are acquired first, so that a run in progress is never changed.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _DATABASES = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suf
 
 
 def is_busy(folder: Path) -> bool:
-    """Return whether a process is writing the run in a folder or its scores, judged by its locks."""
+    """Return whether a process is writing a run or its scores, according to the locks."""
     return any(is_held(folder / name) for name in _LOCKS)
 
 
 def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Return the files in a run's folder that killed processes left; none while the run is being written.
+    """Return the leftovers of killed processes in a run's folder; empty while the run is being written.
 
-    These are audio and cassettes of attempts that are not in the database, temporary files, stale locks, and
-    SQLite's logs, which are applied before they are removed.
+    Leftovers are audio and cassettes of attempts that are not in the database, temporary files, stale
+    locks, and SQLite's logs, which are applied before removal.
 
     Args:
         folder: The run's folder.
-        others: Names of files that other parts of live-eval write to it, atomically.
+        others: Names of files that other parts of live-eval write atomically to the folder.
 
     Raises:
-        StoreError: It cannot be read.
+        StoreError: The folder cannot be read.
     """
     if is_busy(folder):
         return []
@@ -73,7 +73,7 @@ def remove_leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
         StoreError: The folder cannot be read or written.
     """
     found = _in(folder, _LOCKS)
-    with locked(folder):  # removes the locks at the end
+    with locked(folder):  # the exit removes the lock files
         found += _in(folder, _LOGS)
         for name, versions in ((RUN_FILE, RUN_VERSIONS_READ), (SCORES_FILE, (SCORES_SCHEMA_VERSION,))):
             logs = _in(folder, [f"{name}{suffix}" for suffix in SIDE_FILES[1:]])
@@ -93,7 +93,7 @@ def _in(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
-    """Return the temporary files of a run and its `orphans`; none if its database is missing or empty."""
+    """Return a run's temporary files and `orphans`; empty if its database is missing or empty."""
     file = folder / RUN_FILE
     if not has_tables(file):
         return []
@@ -102,18 +102,18 @@ def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
 
 
 def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Delete everything that live-eval has written to a run's folder, and the folder if it is then empty.
+    """Delete all files that live-eval has written to a run's folder, and the folder if it is then empty.
 
     Args:
         folder: The run's folder.
-        others: Names of files that other parts of live-eval write to it.
+        others: Names of files that other parts of live-eval write to the folder.
 
     Returns:
-        Other people's files, which stay in the folder; empty if the folder is gone.
+        The remaining files, which live-eval did not write; empty if the folder was removed.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.
-        StoreError: Something cannot be deleted.
+        StoreError: A file or folder cannot be deleted.
     """
     temporary = [f"{name}.part" for name in others]
     try:
@@ -133,10 +133,10 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
 
 
 def remove_files(folder: Path, forms: FolderForms) -> None:
-    """Remove the files in a folder whose paths have these forms, and the folders that become empty.
+    """Remove the files in a folder whose paths match these patterns, and the folders that become empty.
 
     Raises:
-        OSError: Something cannot be removed.
+        OSError: A file or folder cannot be removed.
     """
     inside = sorted(folder.rglob("*"), reverse=True)
     for path in inside:
@@ -151,7 +151,7 @@ def remove_if_empty(folder: Path) -> list[Path]:
     """Remove a folder if it is empty; otherwise return its content.
 
     Raises:
-        OSError: It cannot be removed.
+        OSError: The folder cannot be removed.
     """
     left = sorted(folder.iterdir())
     if not left:
@@ -161,10 +161,10 @@ def remove_if_empty(folder: Path) -> list[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Prevent other processes from writing the run in a folder and its scores.
+    """Lock a run and its scores against other writers.
 
     Raises:
-        StoreLockedError: Another process is writing them.
+        StoreLockedError: Another process is writing the run or its scores.
     """
     with ExitStack() as stack:
         for name in _LOCKS:

@@ -1,4 +1,4 @@
-"""Measurements of this machine that are kept between runs, in a file of the user."""
+"""Measurements of this machine that persist between runs, in the user's data folder."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class MachineRecords(Generic[T]):
     """Records of one kind, such as calibrations.
 
     Args:
-        kind: Their type.
-        file_name: Their file in the user's data folder.
-        variable: Environment variable that names another file.
+        kind: Record type.
+        file_name: File name in the user's data folder.
+        variable: Environment variable that overrides the file.
     """
 
     def __init__(self, kind: type[T], file_name: str, variable: str) -> None:
@@ -37,14 +37,14 @@ class MachineRecords(Generic[T]):
         self._variable = variable
 
     def read(self) -> list[T]:
-        """Return the stored records; none if the file is unreadable, which the next record replaces."""
+        """Return the stored records; empty if the file is unreadable. `keep` replaces such a file."""
         try:
             return self._records.validate_json(read_regular(self._path(), _MOST_BYTES, links=True))
         except (OSError, ValidationError):
             return []
 
     def keep(self, record: T, key: Callable[[T], object]) -> Path:
-        """Store a record in place of those with the same key; return the file.
+        """Store a record, replacing records with the same key; return the file.
 
         Raises:
             DataError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""Find where a reply on a media track begins if the event that announces it arrived late. Pure.
+"""Find the beginning of a reply on a media track if the event that announces the reply arrived late. Pure.
 
 Packets and events travel separately: a lost event is retransmitted after a second or more, while the reply's
 packets arrive. The packets before the event are kept, back to the sender's last idle gap, and decoded to find
@@ -27,12 +27,12 @@ _SILENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Preroll:
-    """The part of a track that had arrived when an event announced a reply.
+    """Part of a track that had arrived before an event announced a reply.
 
     Args:
-        chunks: Number of the response's first chunks that had arrived.
+        chunks: Number of the response's chunks that had arrived.
         announced_ns: When the event arrived.
-        after_idle: Whether the sender was idle before the first of them.
+        after_idle: Whether the sender was idle before the first chunk.
     """
 
     chunks: int
@@ -41,11 +41,11 @@ class Preroll:
 
 
 class Beginning(NamedTuple):
-    """Where a reply begins.
+    """Beginning of a reply.
 
     Args:
-        chunk: Index of its first chunk.
-        first_audio_ns: When its first audio arrived; None if only the first chunk shows it.
+        chunk: Index of the reply's first chunk.
+        first_audio_ns: Arrival of the reply's first audio; None to use the first chunk's arrival.
     """
 
     chunk: int
@@ -60,19 +60,19 @@ def beginning(
     first_audio_ns: int | None,
     onset_ns: int | None = None,
 ) -> Beginning:
-    """Return where a reply begins.
+    """Return the beginning of a reply.
 
-    It extends back to the last silence before the event: an idle gap since the user began to speak, or a
-    second of silence. After an idle gap it begins with the first packet, unless that is followed by a second
-    of silence. Otherwise it begins with its first audible sample or with the event, whichever is earlier.
+    The reply extends back to the last silence before the event: an idle gap since the user began to speak, or
+    a second of silence. After an idle gap the reply begins with the first packet, unless a second of silence
+    follows. Otherwise it begins with its first audible sample or with the event, whichever is earlier.
 
     Args:
-        preroll: The part that had arrived before the event.
+        preroll: Part of the track that had arrived before the event.
         arrivals: Arrival of each chunk.
-        pcm: The chunks, int16 mono, shape (samples,).
-        rate_hz: Their rate.
-        first_audio_ns: The arrival of the first packet after the event, or None.
-        onset_ns: When the user began to speak, or None. Earlier audio is not part of the reply.
+        pcm: Decoded chunks, int16 mono, shape (samples,).
+        rate_hz: Sample rate.
+        first_audio_ns: Arrival of the first packet after the event, or None.
+        onset_ns: Start of the user's speech, or None. Earlier audio is not part of the reply.
     """
     whole = np.concatenate(pcm)
     ends = np.cumsum([len(chunk) for chunk in pcm])
@@ -92,7 +92,7 @@ def beginning(
 
 
 def _after_silence(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
-    """Return where the last silence of a second or more ends, or None."""
+    """Return the end of the last silence of a second or more, or None."""
     windows = loud_windows(pcm, rate_hz)
     around = np.concatenate(([-1], np.flatnonzero(windows), [len(windows)]))
     silent = np.flatnonzero(np.diff(around) > _SILENCE_S * WINDOWS_PER_S)

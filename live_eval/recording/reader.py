@@ -34,14 +34,14 @@ _BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """One attempt that failed.
+    """A failed attempt at a turn.
 
     Args:
-        turn_id: The turn.
-        attempt: Its number, from 1.
+        turn_id: Turn id.
+        attempt: Number of the attempt, from 1.
         retried: Whether another attempt followed.
-        wall_ns: Nanoseconds since the Unix epoch when dialling began.
-        failure: The failure.
+        wall_ns: Start of dialling, nanoseconds since the Unix epoch.
+        failure: Cause of the failure.
     """
 
     turn_id: str
@@ -52,7 +52,7 @@ class FailedAttempt:
 
 
 class RunReader:
-    """A run's folder, open for reading. A context manager; use `open`.
+    """Reader of a run's folder, created by `open`. A context manager.
 
     >>> with RunReader.open(Path("recordings/demo")) as run:  # doctest: +SKIP
     ...     print(run.ended, len(run))
@@ -82,8 +82,8 @@ class RunReader:
         """Open the run in folder `path`.
 
         Raises:
-            StoreError: There is no run.
-            SchemaVersionError: Another version of live-eval wrote it.
+            StoreError: The folder contains no run.
+                    SchemaVersionError: Another version of live-eval wrote it.
         """
         db = open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)
         try:
@@ -120,11 +120,11 @@ class RunReader:
         return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
 
     def turns(self, *, retime: bool = False, latest: int = -1) -> Iterator[TurnRecord]:
-        """Yield the turns in the order in which they were committed.
+        """Yield the turns in commit order.
 
         Args:
             retime: Recompute the latencies with the current definitions; reads every reply's audio.
-            latest: How many of the last turns; all if negative.
+            latest: Number of most recent turns to yield; all if negative.
         """
         # Short queries do not block the writer.
         ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
@@ -144,7 +144,7 @@ class RunReader:
         """Return one turn.
 
         Raises:
-            StoreError: The run has no such turn, or it is damaged.
+            StoreError: The turn does not exist or is damaged.
         """
         with self._decoding(turn_id):
             row = self._row(turn_id)
@@ -153,10 +153,10 @@ class RunReader:
     def replaced(self, turn_id: str) -> list[TurnRecord]:
         """Return the replaced attempts at a turn, oldest first.
 
-        Their audio is kept, unless its loss was the reason for the new attempt.
+        Their audio is kept, unless the turn was retried because its audio was lost.
         """
         if not self._fetch("SELECT 1 FROM sqlite_master WHERE name = ?", f"{REPLACED}turns"):
-            return []  # an earlier version, which did not keep them
+            return []  # earlier versions did not keep replaced attempts
         with self._decoding(turn_id):
             rows = self._fetch(f"SELECT * FROM {REPLACED}turns WHERE turn_id = ? ORDER BY id", turn_id)
             return [
@@ -165,7 +165,7 @@ class RunReader:
             ]
 
     def _decode(self, row: sqlite3.Row, rows: Sequence[sqlite3.Row], *, retime: bool) -> TurnRecord:
-        """Return the turn in a row, with the responses in `rows`."""
+        """Decode a turn from its row and the rows of its responses."""
         responses = [
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]
@@ -192,7 +192,7 @@ class RunReader:
         )
 
     def log(self, turn_id: str) -> list[LoggedMessage]:
-        """Return the messages of a turn with their stamps, in order."""
+        """Return a turn's messages with their timestamps, in order."""
         with self._decoding(turn_id):
             rows = self._fetch(
                 """SELECT at_ns, direction, body FROM events
@@ -204,7 +204,7 @@ class RunReader:
             ]
 
     def tasks_by_reply_length(self) -> dict[str, Task]:
-        """Return the task of each turn, from the shortest reply to the longest; turns without audio first."""
+        """Return each turn's task, sorted by reply length; turns without audio first."""
         rows = self._fetch(
             """SELECT turn_id, json_extract("case", '$.task') AS task, chunk_samples AS samples, rate_hz
                FROM turns LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL
@@ -232,29 +232,29 @@ class RunReader:
         return [self._pcm(response.audio_file) for response in turn.responses]
 
     def both_sides(self, turn_id: str) -> tuple[NDArray[np.int16], int] | None:
-        """Return both sides on the session's axis, or None without audio.
+        """Return the audio of both sides on the session's time axis, or None without audio.
 
         Returns:
-            int16, shape (samples, 2), left the user, right the endpoint as heard, sample 0 at
-            ``trace.t0_ns``; and their rate.
+            The audio, int16, shape (samples, 2), left: user, right: endpoint as heard, sample 0 at
+            ``trace.t0_ns``; and the sample rate.
         """
         path = self.both_file(turn_id)
         with self._decoding(turn_id):
             return None if path is None else (self._pcm(path), int(self._row(turn_id)["both_rate_hz"]))
 
     def both_file(self, turn_id: str) -> Path | None:
-        """Return the file of both sides of a turn, or None."""
+        """Return the file with the audio of both sides of a turn, or None."""
         with self._decoding(turn_id):
             return self._file(self._row(turn_id)["both_file"])
 
     def lost_audio(self) -> Mapping[str, str]:
-        """Return the turns whose audio is missing, and why."""
+        """Return the reason for each turn with missing audio."""
         if self._lost is None:
             self._lost = lost_audio(self.path, self._audio, self._fetch(KEPT_AUDIO))
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return why audio of a turn is missing; empty if none is missing."""
+        """Return why a turn's audio is missing; empty if all audio is present."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")
@@ -284,7 +284,7 @@ class RunReader:
             return self._db.execute(query, values).fetchall()
 
     def _in(self, table: str, column: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
-        """Return the rows with one of the values in a column; responses in their order."""
+        """Return the rows whose column has one of the values; responses are in order."""
         order = "position" if table.endswith("responses") else "id"
         places = ",".join("?" * len(values))
         return self._fetch(f"SELECT * FROM {table} WHERE {column} IN ({places}) ORDER BY {order}", *values)

@@ -1,8 +1,8 @@
-"""The capture of a turn, and the record that is made of it, written and read.
+"""The capture of a turn, and the record that `finish` creates from the capture.
 
-`Session` returns a `TurnCapture` with the reply as it arrived. `finish` decodes it, times it and aligns both
-sides on one axis; this is heavy work and belongs outside the event loop. `RunWriter` writes the resulting
-`TurnRecord`, and `RunReader` returns the same type.
+`Session` returns a `TurnCapture` with the reply as it arrived. `finish` decodes and times the reply and
+aligns both sides on one time axis; this is CPU-heavy and must run outside the event loop. `RunWriter` writes
+the resulting `TurnRecord`, and `RunReader` returns the same type.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """A message of either direction as it is stored: audio replaced by its size, secrets removed.
+    """A message in either direction as stored: audio is replaced by its size, and secrets are removed.
 
     Args:
-        at_ns: When it arrived, or was handed to the transport.
+        at_ns: When the message arrived, or was passed to the transport.
         direction: ``in`` from the endpoint, ``out`` to it.
         body: The message as a JSON object.
     """
@@ -72,14 +72,14 @@ class CapturedResponse:
     """One response as it arrived.
 
     Args:
-        record: Its marks; `finish` corrects the number of samples in each chunk.
+        record: Timestamps of the response; `finish` corrects the number of samples in each chunk.
         chunks: The audio that arrived at `record.chunk_arrival_ns`: bytes in `codec`, or samples that the
             session had to decode (int16 mono, shape (samples,), at the codec's rate).
         concealed: Samples concealed as silence before each chunk, on a media track that lost packets; empty
             without loss.
         preroll: The first chunks, if they arrived on a media track before the event that announced the
-            response; else None.
-        codec: How the bytes are encoded; None without audio.
+            response; otherwise None.
+        codec: Encoding of the bytes; None without audio.
     """
 
     record: ResponseRecord
@@ -94,21 +94,21 @@ class TurnCapture:
     """Everything that a session captured of one turn.
 
     Args:
-        trace: Every mark; `finish` adds those of the responses.
+        trace: Timestamps of the turn; `finish` adds those of the responses.
         wire: The responses as they arrived, in the order in which they began; empty in a record.
-        log: Every message with its stamp, in order; of appended user audio only frame times are stored.
-            Empty in a record that is read.
-        heard_text: What the endpoint's transcriber heard, or None.
+        log: Every message with its timestamp, in order; for appended user audio, only frame times are stored.
+            Empty in a record read from disk.
+        heard_text: The endpoint's transcript of the user's speech, or None.
         rate_limits: The endpoint's rate limits, as last reported.
-        session_id: The endpoint's name for the session.
-        model: The model that the endpoint says it runs.
-        wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`: the session's one wall-clock anchor.
-        late_speech_frames: Frames of speech that left more than a frame late, and caught up.
-        skipped_silence_frames: Frames of silence that were skipped to catch up.
+        session_id: Session id assigned by the endpoint.
+        model: Model reported by the endpoint.
+        wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`: the session's only wall-clock anchor.
+        late_speech_frames: Number of speech frames sent more than a frame late to catch up.
+        skipped_silence_frames: Number of silence frames skipped to catch up.
         failure: Why the turn failed; None if it ended normally.
-        retry_after_s: Seconds after which the endpoint asks for a retry, or None; not stored.
+        retry_after_s: Delay before a retry that the endpoint requests, in seconds, or None; not stored.
         warnings: Anomalies that did not fail the turn.
-        media: Statistics of the packets of a media track; None without a track.
+        media: Packet statistics of the media track; None without a track.
     """
 
     trace: TurnTrace
@@ -129,25 +129,25 @@ class TurnCapture:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TurnRecord(TurnCapture):
-    """A turn as it is written and read: a capture whose audio is decoded, timed and aligned.
+    """A turn as stored: a capture with decoded, timed and aligned audio.
 
     `RunWriter` writes `audio` and `both_sides` to files; `RunReader` leaves them empty and reads the files
     on demand.
 
     Args:
-        turn_id: Unique in the run: case and repetition.
-        case: The case; in a run that is read, with paths as they are found from the working folder.
+        turn_id: Id that is unique in the run: case and repetition.
+        case: The case; if read from disk, its paths are resolved.
         repeat: Repetition of the case, from 0.
         attempt: 1 for the first attempt.
-        timing: The latencies, by the definitions of `timing_version`.
-        timing_version: `TIMING_VERSION` at the time of the run, or the present one after retiming.
-        both_file: Audio of both sides in the run's folder, or None.
+        timing: Latencies as defined by `timing_version`.
+        timing_version: `TIMING_VERSION` at the time of the run, or the current version after retiming.
+        both_file: File with the audio of both sides, in the run's folder, or None.
         audio: Audio of each response as it arrived, int16 mono, shape (samples,).
-        both_sides: int16, shape (samples, 2), at `both_rate_hz`: left the user, right the endpoint as
+        both_sides: int16, shape (samples, 2), at `both_rate_hz`, left: user, right: endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.
-        both_rate_hz: Its rate.
-        envelope: The loudness of both sides for drawing, uint8, shape (n, 2), one pair for each 20 ms: the
-            square root of the loudest sample, 255 for full scale. None without audio and before it is stored.
+        both_rate_hz: Sample rate of `both_sides`.
+        envelope: Loudness of both sides for drawing, uint8, shape (n, 2), one pair per 20 ms: the square
+            root of the peak sample, 255 for full scale. None without audio and before it is stored.
     """
 
     turn_id: str
@@ -174,7 +174,7 @@ class TurnRecord(TurnCapture):
 
     @property
     def headline(self) -> ResponseRecord | None:
-        """The response that answers the turn, to which latencies and reply refer."""
+        """The response that answers the turn. Latencies and the reply refer to this response."""
         return None if self.timing.headline is None else self.responses[self.timing.headline]
 
     @property
@@ -202,12 +202,12 @@ class TurnRecord(TurnCapture):
 
     @property
     def reply_rate_hz(self) -> int | None:
-        """Rate of the headline response's audio; None without."""
+        """Sample rate of the headline response's audio; None without audio."""
         return self.headline.rate_hz if self.headline is not None and self.has_reply else None
 
 
 def turn_id(case: Case, repeat: int) -> str:
-    """Return the name of a turn in its run: the case's, with the number of a repetition."""
+    """Return a turn's name in its run: the case's name, with the repetition's number."""
     return case.case_id if repeat == 0 else f"{case.case_id}#{repeat + 1}"
 
 
@@ -217,13 +217,13 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     Args:
         capture: What the session captured.
         case: The case.
-        user: The user's audio as it was streamed (at the wire's rate), or None without any.
+        user: The user's audio as it was streamed (at the wire's rate), or None without audio.
         repeat: Repetition of the case, from 0.
         attempt: Number of the attempt, from 1.
 
     Returns:
-        The record. If its audio cannot be decoded, the turn fails and keeps the audio before the error. If a
-        bug prevents its timing, it fails as `INTERNAL`, without its replies; other turns are not affected.
+        The record. If decoding fails, the turn fails and keeps the audio before the error. If a bug prevents
+        timing, the turn fails as `INTERNAL` without its replies; other turns are not affected.
     """
     try:
         return _finished(capture, case, user, repeat=repeat, attempt=attempt)
@@ -240,7 +240,7 @@ def _finished(
     failure = capture.failure
     responses: list[ResponseRecord] = []
     audio: list[NDArray[np.int16]] = []
-    decoders: dict[Codec, Decoder] = {}  # a codec keeps its state from one response to the next
+    decoders: dict[Codec, Decoder] = {}  # the codec's state persists across responses
     for response in capture.wire:
         pcm, broken = _decode_chunks(response, decoders)
         failure = failure or broken
@@ -269,7 +269,7 @@ def _finished(
         and capture.wire[timing.headline].preroll
         and not len(audio[timing.headline])
     ):
-        answer = responses[timing.headline]  # no packet before its event belonged to it
+        answer = responses[timing.headline]  # no packet before the event belonged to the response
         failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
@@ -287,20 +287,20 @@ def _finished(
 
 
 def no_packet(response_id: str) -> str:
-    """Return the message for a response whose playback was announced without a packet."""
+    """Return the error message for a response whose playback was announced but sent no packet."""
     return f"the sound of response {response_id} began and ended without a packet"
 
 
 def heard_pieces(
     marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False
 ) -> Iterator[tuple[int, NDArray[np.int16]]]:
-    """Yield the contiguous pieces of a response that are heard, each with its time.
+    """Yield the contiguous pieces of a response as heard, each with its time.
 
     Args:
-        marks: The response.
-        pcm: Its audio as it arrived, int16 mono, shape (samples,), at its own rate.
-        rate_hz: Rate of the pieces.
-        paced: Whether it arrived on media at the pace of speech (`live_eval.timing.is_paced`).
+        marks: Timestamps of the response.
+        pcm: Audio as it arrived, int16 mono, shape (samples,), at the response's rate.
+        rate_hz: Sample rate of the pieces.
+        paced: Whether the audio arrived on media at real-time pace (`live_eval.timing.is_paced`).
     """
     if not len(pcm) or marks.rate_hz is None:
         return
@@ -315,11 +315,11 @@ def heard_pieces(
 
 
 def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrace:
-    """Return a trace with the heard stretches of each response and the length of its discarded audio.
+    """Return a trace with the audible stretches of each response as heard, and the length of discarded audio.
 
     Args:
-        trace: The marks.
-        reply: The audio of each response in `trace.responses`, int16 mono, shape (samples,), as arrived.
+        trace: Timestamps of the turn.
+        reply: Audio of each response in `trace.responses`, int16 mono, shape (samples,), as it arrived.
     """
     responses = (
         replace(
@@ -338,9 +338,9 @@ def heard_stretches(
     """Return start and end of each audible stretch of a response as heard.
 
     Args:
-        marks: The response.
-        pcm: Its audio as it arrived, int16 mono, shape (samples,).
-        paced: As in `heard_pieces`.
+        marks: Timestamps of the response.
+        pcm: Audio as it arrived, int16 mono, shape (samples,).
+        paced: See `heard_pieces`.
     """
     if not len(pcm) or marks.rate_hz is None:
         return ()
@@ -393,7 +393,7 @@ def _decode_chunks(
 def _both_sides(
     trace: TurnTrace, reply: Sequence[NDArray[np.int16]], user: Audio | None
 ) -> tuple[NDArray[np.int16] | None, int | None]:
-    """Align the user's audio and every response, as heard, on the session's axis."""
+    """Align the user's audio and every response, as heard, on the session's time axis."""
     if user is None or trace.t0_ns is None:
         return None, None
     rates = [marks.rate_hz for marks in trace.responses if marks.rate_hz]
@@ -408,13 +408,13 @@ def _both_sides(
 def on_axis(
     pieces: Sequence[tuple[int, int, NDArray[np.int16]]], channels: int, bound: int | None = None
 ) -> NDArray[np.int16]:
-    """Return pieces of audio on one axis, int16, shape (samples, channels).
+    """Place pieces of audio on one time axis; return int16, shape (samples, channels).
 
     Args:
-        pieces: The channel of each, its first sample on the axis (what precedes the axis is cut off), and its
-            samples.
+        pieces: Channel, first sample on the axis (audio before the axis is cut off), and samples of each
+            piece.
         channels: Number of channels.
-        bound: Limit on the samples of a channel, after which audio is cut off.
+        bound: Maximum number of samples per channel; later audio is cut off.
 
     Raises:
         ValueError: Without a bound, the axis is too long: arrivals in a damaged run may be years apart.

@@ -1,8 +1,8 @@
 """The tables of a run's databases, and their versions.
 
-After its end, ``run.sqlite`` only receives further attempts; ``scores.sqlite`` can be deleted and recomputed.
-Times are nanoseconds on the monotonic clock of the machine that ran the sessions (``wall_ns`` is the one
-anchor per turn); arrays are little-endian int64 blobs.
+After a run ends, ``run.sqlite`` only receives new attempts; ``scores.sqlite`` can be deleted and recomputed.
+Times are nanoseconds on the monotonic clock of the machine that ran the sessions (``wall_ns`` is the only
+wall-clock anchor of a turn); arrays are little-endian int64 blobs.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ REPLACED = "replaced_"
 
 
 def _for_replaced(statement: str) -> str:
-    """Return a table's statement for the same table of replaced attempts."""
+    """Return the CREATE statement of the corresponding table for replaced attempts."""
     return (
         statement.replace("CREATE TABLE ", f"CREATE TABLE {REPLACED}")
         .replace("REFERENCES turns", f"REFERENCES {REPLACED}turns")
@@ -190,7 +190,7 @@ _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
 @functools.cache
 def column_types() -> Mapping[str, tuple[type, ...]]:
-    """Return the types of each column; columns of the same name have the same type in all tables."""
+    """Return the type of each column; columns with the same name have the same type in all tables."""
     kinds: dict[str, tuple[type, ...]] = {}
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in (*RUN_TABLES, *SCORES_TABLES):

@@ -46,16 +46,16 @@ _STATUS: TypeAdapter[ScoreStatus] = TypeAdapter(ScoreStatus)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRow:
-    """The score of one turn by one judge.
+    """A judge's score of a turn.
 
     Args:
-        judge: The judge.
-        version: Its version.
-        turn_id: The turn.
+        judge: Judge name.
+        version: Judge version.
+        turn_id: Turn id.
         status: ``scored``, ``unscored`` (an input of the judge is missing) or ``failed``.
-        values: The values by output name; empty if it was not scored.
-        reason: Why it was not scored; empty if it was.
-        detail: The evidence for the values.
+        values: Values by output name; empty if the turn was not scored.
+        reason: Why the turn was not scored; empty if it was.
+        detail: Evidence for the values.
     """
 
     judge: str
@@ -69,7 +69,7 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True)
 class JudgeProblem:
-    """Why a judge could not run at all."""
+    """The reason a judge could not run."""
 
     judge: str
     version: str
@@ -78,7 +78,7 @@ class JudgeProblem:
 
 @dataclass(frozen=True, slots=True)
 class StoredAudit:
-    """How far a version of a judge can be trusted on this run (see `live_eval.analysis.audit`)."""
+    """Reliability of a judge version on this run (see `live_eval.analysis.audit`)."""
 
     judge: str
     version: str
@@ -87,7 +87,7 @@ class StoredAudit:
 
 
 class ScoreReader:
-    """The scores of a run, open for reading, even while they are being written. A context manager.
+    """Reader of a run's scores, even while they are being written. A context manager.
 
     A run without scores is read as empty.
     """
@@ -122,16 +122,16 @@ class ScoreReader:
         self.close()
 
     def done(self, judge: str, version: str) -> set[str]:
-        """Return the turns that this version of the judge has judged, whatever the outcome."""
+        """Return the turns that this judge version has judged, with any status."""
         rows = self._rows("SELECT turn_id FROM scores WHERE judge = ? AND version = ?", (judge, version))
         return {row["turn_id"] for row in rows}
 
     def versions(self) -> dict[str, str]:
-        """Return the version of each judge that judged the most turns; among several, the latest."""
+        """Return each judge's version with the most judged turns; ties go to the latest version."""
         return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
 
     def unfinished(self) -> list[JudgeProblem]:
-        """Return the versions of judges that are later than those of `versions` but judged fewer turns."""
+        """Return the judge versions that are later than those in `versions` but judged fewer turns."""
         return [
             JudgeProblem(
                 judge,
@@ -144,7 +144,7 @@ class ScoreReader:
         ]
 
     def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
-        """Return each judge's version, and each later one with its number of judged turns and the maximum."""
+        """Return each judge's main version, and each later version with its turn count and the maximum."""
         rows = self._rows(
             """SELECT judge, version, count(DISTINCT turn_id) AS turns
                FROM scores GROUP BY judge, version ORDER BY max(id)"""
@@ -160,7 +160,7 @@ class ScoreReader:
         return chosen
 
     def outputs(self, versions: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return each judge and output with a score, in the order of their first scores.
+        """Return each judge and output that has scores, in the order of the first scores.
 
         Args:
             versions: The version of each judge.
@@ -174,11 +174,11 @@ class ScoreReader:
     def read(
         self, judges: Collection[str] | None = None, *, turn_id: str | None = None
     ) -> Iterator[ScoreRow]:
-        """Yield the scores of every version, in the order in which they were made.
+        """Yield the scores of every version, in the order in which they were written.
 
         Args:
-            judges: Only these; all if None.
-            turn_id: Only those of this turn; all if None.
+            judges: Judges to include; all if None.
+            turn_id: Turn to include; all if None.
         """
         where, values = ("", ()) if turn_id is None else ("WHERE turn_id = ?", (turn_id,))
         columns = 'judge, version, turn_id, status, "values", reason, detail'
@@ -186,7 +186,7 @@ class ScoreReader:
             if judges is None or row["judge"] in judges:
                 try:
                     score = _score(row)
-                except Exception:  # names the row, which is too slow to do for each
+                except Exception:  # adds the row to the message, too slow for every row
                     with encoding.decoding(
                         f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"
                     ):
@@ -194,12 +194,12 @@ class ScoreReader:
                 yield score
 
     def problems(self) -> list[JudgeProblem]:
-        """Return the judges that could not run most recently, and why."""
+        """Return the judges whose most recent run could not start, and why."""
         rows = self._rows("SELECT judge, version, reason FROM problems ORDER BY judge")
         return [JudgeProblem(row["judge"], row["version"], row["reason"]) for row in rows]
 
     def audits(self) -> list[StoredAudit]:
-        """Return the last audit of each version of each judge, oldest first."""
+        """Return the latest audit of each judge version, oldest first."""
         rows = self._rows("SELECT * FROM audits ORDER BY wall_ns, judge, version")
         audits = []
         for row in rows:
@@ -209,10 +209,10 @@ class ScoreReader:
         return audits
 
     def answer(self, question: str) -> Mapping[str, Any] | None:
-        """Return a model's earlier answer to a question, or None.
+        """Return a model's cached answer to a question, or None.
 
         Args:
-            question: A hash of everything the model was sent.
+            question: Hash of the model's complete input.
         """
         rows = self._rows("SELECT answer FROM answers WHERE question = ?", (question,))
         with encoding.decoding(f"{self._file}: an answer of a model"):
@@ -224,9 +224,9 @@ class ScoreReader:
 
 
 class ScoreStore(ScoreReader):
-    """The one writer of a run's scores, and a reader of them. A context manager; use `open`.
+    """The only writer of a run's scores, which also reads them; created by `open`. A context manager.
 
-    Every method that writes raises a `StoreError` if it cannot.
+    Every method that writes raises a `StoreError` on failure.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock) -> None:
@@ -255,15 +255,15 @@ class ScoreStore(ScoreReader):
             else:
                 db = create_database(file, SCORES_TABLES, SCORES_SCHEMA_VERSION)
             with encoding.decoding(f"{file}"):
-                # Repeating a score that a power failure lost costs less than a sync for each score.
+                # Recomputing scores lost in a power failure costs less than a sync per score.
                 db.execute("PRAGMA synchronous = NORMAL")
             on_failure.pop_all()
         return cls(path, db, lock)
 
     def put(self, judge: str, version: str, turn_id: str, judgement: Judgement) -> None:
-        """Write the score of a turn, in place of an earlier one by this version of the judge.
+        """Write a turn's score, replacing an earlier score by the same judge version.
 
-        A number that is not finite becomes a failure of the judge.
+        A score with a value that is not finite is stored as failed.
         """
         self.put_all(judge, version, {turn_id: judgement})
 
@@ -283,7 +283,7 @@ class ScoreStore(ScoreReader):
             raise StoreError(f"{self.path}: cannot keep scores of {judge}: {error}") from error
 
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
-        """Write why a judge could not run; deleted once it gives scores."""
+        """Write why a judge could not run; deleted when the judge produces scores."""
         self._write(
             "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
             (judge, version, SECRETS.text(reason)),
@@ -299,7 +299,7 @@ class ScoreStore(ScoreReader):
         )
 
     def put_audit(self, audit: StoredAudit) -> None:
-        """Write an audit, in place of an earlier one of the same judge and version."""
+        """Write an audit, replacing an earlier audit of the same judge version."""
         self._write(
             "INSERT OR REPLACE INTO audits (judge, version, wall_ns, report) VALUES (?, ?, ?, ?)",
             (audit.judge, audit.version, audit.wall_ns, encoding.dump_json(SECRETS.values(audit.report))),
@@ -313,7 +313,7 @@ class ScoreStore(ScoreReader):
             raise StoreError(f"{self.path}: cannot keep {what}: {error}") from error
 
     def close(self) -> None:
-        """Move everything into the one file and close it."""
+        """Merge the write-ahead log into the database file and close it."""
         if self._open:
             self._open = False
             try:
@@ -331,7 +331,7 @@ def forget_scores(folder: Path, turn_id: str) -> None:
     The caller holds the lock `SCORES_LOCK_FILE`.
 
     Raises:
-        StoreError: They cannot be deleted.
+        StoreError: The scores cannot be deleted.
         SchemaVersionError: Another version of live-eval wrote them.
     """
     file = folder / SCORES_FILE

@@ -1,4 +1,4 @@
-"""Write a run: each turn in full or not at all, by one writer under an operating-system lock."""
+"""Write a run. Turns are written atomically, by a single writer under an operating-system lock."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _BEGUN = (RUN_LOCK_FILE, AUDIO_FOLDER, WIRE_FOLDER, *(f"{RUN_FILE}{suffix}" for 
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return whether a process is writing the run in a folder, judged by its lock file."""
+    """Return whether a process is writing the run in a folder, according to its lock file."""
     return is_held(folder / RUN_LOCK_FILE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Names of a turn's files in the audio folder; None without such audio."""
+    """A turn's file names in the audio folder; None if the audio does not exist."""
 
     both: str | None
     responses: tuple[str | None, ...]
@@ -74,10 +74,10 @@ class _Files:
 
 
 class RunWriter:
-    """The one writer of a run's folder. Synchronous: call it from one thread, outside the event loop.
+    """The only writer of a run's folder, created by `create` or `resume`. A context manager.
 
-    Use `create` or `resume`. A context manager that releases the lock. A run without `end` counts as killed
-    and can be resumed.
+    The writer is synchronous: call it from one thread, outside the event loop. A run that is closed without
+    `end` counts as killed and can be resumed.
     """
 
     def __init__(
@@ -97,19 +97,18 @@ class RunWriter:
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunWriter:
-        """Begin a run in a new folder, which only its owner may enter.
+        """Create a run in a new folder, which only the owner can enter.
 
         Args:
             path: The run's folder, new or empty; created if missing.
-            manifest: Versions, run file, endpoint settings, seed, machine. JSON values without secrets.
+            manifest: Versions, run file, endpoint settings, seed and machine, as JSON values without secrets.
 
         Returns:
             The writer; end it with `end`.
 
         Raises:
-            StoreError: The folder already has a run or something else, or cannot be written, or the manifest
-                contains a secret.
-            StoreLockedError: Another process is making a run there.
+            StoreError: The folder is not empty, or cannot be written, or the manifest contains a secret.
+            StoreLockedError: Another process is creating a run in the folder.
         """
         manifest = SECRETS.values(manifest)
         secret = SECRETS.exposed_in(manifest)
@@ -135,17 +134,17 @@ class RunWriter:
     def resume(cls, path: Path, *, ended: bool = False) -> RunWriter:
         """Continue a run that was interrupted or died.
 
-        Removes the audio of turns that were not committed. Nobody can score the run until it is closed: turns
-        may be replaced.
+        Audio of uncommitted turns is removed. The run cannot be scored until it is closed, because turns may
+        be replaced.
 
         Args:
             path: The run's folder.
-            ended: Whether the run may have ended. Without it, an ended run is never changed.
+            ended: Whether to accept a run that has ended; if false, an ended run is rejected.
 
         Raises:
-            StoreError: There is no run, or it has ended.
-            StoreLockedError: Another process is writing it, or its scores.
-            SchemaVersionError: Another version of live-eval began it, or scored it.
+            StoreError: The folder contains no run, or the run has ended.
+            StoreLockedError: Another process is writing the run or its scores.
+            SchemaVersionError: Another version of live-eval created or scored the run.
         """
         if not has_tables(path / RUN_FILE):
             raise StoreError(f"{path}: expected a run to resume, but there is no {RUN_FILE}")
@@ -154,8 +153,8 @@ class RunWriter:
             on_failure.callback(lock.release)
             scores_lock = WriterLock(path / SCORES_LOCK_FILE)
             on_failure.callback(scores_lock.release)
-            ScoreReader.open(path).close()  # a file that cannot be used is refused before anything is played
-            # Checked without writing: opening a database for writing changes its journal mode.
+            ScoreReader.open(path).close()  # reject an unusable file before any session runs
+            # Check through a read-only connection: opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")
             with reading, closing(open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)) as db:
                 if not ended and db.execute("SELECT state FROM run").fetchone()["state"] == "finished":
@@ -180,7 +179,7 @@ class RunWriter:
         return {row["turn_id"]: row["failure"] is None for row in rows}
 
     def attempts(self) -> dict[str, int]:
-        """Return the number of the last attempt at each turn."""
+        """Return the last attempt's number for each turn."""
         with self._reading():
             rows = self._db.execute(
                 "SELECT turn_id, max(attempt) AS attempt FROM"
@@ -197,13 +196,13 @@ class RunWriter:
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
-        """Write a turn, in full or not at all. An earlier attempt at it is set aside, with its audio.
+        """Write a turn atomically. An earlier attempt at the turn is kept as replaced, with its audio.
 
-        The scores of the earlier attempt are deleted first: a process that is killed in between leaves that
-        attempt without scores, never the new one with the old scores.
+        The earlier attempt's scores are deleted first: a kill in between leaves that attempt without scores,
+        but never gives the new attempt the old scores.
 
         Raises:
-            StoreError: It cannot be written (full disk, missing folder); nothing of it is stored.
+            StoreError: The turn cannot be written (full disk, missing folder); no part of the turn is stored.
             StoreLockedError: Another process is writing scores of the turn to replace.
         """
         with self._reading():
@@ -228,10 +227,10 @@ class RunWriter:
             raise StoreError(f"{self.path}: cannot keep turn {record.turn_id!r}: {why}") from error
 
     def attempt_failed(self, record: TurnRecord) -> None:
-        """Write the failure of an attempt that will be retried; the turn itself is not stored.
+        """Write the failure of an attempt that will be retried, but not the turn itself.
 
         Raises:
-            StoreError: It cannot be written, or the record has no failure.
+            StoreError: The failure cannot be written, or the record has no failure.
         """
         if record.failure is None:
             raise StoreError(f"turn {record.turn_id!r}: expected a failed attempt, but it has no failure")
@@ -243,7 +242,7 @@ class RunWriter:
             ) from error
 
     def describe_machine(self, facts: Mapping[str, Any]) -> None:
-        """Add facts that are known only when the sessions begin to the manifest's ``machine``.
+        """Add facts to the manifest's ``machine`` that become known only when the sessions begin.
 
         Args:
             facts: JSON values without secrets.
@@ -274,7 +273,7 @@ class RunWriter:
             raise StoreError(f"{self.path}: cannot write the manifest's {part}: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
-        """End the run: nothing is written after this, and the database becomes one file.
+        """End the run: the database becomes a single file and accepts no more writes.
 
         Args:
             finished: False if the run was interrupted and can be resumed.
@@ -334,7 +333,7 @@ class RunWriter:
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        # After a power failure there must be no row without its file.
+        # Sync the file first, so that a power failure cannot leave a row without its file.
         with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 
@@ -397,7 +396,7 @@ class RunWriter:
         return int(cursor.lastrowid or 0)
 
     def _set_aside(self, turn: int) -> None:
-        """Move an attempt to the tables of replaced ones."""
+        """Move an attempt to the tables for replaced attempts."""
         columns = self._columns("turns", without="id")
         moved = self._db.execute(
             f"INSERT INTO {REPLACED}turns ({columns}) SELECT {columns} FROM turns WHERE id = ?", (turn,)
@@ -419,7 +418,7 @@ class RunWriter:
         return encoding.decoding(f"{self.path / RUN_FILE}")
 
     def _sweep(self) -> None:
-        """Remove audio of turns that were not committed."""
+        """Remove the audio of uncommitted turns."""
         try:
             own_folder(self.path, private_folder(self._audio))
             with self._reading():
@@ -440,5 +439,5 @@ def _make_folder(path: Path) -> None:
 def _relative_path(folder: Path, origin: Path) -> str:
     try:
         return os.path.relpath(folder, origin)
-    except ValueError:  # another drive, on Windows
+    except ValueError:  # on Windows, the path is on another drive
         return str(folder)
