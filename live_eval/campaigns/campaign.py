@@ -178,7 +178,7 @@ class Campaign(ABC):
         name = self.document.file_name
         if (self.folder / name).exists():
             raise StoreError(
-                f"{self.folder}: holds a campaign already; choose another folder, or continue it with "
+                f"{self.folder}: already contains a campaign; choose another folder, or resume it with "
                 "--resume"
             )
         check_new(self.folder, "a campaign", (f"{name}.part",), {self.document.made: self.document.forms})

@@ -75,7 +75,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 @click.option(
     "--token-from",
     metavar="SOURCE",
-    help="Where the bearer token is that clients must present: file:PATH (mode 600) or "
+    help="Source of the bearer token that clients must send: file:PATH (mode 600) or "
     f"keyring:SERVICE/NAME. Default: the environment variable {TOKEN_VARIABLE}. Required to bind an address "
     "that other machines can reach.",
 )
@@ -115,20 +115,27 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 )
 @_setting("--reply-ms", "Length of the synthetic reply.")
 @_setting("--reply-pause-ms", "Silence in the middle of the synthetic reply.")
-@_setting("--stall-ms", "Stall all sessions for so long every --stall-every-ms: no reply begins meanwhile.")
-@_setting("--stall-every-ms", "Time from one stall to the next; 0 for no stalls.")
+@_setting(
+    "--stall-ms",
+    "Length of a stall of all sessions, during which no reply begins.",
+)
+@_setting("--stall-every-ms", "Time from one stall to the next; 0 for none.")
 @click.option(
     "--stop-ms",
     metavar="MS|never",
     callback=lambda _ctx, _option, value: None if value is None else read_setting("stop_ms", value),
-    help="How long a reply goes on once the user speaks over it. Default: until the endpoint hears them.",
+    help="How long a reply continues after the user interrupts. Default: until the endpoint detects it.",
 )
-@_setting("--on-backchannel", "What speech over a reply shorter than --backchannel-ms does.", OnBackchannel)
-@_setting("--backchannel-ms", "That length.")
-@_setting("--after-stop", "After a stop, answer the user, or resume the reply.", AfterStop)
-@_setting("--patience-ms", "Silence that ends the user's turn, whatever the client asks for.")
-@_setting("--greeting-ms", "Speak first, so long after a session opens. Default: wait for the user.")
-@_setting("--talk-over-ms", "Begin to speak so long after the user does, not when they have ended.")
+@_setting(
+    "--on-backchannel",
+    "Reaction to a backchannel over a reply.",
+    OnBackchannel,
+)
+@_setting("--backchannel-ms", "Longest speech that counts as a backchannel.")
+@_setting("--after-stop", "After a stop, answer the user or resume the reply.", AfterStop)
+@_setting("--patience-ms", "Silence that ends the user's turn, regardless of the client's settings.")
+@_setting("--greeting-ms", "Greet the user this long after the session opens. Default: wait for the user.")
+@_setting("--talk-over-ms", "Begin to reply this long after the user begins to speak, not after they stop.")
 @click.option(
     "--fault",
     "fault",

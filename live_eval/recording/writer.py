@@ -119,7 +119,7 @@ class RunWriter:
             lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
             if has_tables(path / RUN_FILE):
-                raise StoreError(f"{path}: holds a run already; resume it, or choose another folder")
+                raise StoreError(f"{path}: already contains a run; resume it, or choose another folder")
             check_new(path, "a run", _BEGUN)
             _make_folder(path / AUDIO_FOLDER)
             begin = "INSERT INTO run (id, manifest, base, state, started_wall_ns) VALUES (1, ?, ?, ?, ?)"

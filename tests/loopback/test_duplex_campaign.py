@@ -185,7 +185,7 @@ async def test_the_same_trials_are_repeated_with_an_impairment(
     assert (summary["impairment"], summary["runs"]["impaired"]) == ("delay=30ms", "impaired")
     (pair,) = summary["paired"]
     assert pair["pairs"] == 1
-    with pytest.raises(StoreError, match="holds a campaign already"):
+    with pytest.raises(StoreError, match="already contains a campaign"):
         await held(url, manifest, tmp_path / "c")
 
 

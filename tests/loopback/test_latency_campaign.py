@@ -152,7 +152,7 @@ async def test_every_point_is_an_ordinary_run(endpoint: str, manifest: Path, tmp
             *("case-0", "case-0#2", "case-1")
         ]
         assert all(turn.captured and turn.trace.intended_ns is None for turn in turns)
-    with pytest.raises(StoreError, match="holds a campaign already"):
+    with pytest.raises(StoreError, match="already contains a campaign"):
         await held(folder, config=settings)
 
 

@@ -60,7 +60,7 @@ class MediaSummary:
         if self.lost:
             parts.append(f"in {self.lossy} of {self.turns} turns ({self.concealed_ms:.0f} ms silenced)")
         if self.sent_lost:
-            parts.append(f"of ours the endpoint lost {self.sent_lost}")
+            parts.append(f"the endpoint lost {self.sent_lost} of our packets")
         if self.jitter_ms is not None:
             parts.append(f"jitter p50 {self.jitter_ms:.1f} ms")
         if self.setup_ms:
