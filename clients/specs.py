@@ -1,4 +1,4 @@
-"""The specifications of the bundled clients, which entry points name. Imports no implementation."""
+"""Specifications of the bundled clients, referenced by entry points. Imports no implementation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ OPENAI = _websocket(
     emulation=Emulation(base_path="/v1"),
 )
 
-# OpenAI refuses this dialect now; use it with `--base-url` for servers that still speak it.
+# OpenAI now rejects this dialect; use it with `--base-url` for servers that still support it.
 OPENAI_BETA = replace(
     OPENAI,
     name="openai-beta",
@@ -270,7 +270,7 @@ HUME = _websocket(
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
 )
 
-# -- Bots over WebRTC --------------------------------------------------------------
+# -- WebRTC bots -------------------------------------------------------------------
 
 PIPECAT_WEBRTC = _webrtc(
     name="pipecat-webrtc",

@@ -1,4 +1,4 @@
-"""Gemini's replies, which have no names, its transcripts, which have no ends, and its spellings."""
+"""Gemini's unnamed replies, its transcripts without end marks, and its spellings."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _FIELD = re.compile(r'"\w+"(?=\s*:)')
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _WAIT = re.compile(r"retry in (\d{1,9}(?:\.\d+)?)\s*(ms|s)", re.IGNORECASE)
 
-# Google's texts in closes and errors; the first match counts. Collected from its documentation and from
-# users' reports, since the codes (1007, 1008, 1011) alone do not distinguish these.
+# Google's close reasons and error messages; the first match wins. Collected from its documentation and from
+# user reports, since the codes (1007, 1008, 1011) alone do not distinguish these failures.
 _TEXTS = tuple(
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
@@ -74,7 +74,7 @@ _TEXTS = tuple(
             FailureKind.UNKNOWN_MODEL,
         ),
         (
-            # A connection that has lasted as long as it may is ABORTED (LiveServerGoAway.time_left).
+            # A connection that reaches its maximum duration is ABORTED (LiveServerGoAway.time_left).
             r"deadline[ _]e(xpired|xceeded)|goaway|operation was aborted|maximum (session )?duration"
             r"|session (duration |has |is )?expired|session not found",
             FailureKind.SESSION_EXPIRED,
@@ -84,7 +84,7 @@ _TEXTS = tuple(
 
 
 class GeminiReplies:
-    """The replies of a session, and whether one is due; `clean` removes secrets from the endpoint's texts."""
+    """The replies of a session, and whether one is due; `clean` removes secrets from endpoint messages."""
 
     def __init__(self, *, speaks: bool, clean: Callable[[str], str]) -> None:
         self._speaks = speaks
@@ -113,7 +113,7 @@ class GeminiReplies:
         return self._replies.active
 
     def reply(self, response_id: str) -> TrackedResponse | None:
-        """Return a reply that has begun."""
+        """Return a reply that has started."""
         return self._replies.get(response_id)
 
     # -- The user ----------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class GeminiReplies:
             return []
         late = self.over > 0 and self.active is None
         if not late or self.owed:
-            # Perhaps long ago: transcripts have no fixed place among the replies.
+            # The user may have spoken long ago: transcripts arrive in no fixed order relative to the replies.
             self.owed = self._user_was_heard = True
         text = text if self._heard else text.lstrip()
         self._heard += text
@@ -198,7 +198,7 @@ class GeminiReplies:
             return []
         outputs: list[Output] = []
         text = part.text("text")
-        if text and not self._speaks:  # of spoken replies, the transcript is the text
+        if text and not self._speaks:  # the text of a spoken reply is its transcript
             reply = self._reply(outputs)
             outputs.append(ReplyText(reply.response_id, text))
         if "inlineData" in part:
@@ -226,7 +226,7 @@ class GeminiReplies:
         return [*outputs, ReplyAudio(reply.response_id, data, self._codec), *late]
 
     def _late(self, at_ns: int) -> TrackedResponse | None:
-        """Return the reply that late audio belongs to: one that has just ended, if no other is due."""
+        """Return the reply that late audio belongs to: the reply that has just ended, if no other is due."""
         last = self._replies.last()
         another = self.owed or self._generates or self._spoken_over
         return last if last and last.done and not another and at_ns - self._ended_ns <= _LATE_NS else None
@@ -242,7 +242,7 @@ class GeminiReplies:
         return [*outputs, ReplyText(reply.response_id, text)]
 
     def _reply(self, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply in progress; begin one if there is none, or if it was interrupted."""
+        """Return the reply in progress; start a new reply if there is none or it was interrupted."""
         if self.active is not None and self.active.interrupted:
             outputs.extend(self._end(self.active, ResponseStatus.CANCELLED, "interrupted"))
         if self.active is None:
@@ -251,8 +251,8 @@ class GeminiReplies:
         return self._replies.current(outputs)
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:
-        """Stop the reply that is in progress or still plays."""
-        # Without one, the user spoke before the model did, and the turn ends without a reply.
+        """Stop the reply that is in progress or still playing."""
+        # Without a reply, the user spoke before the model did, and the turn ends without a reply.
         self.owed = True
         self._interrupted_idle = self.active is None
         reply = self._replies.audible(at_ns)
@@ -266,7 +266,7 @@ class GeminiReplies:
         """End the turn if the message says that it is over."""
         status, complete = content.text("interactionStatus"), content.flag("turnComplete") is True
         if status == _GOES_ON:
-            self._part += complete  # what follows is another part of the reply
+            self._part += complete  # the next content is another part of the reply
             return []
         if not complete and status not in _IDLE:
             return []
@@ -305,12 +305,12 @@ class GeminiReplies:
 
 
 def parse_message(message: Message) -> dict[str, Any]:
-    """Parse a message, with its names in camel case.
+    """Parse a message and convert its field names to camel case.
 
     Google's servers send JSON in binary frames; other servers spell names in snake case.
 
     Raises:
-        MalformedError: It is not a JSON object.
+        MalformedError: The message is not a JSON object.
     """
     if isinstance(message, bytes):
         try:
@@ -327,7 +327,7 @@ def _camel(name: re.Match[str]) -> str:
 
 
 def duration_ns(text: str | None) -> int | None:
-    """Parse a duration as Google's JSON writes it; None if it is not one.
+    """Parse a duration in Google's JSON format; return None if it is invalid.
 
     >>> duration_ns("9.5s")
     9500000000
@@ -342,7 +342,7 @@ def failure_in(text: str) -> FailureKind | None:
 
 
 def retry_after_s(text: str) -> float | None:
-    """Return the seconds that a text asks to wait, or None.
+    """Return the requested delay in seconds, or None if the text contains none.
 
     >>> retry_after_s("You exceeded your current quota. Please retry in 12.5s.")
     12.5
@@ -352,7 +352,7 @@ def retry_after_s(text: str) -> float | None:
 
 
 def _pcm_rate_hz(mime_type: str) -> int | None:
-    """Return the rate in ``audio/pcm;rate=24000``: 0 if it names none, None if it is not PCM.
+    """Return the rate in ``audio/pcm;rate=24000``: 0 if it has no rate, None if it is not PCM.
 
     >>> _pcm_rate_hz("audio/pcm;rate=24000"), _pcm_rate_hz("audio/pcm"), _pcm_rate_hz("audio/mpeg")
     (24000, 0, None)

@@ -1,4 +1,4 @@
-"""The meaning of errors of OpenAI-like endpoints for a session."""
+"""Mapping of errors from OpenAI-like endpoints to session failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from live_eval.errors import FailureKind
 
 _BETA_REFUSED = "beta_api_shape_disabled"
 
-# Errors that end the session, by `code`, or by `type` without a code.
+# Errors that end the session, by `code`, or by `type` if there is no code.
 _FATAL: dict[str, FailureKind] = {
     "account_deactivated": FailureKind.AUTHENTICATION,
     "authentication_error": FailureKind.AUTHENTICATION,
@@ -32,7 +32,7 @@ _FATAL: dict[str, FailureKind] = {
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }
-# Vendors share no code for the session limit, but all describe it.
+# Vendors share no code for the session limit, but all describe it in the message.
 _EXPIRED = re.compile(
     r"maximum (session )?duration|session[\w ]{0,20} (expired|timed out|time limit)|会话(已)?(超时|过期)",
     re.IGNORECASE,
@@ -43,13 +43,13 @@ _WAIT = re.compile(
 
 
 def fatal_kind(code: str | None, error_type: str | None = None, said: str = "") -> FailureKind | None:
-    """Return the failure of an error that always ends the session, else None; `said` is its message."""
+    """Return the failure for an error that always ends the session, else None; `said` is the message."""
     kind = _FATAL.get(code or "") or _FATAL.get(error_type or "")
     return kind or (FailureKind.SESSION_EXPIRED if _EXPIRED.search(said) else None)
 
 
 def error_in(reason: str) -> str | None:
-    """Return the fatal error named in the reason of a close, or None.
+    """Return the fatal error in a close reason, or None.
 
     OpenAI closes with 3000 or 4000 and ``TYPE.CODE``: ``invalid_request_error.invalid_api_key``.
     """
@@ -64,7 +64,7 @@ def hint(code: str | None) -> str:
 
 
 def describe(error: Fields) -> str:
-    """Return an error object (`type`, `code`, `message`, `param`) as text; empty without any of these."""
+    """Format an error object (`type`, `code`, `message`, `param`); empty if all fields are missing."""
     code, message = error.text("code") or error.text("type"), error.text("message")
     param = error.text("param")
     words = ": ".join(part for part in (code, message) if part)
@@ -72,7 +72,7 @@ def describe(error: Fields) -> str:
 
 
 def retry_after_s(message: str) -> float | None:
-    """Return the seconds that a rate limit's message asks to wait, or None.
+    """Return the delay in seconds that a rate-limit message requests, or None.
 
     >>> retry_after_s("Rate limit reached. Please try again in 1m2.5s. Visit …")
     62.5

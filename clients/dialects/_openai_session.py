@@ -1,4 +1,4 @@
-"""Shared by OpenAI-like dialects: the session's settings, tokens, texts and rate limits."""
+"""Session settings, token usage, texts and rate limits shared by OpenAI-like dialects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _G711_RATE_HZ = 8_000
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """A session's audio formats, if given, and whether its detector stops a reply when the user speaks."""
+    """Audio formats of a session, if specified, and whether its detector stops replies on user speech."""
 
     input: Codec | None
     output: Codec | None
@@ -24,7 +24,7 @@ class SessionTerms:
 
 
 class SessionDialect(EventDialect):
-    """A dialect with a session in its GA shape: the `session` object and the headers of the handshake."""
+    """A dialect with a GA session: the `session` object and the handshake headers."""
 
     input_rate_hz: ClassVar[int] = 24_000
     output_rate_hz: ClassVar[int] = 24_000
@@ -35,7 +35,7 @@ class SessionDialect(EventDialect):
     }
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of the handshake."""
+        """Return the handshake headers."""
         return bearer_header(self.settings)
 
     def asked_session(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class SessionDialect(EventDialect):
         )
 
     def terms_of(self, session: Fields) -> SessionTerms:
-        """Return the audio terms of a `session` object, ours or the endpoint's.
+        """Return the audio terms of our or the endpoint's `session` object.
 
         An unknown format reads as None and is added to ``session.wrong``.
         """
@@ -76,7 +76,7 @@ class SessionDialect(EventDialect):
         return merged({"type": "server_vad"}, self.settings.turn_detection)
 
     def transcription(self, model: str) -> dict[str, str]:
-        """Return the settings of the input's transcription, with the language in ISO 639-1."""
+        """Return the input transcription settings, with an ISO 639-1 language code."""
         language = self.settings.language
         return {"model": model} if not language else {"model": model, "language": language.partition("-")[0]}
 
@@ -87,7 +87,7 @@ class SessionDialect(EventDialect):
         return holder.child("turn_detection").flag("interrupt_response") is not False
 
     def codec(self, holder: Fields, field: str, pcm_rate_hz: int) -> Codec | None:
-        """Return the codec that a field names; PCM has the rate of ``rate``, else `pcm_rate_hz`."""
+        """Return the codec specified in a field; the PCM rate is ``rate``, else `pcm_rate_hz`."""
         name = holder.text(field)
         if name is None:
             return None
@@ -129,7 +129,7 @@ def text_of(response: Fields) -> str:
 
 
 def rate_limits_of(event: Fields) -> tuple[RateLimit, ...]:
-    """Return the rate limits that have all fields."""
+    """Return the rate limits, without incomplete entries."""
     limits = []
     for entry in event.children("rate_limits"):
         name, limit = entry.text("name"), entry.number("limit")

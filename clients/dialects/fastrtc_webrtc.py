@@ -1,17 +1,17 @@
-"""Any fastrtc stream over WebRTC.
+"""Dialect for any fastrtc stream over WebRTC.
 
 Source: fastrtc 0.0.34 (``webrtc_connection_mixin``, ``tracks``, ``reply_on_pause``, ``utils``) and the client
-in its component. The offer goes to ``/webrtc/offer`` as JSON with a name for the connection
-(``webrtc_id``); a full stream answers ``concurrency_limit_reached``. Messages on the data
-channel ``text`` are ``{"type", "data"}``, or ``{"type", "message"}`` of errors and warnings.
+in its component. The offer is sent to ``/webrtc/offer`` as JSON with a connection ID (``webrtc_id``); a
+stream at its concurrency limit responds with ``concurrency_limit_reached``. Messages on the data channel
+``text`` are ``{"type", "data"}``; errors and warnings are ``{"type", "message"}``.
 
-A stream answers every message of its client with a ``log``, so the answer to our ``handshake`` shows that it
-is ready. `ReplyOnPause` reports in a ``log`` when it hears speech (``started_talking``) and when it considers
-the turn over (``pause_detected``). Replies are found by their energy.
+A stream responds to every client message with a ``log``, so the response to our ``handshake`` shows that the
+stream is ready. `ReplyOnPause` reports in a ``log`` when it detects speech (``started_talking``) and the end
+of the turn (``pause_detected``). Replies are detected by their energy.
 
-There are no transcripts (other output of a stream is up to the application), manual turns, responses, usage
-or rate limits, and the stream decides what it is: no golden session shows them. A stream with a time limit
-just closes the connection.
+There are no transcripts (other output depends on the application), manual turns, responses, usage or rate
+limits, and the stream determines the model, instructions and voice: no golden session covers these. A stream
+with a time limit closes the connection without notice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FastRtcWebRtc(WebRtcBot):
         return {"webrtc_id": self._id, **super().fields()}
 
     def hello(self, at_ns: int) -> Sequence[Output]:
-        return (Send("handshake"),)  # what fastrtc's own client sends first
+        return (Send("handshake"),)  # the first message of fastrtc's own client
 
     def _on_log(self, event: Fields, at_ns: int) -> list[Output]:
         heard: dict[str | None, Output] = {

@@ -1,36 +1,36 @@
 """Google Gemini Live: BidiGenerateContent over WebSocket, v1 and v1beta.
 
-Shapes are those of google-genai 3.4 (``google/genai/live.py``, ``_live_converters.py``, ``types.py``; its
-default is v1, and its messages are the same for every version) and of https://ai.google.dev/api/live.
-Ephemeral tokens (``auth_tokens/…``) go to the constrained method of v1alpha with ``Authorization: Token``.
+Message shapes follow google-genai 3.4 (``google/genai/live.py``, ``_live_converters.py``, ``types.py``; it
+defaults to v1, and its messages are the same for every version) and https://ai.google.dev/api/live.
+Ephemeral tokens (``auth_tokens/…``) require v1alpha's constrained method, with ``Authorization: Token``.
 We send no pings: pongs take 8 to 30 s.
 
 Decisions that the documentation leaves open:
 
-* **Responses have no names**, so we number them: a reply begins with the model's first content and ends with
+* **Responses have no IDs**, so we number them: a reply begins with the model's first content and ends with
   ``turnComplete``. If ``interactionStatus`` is present, only IDLE (or its deprecated name REQUIRES_ACTION)
   ends it, since thinking models continue after ``turnComplete``. ``generationComplete`` ends its audio;
   ``turnComplete`` waits until the audio could have been played.
 * **Interrupted.** The order is ``interrupted``, ``turnComplete``. Some sessions fall silent after the first;
-  a watchdog then ends the reply. What the model says after ``interrupted`` is another reply.
-* **A turn without content** after the user was heard is an empty reply, unless the model reports that it
-  waits for more.
-* **Transcripts of the input** arrive in pieces and are rarely marked as complete: they count as complete when
-  the turn ends, and later pieces are added.
-* **A late piece of the reply's transcript** belongs to the complete reply, until the user is heard again.
-* **An interruption by us** is ``activityStart`` with manual turns. With the server's detector there is no
-  message for it: newer models close the connection at a ``clientContent`` during a session.
-* **Errors** arrive as closes (1007, 1008, 1011), whose reason is more specific than the code.
-* **Resumption.** After ``goAway`` the connection is replaced as late as is safe, since most turns end before
-  that. A handle restores the state from when it was issued, so the user's audio since the handle or the last
-  turn is sent again after ``setupComplete``, followed by the audio in the meantime. A reply that cannot end
-  in time is cut off; the endpoint answers again. Without a handle the connection just ends. The new
-  connection is opened before the old one is dropped, but its setup is sent only after that: Google refuses a
-  handle whose session is still connected.
+  a watchdog then ends the reply. Content after ``interrupted`` belongs to a new reply.
+* **A turn without content** after user speech was detected is an empty reply, unless the model reports that
+  it waits for more input.
+* **Input transcripts** arrive in pieces and are rarely marked as complete: they count as complete when the
+  turn ends, and later pieces are appended.
+* **A late piece of the reply's transcript** belongs to the completed reply, until the user speaks again.
+* **Client interruption** is ``activityStart`` with manual turns. With the server's detector, no message is
+  available: newer models close the connection on a ``clientContent`` during a session.
+* **Errors** arrive as close frames (1007, 1008, 1011), whose reason is more specific than the code.
+* **Resumption.** After ``goAway`` we replace the connection as late as is safe, since most turns end before
+  then. A handle restores the state at the time it was issued, so we resend the user's audio since the handle
+  or the last turn after ``setupComplete``, followed by audio buffered in the meantime. A reply that cannot
+  end in time is cut off; the endpoint then generates a new reply. Without a handle, the connection ends. The
+  new connection is opened before the old connection is dropped, but its setup is sent afterwards: Google
+  refuses a handle whose session is still connected.
 * **Usage** is the last report before the turn ended.
 
-There are no rate limit messages, no confirmation of the user's turn and, with newer models, no events of the
-detector. v1 and v1beta differ only in the URL.
+There are no rate-limit messages, no confirmation of the user's turn and, with newer models, no detector
+events. v1 and v1beta differ only in the URL.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ _STREAM_END = '{"realtimeInput":{"audioStreamEnd":true}}'
 _INVALID_ARGUMENT, _POLICY, _INTERNAL = 1007, 1008, 1011
 
 _MOVE = "move to a new connection"
-_MARGIN_NS = 6 * _SECOND_NS  # before the connection's end, if no reply is in progress
-_LAST_MOMENT_NS = 3 * _SECOND_NS  # if one is
+_MARGIN_NS = 6 * _SECOND_NS  # time before the connection ends, if no reply is in progress
+_LAST_MOMENT_NS = 3 * _SECOND_NS  # the same, if a reply is in progress
 _KEPT_MESSAGES = 6_000  # two minutes of frames of 20 ms
 
 _KNOWN = ("setupComplete", "toolCallCancellation")
@@ -98,16 +98,16 @@ _TOKEN_PREFIX = "auth_tokens/"
 _VERSIONED = re.compile(r"(?P<front>[^?#]*)/(?P<version>v\d+(?:alpha|beta)?\d*)/?(?P<query>\?.*)?", re.DOTALL)
 _WHOLE = re.compile(r"[^?#]*BidiGenerateContent(Constrained)?/?(\?.*)?", re.DOTALL)
 _SERVICE = "ws/google.ai.generativelanguage.{version}.GenerativeService.{method}"
-_OWN = ("api_version",)  # keys of `extra` that are for us, not for the setup
+_OWN = ("api_version",)  # keys in `extra` for this dialect, excluded from the setup
 
 
 class GeminiLive(BaseDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: ``extra`` is merged over the `setup` object; its ``api_version`` is the API's version.
-            ``turn_detection`` is ``automaticActivityDetection`` as Google spells it. Any
-            ``transcription_model`` requests transcripts: there is only one model.
+        settings: ``extra`` is merged over the `setup` object; its ``api_version`` is the API version.
+            ``turn_detection`` is Google's ``automaticActivityDetection`` object. Any
+            ``transcription_model`` enables transcripts: there is only one model.
 
     Raises:
         UsageError: Gemini Live has no such detector, or the base URL is not a URL.
@@ -132,8 +132,8 @@ class GeminiLive(BaseDialect):
             "goAway": self._on_go_away,
             "error": self._on_error,
         }
-        self._open = False  # the connection accepts the user's audio
-        self._moving = False  # a new connection was requested and is not open yet
+        self._open = False  # whether the connection accepts the user's audio
+        self._moving = False  # whether a new connection was requested and is not open yet
         self._handle: str | None = None
         self._ends_at_ns: int | None = None
         self._waiting: list[str] = []
@@ -153,7 +153,7 @@ class GeminiLive(BaseDialect):
         return (send_json({"setup": asked}),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle a message; ignore those of a connection that is being replaced."""
+        """Handle a message; ignore messages of a connection that is being replaced."""
         try:
             values = parse_message(message)
         except MalformedError as error:
@@ -180,7 +180,7 @@ class GeminiLive(BaseDialect):
         return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame; formatted by hand, since this runs fifty times a second in every session."""
+        """Send a frame; JSON is formatted by hand, since this runs fifty times a second per session."""
         audio = pybase64.b64encode_as_string(pcm)
         said = '{"realtimeInput":{"audio":{"data":"' + audio + '","mimeType":"' + _MIME_TYPE + '"}}}'
         return (*self._begin_activity(), *self._say(said))
@@ -194,7 +194,7 @@ class GeminiLive(BaseDialect):
         return (*begin, *self._say(_ACTIVITY_END))
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Begin an activity of the user, which stops the reply; how much was heard cannot be sent."""
+        """Start user activity, which stops the reply; the protocol cannot report the played duration."""
         reply = self._replies.reply(response_id)
         if reply is None or reply.done or reply.interrupted:
             return ()
@@ -248,7 +248,7 @@ class GeminiLive(BaseDialect):
     def _on_content(self, content: Fields, at_ns: int) -> list[Output]:
         answered = self._replies.answered
         outputs = self._replies.on_content(content, at_ns)
-        if self._replies.answered > answered:  # sent again, it would be answered again
+        if self._replies.answered > answered:  # if the turn were sent again, the endpoint would reply again
             self._unsaved.clear()
         return outputs
 
@@ -274,7 +274,7 @@ class GeminiLive(BaseDialect):
         return [SetTimer(_MOVE, move_ns)] if move_ns > at_ns else self._move(at_ns)
 
     def _move(self, at_ns: int) -> list[Output]:
-        """Replace the connection, or wait while a reply may still end in time."""
+        """Replace the connection, or wait while the reply may still end in time."""
         if self.over or self._handle is None or self._ends_at_ns is None:
             return []
         last_moment_ns = self._ends_at_ns - _LAST_MOMENT_NS
@@ -289,7 +289,7 @@ class GeminiLive(BaseDialect):
         return [*self._replies.lost(), self.warning(text), Reconnect()]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
-        """Handle an error message, as gateways send it; Google's own errors are closes."""
+        """Handle an error message from a gateway; Google itself reports errors in close frames."""
         status = event.text("status") or ""
         text = event.text("message") or "the endpoint reported an error without details"
         otherwise = FailureKind.ENDPOINT_ERROR if self.ready else FailureKind.NO_SESSION
@@ -311,7 +311,7 @@ class GeminiLive(BaseDialect):
         return self._say(_ACTIVITY_START)
 
     def _say(self, message: str) -> tuple[Output, ...]:
-        """Send a message of the user once the connection is open; keep it until a handle covers it."""
+        """Send a user message once the connection is open; keep the message until a handle covers it."""
         if not self._open:
             self._waiting.append(message)
             return ()
@@ -329,14 +329,14 @@ class GeminiLive(BaseDialect):
 
 
 def _dial(settings: EndpointSettings) -> Dial:
-    """Return where and how to connect.
+    """Return the URL and headers of the connection.
 
-    The API's version is ``api_version`` of `settings.extra`, else the last part of the base URL's path
-    (``…/v1beta``), else the SDK's default. A base URL that names the method is used unchanged.
+    The API version is ``api_version`` in `settings.extra`, else the last part of the base URL's path
+    (``…/v1beta``), else the SDK's default. A base URL that includes the method is used unchanged.
     """
     key = settings.key.reveal() if settings.key is not None else ""
     token = key.startswith(_TOKEN_PREFIX)
-    # As in the SDK, the key goes into a header: URLs may end up in logs.
+    # As in the SDK, the key is sent in a header: URLs may be logged.
     headers = {"Authorization": f"Token {key}"} if token else {"x-goog-api-key": key} if key else {}
     base_url, version = settings.base_url, settings.extra.get("api_version")
     if version is not None and not (isinstance(version, str) and re.fullmatch(r"v\w+", version)):

@@ -1,10 +1,10 @@
-"""Zhipu GLM-Realtime: the beta dialect with each append a WAV file, and turns that the client ends.
+"""Zhipu GLM-Realtime: the beta dialect with a WAV file per append and client-side turn ends.
 
-* An append is a whole WAV file with its header, 16 kHz mono, in base64; replies are PCM at 24 kHz.
+* Each append is a complete WAV file, 16 kHz mono, in base64; replies are PCM at 24 kHz.
 * ``turn_detection.type`` is ``client_vad`` (the default: we commit and create) or ``server_vad``, never null.
 * ``beta_fields.chat_mode`` is required; ``audio`` here.
 * ``heartbeat`` arrives every 30 s. Errors have Zhipu's numeric codes.
-* ``response.done`` and transcripts of replies may not name their response; then it is the current one.
+* ``response.done`` and reply transcripts may have no response ID; they then belong to the current response.
 * There is no ``conversation.item.truncate``.
 
 Sources: https://docs.bigmodel.cn/cn/asyncapi/realtime (AsyncAPI document), the vendor's

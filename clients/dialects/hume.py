@@ -1,24 +1,24 @@
 """Hume EVI over WebSocket, ``wss://api.hume.ai/v0/evi/chat``; a configuration sets voice, model and prompt.
 
-Shapes are those of Hume's SDK (``hume/empathic_voice``, hume 0.14; it sends the key as ``X-Hume-Api-Key``)
-and of https://dev.hume.ai/docs/speech-to-speech-evi. Behaviour and decisions:
+Message shapes follow Hume's SDK (``hume/empathic_voice``, hume 0.14; it sends the key as ``X-Hume-Api-Key``)
+and https://dev.hume.ai/docs/speech-to-speech-evi. Behaviour and decisions:
 
-* The server speaks first (``chat_metadata``); nothing confirms ``session_settings``.
-* ``endpoint.extra`` holds the query's parameters (``config_id``, ``config_version``, …) and what is merged
-  over ``session_settings``. The configuration sets the model, which cannot be chosen here.
-* Only transcripts show when the user speaks: the first interim one counts as the start of speech, so we
-  request them (``verbose_transcription``); a final one counts as the accepted turn. Interim transcripts
-  repeat themselves, so they are not pieces to append.
-* **Responses have no names**, so we number them: a reply lasts from its first ``assistant_message`` or
-  ``audio_output`` to ``assistant_end`` or ``user_interruption``. Each sentence has a name, by which late
-  messages find their reply. After ``assistant_end`` an interruption stops what still plays.
-* ``audio_output`` holds a whole WAV file at 48 kHz; a sentence takes several.
+* The server sends the first message (``chat_metadata``); ``session_settings`` is not confirmed.
+* ``endpoint.extra`` contains query parameters (``config_id``, ``config_version``, …) and fields to merge over
+  ``session_settings``. The configuration sets the model, which cannot be selected here.
+* Only transcripts show when the user speaks: the first interim transcript counts as the start of speech, so
+  we request interim transcripts (``verbose_transcription``); a final transcript counts as the accepted turn.
+  Interim transcripts are cumulative, so they are not appended.
+* **Responses have no IDs**, so we number them: a reply lasts from its first ``assistant_message`` or
+  ``audio_output`` to ``assistant_end`` or ``user_interruption``. Each sentence has an ID, which maps late
+  messages to their reply. After ``assistant_end``, an interruption stops the remaining playback.
+* ``audio_output`` contains a complete WAV file at 48 kHz; a sentence spans several.
 * The detector has no settings, and only the user's voice stops a reply.
 * Error codes are documented (https://dev.hume.ai/docs/resources/errors), but not whether they end the chat:
-  errors about credits, keys and time do; others count if the connection ends after them.
-* A chat ends after 30 minutes, or after 2 without speech (both set by the configuration).
+  errors about credits, keys and time limits do; other errors are fatal if the connection ends after them.
+* A chat ends after 30 minutes, or after 2 minutes without speech (both limits are configurable).
 
-There are no manual turns, incomplete responses, usage or rate limit messages.
+There are no manual turns, incomplete responses, usage or rate-limit messages.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _QUERY = (
 )
 _TEXT_CHARACTERS = 500
 
-# By their words, since several of the codes are not documented.
+# Matched by message text, since several codes are undocumented.
 _FATAL: Mapping[FailureKind, re.Pattern[str]] = {
     FailureKind.SESSION_EXPIRED: re.compile(
         r"inactivity|max\w*[ _](\w+[ _])?(duration|session)", re.IGNORECASE
@@ -90,7 +90,7 @@ class HumeEvi(EventDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: ``voice`` is the id of a voice. Transcripts arrive even without a ``transcription_model``.
+        settings: ``voice`` is a voice ID. Transcripts arrive even without a ``transcription_model``.
 
     Raises:
         UsageError: Hume EVI does not have these settings, or the base URL is not a URL.
@@ -123,10 +123,10 @@ class HumeEvi(EventDialect):
             "error": self._on_error,
         }
         self._replies = ResponseTracker()
-        self._holders: dict[str, TrackedResponse] = {}  # by the names of their sentences
+        self._holders: dict[str, TrackedResponse] = {}  # by sentence ID
         self._user_items = 0
         self._user_speaks = False
-        self._error: str | None = None  # the last one, unless a reply followed it
+        self._error: str | None = None  # the last turn, unless a reply followed it
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -203,7 +203,7 @@ class HumeEvi(EventDialect):
 
     def _on_assistant_end(self, event: Fields, at_ns: int) -> list[Output]:
         reply = self._replies.active
-        if reply is None:  # it was interrupted
+        if reply is None:  # the reply was interrupted
             return []
         self._error = None
         return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
@@ -232,7 +232,7 @@ class HumeEvi(EventDialect):
     # -- Helpers -----------------------------------------------------------------------------------------
 
     def _reply(self, event: Fields, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply that a sentence belongs to: by its name, or else the current one."""
+        """Return the reply that a sentence belongs to, by sentence ID, else the current reply."""
         name = event.text("id")
         reply = self._holders.get(name or "") or self._replies.current(outputs)
         if name:

@@ -1,22 +1,22 @@
-"""Kyutai Moshi: full duplex over WebSocket, ``/api/chat``, binary messages whose first byte is their kind.
+"""Kyutai Moshi: full duplex over WebSocket, ``/api/chat``; the first byte of a binary message is its type.
 
-Shapes are those of ``rust/protocol.md`` of https://github.com/kyutai-labs/moshi and of both of its servers:
+Message shapes follow ``rust/protocol.md`` in https://github.com/kyutai-labs/moshi and both of its servers,
 ``moshi.server`` (PyPI, moshi 0.2.13) and ``rust/moshi-backend``:
 
-* The server speaks first, with a handshake: alone (Python), or with the versions of protocol and model, two
-  u32 little-endian, after its metadata (Rust). The client answers nothing.
-* Audio is one Ogg stream of Opus each way, at 24 kHz and in steps of 80 ms; its headers come first. The
-  server sends a step of audio for each that it receives, silence included, so input must always flow.
-* Text arrives in pieces of words as they are spoken. The user's speech is not transcribed.
-* The Python server runs one session at a time; other clients wait, connected, for their handshake. After
-  10 s we report that this is the likely reason.
-* The Rust server drops a session after 360 s without a message: 4,500 steps, the model's whole memory.
-* Errors are text. None is known to end the session by itself; the close that follows does.
-* ``endpoint.extra`` goes into the query, where the Rust server reads settings for sampling
-  (``text_temperature``, ``text_topk``, ``audio_seed``, …). The server chooses the model.
+* The server sends the first message, a handshake: empty (Python), or, after a metadata message, with the
+  protocol and model versions as two little-endian u32 (Rust). The client sends no response.
+* Audio is one Ogg Opus stream in each direction, at 24 kHz in steps of 80 ms; the headers are sent first. The
+  server sends one step of audio per step received, silence included, so input must be continuous.
+* Text arrives in word pieces as they are spoken. The user's speech is not transcribed.
+* The Python server runs one session at a time; other clients stay connected and wait for their handshake.
+  After 10 s we report this as the likely reason.
+* The Rust server drops a session after 360 s without notice: 4,500 steps, the model's full context.
+* Errors are text. No error is known to end the session by itself; the connection close after it does.
+* ``endpoint.extra`` is added to the query, from which the Rust server reads sampling settings
+  (``text_temperature``, ``text_topk``, ``audio_seed``, …). The server determines the model.
 
-There are no turn events, manual turns, transcripts of the input, cancelled or incomplete responses, rate
-limits, instructions, voices or keys; a key is sent as ``Authorization: Bearer`` for a proxy that needs it.
+There are no turn events, manual turns, input transcripts, cancelled or incomplete responses, rate limits,
+instructions, voices or keys; a key is sent as ``Authorization: Bearer`` for proxies that require it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 _SECOND_NS = 1_000_000_000
 _NO_HANDSHAKE = "no handshake"
 _PATIENCE_S = 10
-_LONGEST_NS = 359 * _SECOND_NS  # the server's 360 s begin a little earlier
+_LONGEST_NS = 359 * _SECOND_NS  # the server's 360 s start slightly earlier
 
 _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING = range(7)
 _NAMES = ("handshake", "audio", "text", "control", "metadata", "error", "ping")
@@ -73,7 +73,7 @@ class Moshi(BaseDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: ``extra`` is the query of the URL.
+        settings: ``extra`` contains the URL query parameters.
 
     Raises:
         UsageError: Moshi does not have these settings, or the base URL is not a URL.
@@ -94,7 +94,7 @@ class Moshi(BaseDialect):
             max_output_tokens="Moshi has no limit on its replies; leave it out",
         )
         self._url = websocket_url(settings.base_url, "api/chat", _query(settings.extra))
-        self._encoder = OggOpusEncoder(_RATE_HZ)  # made now, since it would delay the first frame
+        self._encoder = OggOpusEncoder(_RATE_HZ)  # created now to avoid a delay at the first frame
         self._unsent = self._encoder.headers()
         self.handlers: dict[int, _Handler] = {
             _HANDSHAKE: self._on_handshake,
@@ -131,7 +131,7 @@ class Moshi(BaseDialect):
             return (self.malformed(str(error)),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame as Opus in Ogg pages; the headers go before the first."""
+        """Send a frame as Opus in Ogg pages; the headers precede the first frame."""
         pages, self._unsent = self._unsent + self._encoder.encode(pcm), b""
         return (Send(bytes((_AUDIO,)) + pages),) if pages else ()
 
@@ -187,7 +187,7 @@ class Moshi(BaseDialect):
         return outputs
 
     def _on_metadata(self, payload: bytes, at_ns: int) -> list[Output]:
-        """Remember the session's name, if any, and the model's, from its file."""
+        """Record the session ID, if any, and the model name, derived from the model file."""
         metadata = Fields("metadata", parse_object(_text(payload, _METADATA)))
         self._session_id = metadata.text("session_id") or self._session_id
         file = metadata.text("lm_model_file")

@@ -1,25 +1,25 @@
-"""Chat completions with audio, as OpenAI and compatible servers offer them: one request per turn.
+"""Chat completions with audio, from OpenAI and compatible servers: one request per turn.
 
-This is not realtime: the recording is sent when the user's turn is over, so the time until the reply begins
-includes the upload and compares only with itself. Shapes are those of the official SDK's typed models
-(``openai.types.chat``, openai 3.52).
+This is not realtime: the recording is sent after the user's turn ends, so the time to the first reply audio
+includes the upload and is comparable only within this dialect. Message shapes follow the official SDK's typed
+models (``openai.types.chat``, openai 3.52).
 
-* The recording is a WAV file in base64, in an ``input_audio`` part of the user's message. Streamed audio
+* The recording is a base64 WAV file in an ``input_audio`` part of the user's message. Streamed audio
   must be ``pcm16``: 24 kHz mono, little-endian.
-* ``choices[0].delta`` holds ``audio.data``, ``audio.transcript``, ``content``; ``finish_reason`` comes
-  before the last of the audio's fields (``expires_at``) and before ``usage``, which has no choice. The end
-  is ``[DONE]``; without it, the reply ends 2 s after its ``finish_reason``. That reason may be the text's, so
-  it does not end an answer that has not spoken yet.
-* Servers without streaming answer with one JSON object, audio in ``message.audio.data``: PCM or a WAV file.
-* vLLM-Omni streams audio as ``delta.content`` of events that say ``"modality": "audio"``, at the rate of
-  their ``audio_metadata``. Without a stream, before it merged them, it gave text and audio a choice each,
-  both of index 0 (``vllm_omni.entrypoints.openai.serving_chat``, vllm-omni 0.30; its issue 7376).
-* Qwen-Omni's compatible mode takes only the format ``wav``, yet streams PCM: set it in ``endpoint.extra``.
+* ``choices[0].delta`` contains ``audio.data``, ``audio.transcript``, ``content``; ``finish_reason`` arrives
+  before the last audio field (``expires_at``) and before ``usage``, whose event has no choice. The stream
+  ends with ``[DONE]``; without it, the reply ends 2 s after its ``finish_reason``. That reason may refer to
+  the text only, so it does not end a response whose audio has not started.
+* Servers without streaming return one JSON object with audio in ``message.audio.data``: PCM or a WAV file.
+* vLLM-Omni streams audio as ``delta.content`` of events with ``"modality": "audio"``, at the rate in their
+  ``audio_metadata``. Without streaming, earlier versions returned text and audio as separate choices, both
+  with index 0 (``vllm_omni.entrypoints.openai.serving_chat``, vllm-omni 0.30; its issue 7376).
+* Qwen-Omni's compatible mode accepts only the format ``wav``, but streams PCM: set it in ``endpoint.extra``.
 * A ``finish_reason`` other than ``stop`` is an incomplete reply.
-* The transport reports HTTP errors; in a stream, an ``error`` object ends the answer.
+* The transport reports HTTP errors; in a stream, an ``error`` object ends the response.
 
-There are no sessions and no session limits: we are ready at once. There is no detector, barge-in, cancelled
-reply or transcript of the input, and rate limits are only reported as errors.
+There are no sessions and no session limits: the dialect is ready at once. There is no detector, barge-in,
+cancelled reply or input transcript, and rate limits are only reported as errors.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class OpenAIChatAudio(BaseDialect):
     """The protocol state of one turn; a `Dialect`.
 
     Args:
-        settings: ``extra`` is merged over the body of the request.
+        settings: ``extra`` is merged over the request body.
 
     Raises:
-        UsageError: Chat completions do not have these settings, or the base URL is not a URL.
+        UsageError: Chat completions do not support these settings, or the base URL is not a URL.
     """
 
     binary_text = True
@@ -94,7 +94,7 @@ class OpenAIChatAudio(BaseDialect):
         self._url = http_url(settings.base_url, "chat/completions", {})
         self._body = merged(_asked(settings), settings.extra)
         if self._body.get("stream") is not True and "stream_options" not in settings.extra:
-            del self._body["stream_options"]  # OpenAI refuses them without streaming
+            del self._body["stream_options"]  # OpenAI rejects them without streaming
         audio = self._body.get("audio")
         if isinstance(audio, dict) and audio.get("format") not in _FORMATS:
             came = audio.get("format")
@@ -102,7 +102,7 @@ class OpenAIChatAudio(BaseDialect):
         self._frames: list[bytes] = []
         self._asked = False
         self._response_id: str | None = None
-        self._speaks = False  # audio arrived, and its end was not reported
+        self._speaks = False  # audio arrived, but its end has not been reported
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
 
@@ -173,7 +173,7 @@ class OpenAIChatAudio(BaseDialect):
         spoken = event.text("modality") == _AUDIO
         whole = False
         for choice in event.children("choices"):
-            if choice.integer("index"):  # another answer, for which we did not ask
+            if choice.integer("index"):  # another choice, which we did not request
                 continue
             whole = "message" in choice
             said = choice.child("message" if whole else "delta")
@@ -203,7 +203,7 @@ class OpenAIChatAudio(BaseDialect):
                 outputs.append(ReplyText(name, text, final=whole))
 
     def _play(self, audio: Fields, field: str, name: str, rate_hz: int) -> list[Output]:
-        """Return the audio in a field of base64; broken audio is a defect of the event."""
+        """Return the audio in a base64 field; invalid audio is a defect of the event."""
         try:
             data = pybase64.b64decode(audio.text(field) or "", validate=True)
             codec = _codec(data, rate_hz)
@@ -233,11 +233,11 @@ class OpenAIChatAudio(BaseDialect):
         return outputs
 
     def _error(self, event: Fields) -> EndpointProblem:
-        """Return the failure for an error, which may be an object, flat, or a text."""
+        """Return the failure for an error, which may be an object, flat fields, or text."""
         error = event.child("error") if "error" in event else event
         code, status = error.text("code") or error.text("type"), error.integer("code")
         text = self.clean(describe(error) or event.text("error") or "")
-        event.wrong.clear()  # servers differ in what they write here; it is a failure in any case
+        event.wrong.clear()  # the content differs between servers; it is a failure in any case
         kind = fatal_kind(code, error.text("type"), text) or _STATUSES.get(status or 0)
         self.over = True
         return EndpointProblem(
@@ -250,7 +250,7 @@ class OpenAIChatAudio(BaseDialect):
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the request's body, without its messages and the user's ``extra``."""
+    """Return the request body, without messages and the user's ``extra``."""
     if settings.turn_mode is not TurnMode.MANUAL:
         raise UsageError(
             "turns.mode: expected 'manual', since each turn is one request, "
@@ -269,10 +269,10 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
 
 
 def _codec(data: bytes, rate_hz: int) -> Codec:
-    """Return the encoding of audio: PCM at the given rate, unless it is a WAV file.
+    """Return the audio encoding: PCM at the given rate, unless the audio is a WAV file.
 
     Raises:
-        ValueError: The rate is not possible.
+        ValueError: The rate is invalid.
     """
     name = CodecName.WAV if data.startswith(b"RIFF") else CodecName.PCM16
     if name is CodecName.WAV:

@@ -1,23 +1,24 @@
-"""Services that speak OpenAI Realtime with a few differences: one class for each.
+"""Services whose protocol differs slightly from OpenAI Realtime: one class per service.
 
-* **Azure OpenAI**, GA: ``wss://RESOURCE.openai.azure.com/openai/v1/realtime?model=DEPLOYMENT``; the key goes
-  into the header ``api-key``, an Entra token (three parts, ``eyJ…``) into ``Authorization``. Source:
+* **Azure OpenAI**, GA: ``wss://RESOURCE.openai.azure.com/openai/v1/realtime?model=DEPLOYMENT``; the key is
+  sent in the header ``api-key``, an Entra token (three parts, ``eyJ…``) in ``Authorization``. Source:
   https://learn.microsoft.com/azure/ai-foundry/openai/realtime-audio-reference
-* **xAI Grok**, GA events: ``voice`` and ``turn_detection`` are at the top of the session, PCM at 8 to 48 kHz,
-  a ``ping`` event, and input transcripts that grow (``…transcription.updated``, and ``…completed`` with the
-  status ``in_progress``, hold the whole text so far). A response without audio never ends if another begins.
-  Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which reports that manual turns
-  were not stable.
-* **vLLM-Omni** with a duplex model, GA with additional events. If the URL names a model, the server opens a
-  session at 16 kHz unasked and reports it as updated; with ``autostart=0`` it waits for our
-  ``session.update``, which names the model. Each piece of audio has its own rate, whatever the rate of the
-  session. Format names include ``audio/g711_ulaw``. Other models speak a protocol without responses at the
-  same URL; with ``duplex=1`` the server refuses them with an error instead.
+* **xAI Grok**, GA events: top-level ``voice`` and ``turn_detection`` in the session, PCM at 8 to 48 kHz,
+  a ``ping`` event, and cumulative input transcripts (``…transcription.updated``, and ``…completed`` with the
+  status ``in_progress``, contain the full text so far). A response without audio never ends if another
+  begins. Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which reports that manual
+  turns were unstable.
+* **vLLM-Omni** with a duplex model, GA with additional events. If the URL contains a model, the server starts
+  a session at 16 kHz and reports it as updated; with ``autostart=0`` it waits for our ``session.update``,
+  which specifies the model. Each audio delta has its own rate, regardless of the session rate. Format names
+  include ``audio/g711_ulaw``. Other models use a protocol without responses at the same URL; with
+  ``duplex=1`` the server rejects such models with an error instead.
   Source: ``vllm_omni.entrypoints.duplex`` and ``vllm_omni.protocol`` 0.30.
-* **Hugging Face speech-to-speech**, GA: its detector is always on, even if ``turn_detection`` is null. It
-  takes one session at a time by default; the next one gets ``session_limit_reached`` and is closed with
-  1008. Errors have a ``type`` and no code. Source: ``speech_to_speech.api.openai_realtime`` 1.1.
-* **StepFun**, beta: sessions of 30 minutes. Source:
+* **Hugging Face speech-to-speech**, GA: its detector is always on, even if ``turn_detection`` is null. The
+  server accepts one session at a time by default; additional sessions receive ``session_limit_reached`` and
+  are closed with 1008. Errors have a ``type`` and no code.
+  Source: ``speech_to_speech.api.openai_realtime`` 1.1.
+* **StepFun**, beta: sessions are limited to 30 minutes. Source:
   https://platform.stepfun.com/docs/api-reference/realtime/chat
 """
 
@@ -100,7 +101,7 @@ class XAI(OpenAIRealtime):
         return [InputTranscript(event.need_text("transcript"), True, event.text("item_id"))]
 
     def _on_transcript_so_far(self, event: Fields, at_ns: int) -> list[Output]:
-        """Report the new part of a growing transcript; if the text was rewritten, wait for the final one."""
+        """Report the new part of a cumulative transcript; after a rewrite, wait for the final text."""
         item_id, text = event.text("item_id"), event.need_text("transcript")
         so_far = self._so_far.get(item_id, "")
         if not text.startswith(so_far):
@@ -144,7 +145,7 @@ class VllmOmni(OpenAIRealtime):
         return super()._on_audio(event, at_ns)
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
-        """Handle errors; those from before the session have the message itself as ``error``."""
+        """Handle errors; errors before the session starts have the message itself as ``error``."""
         try:
             said = self.clean(event.need_text("error"))
         except MalformedError:
@@ -164,7 +165,7 @@ class SpeechToSpeech(OpenAIRealtime):
     }
 
     def transcription(self, model: str) -> dict[str, str]:
-        """Return only the language: the server has its own transcriber."""
+        """Return only the language: the transcription model is fixed."""
         settings = super().transcription(model)
         return {name: value for name, value in settings.items() if name != "model"}
 

@@ -1,24 +1,24 @@
 """OpenAI GPT-Live: full duplex over WebSocket, ``wss://HOST/v1/live/sessions``.
 
-Shapes are those of the official SDK's typed models (``openai.types.live``, openai 3.52), of its
-``resources/live`` (the URL has no query, the key is ``Authorization: Bearer``), and of the mock server
+Message shapes follow the official SDK's typed models (``openai.types.live``, openai 3.52), its
+``resources/live`` (the URL has no query, the key is ``Authorization: Bearer``), and the mock server
 ``@copilotkit/aimock`` 1.43:
 
-* ``session.start`` is the first message; we wait for ``session.started``. Both directions use one format;
-  ours is PCM at 24 kHz. Unknown fields of the session are refused.
-* ``session.output_audio.delta`` comes at the pace of speech, silence included, and names no response: the
-  session finds replies by their energy. It comes only while input flows, so we send silence as well.
-* Transcripts of both sides come in pieces, with times on the session's own axis, and are never marked as
-  complete. No event marks a turn, and no message starts, stops or truncates a reply: the model decides.
-  Text-only replies, a limit on their length and a language are not available.
-* ``session.close`` is answered by ``session.closed`` once outstanding work is done, within 10 s; we wait
-  2 s, since the reply is complete by then. After that the server answers no close frame.
-* ``session.closed`` gives the reason: ``expired`` at the session's ``expires_at`` (wall time), ``content``
-  by a safety filter, ``remote_hangup``, ``connection_lost``.
+* ``session.start`` is the first message; we wait for ``session.started``. Both directions use the same
+  format; we use PCM at 24 kHz. Unknown session fields are rejected.
+* ``session.output_audio.delta`` arrives in real time, silence included, and has no response ID: the session
+  detects replies by their energy. It arrives only while input flows, so we send silence as well.
+* Transcripts of both sides arrive in pieces, with timestamps relative to the session, and are never marked
+  as complete. No event marks a turn, and no message starts, stops or truncates a reply: the model decides.
+  Text-only replies, a reply length limit and a language setting are not available.
+* The server responds to ``session.close`` with ``session.closed`` once outstanding work is done, within
+  10 s; we wait 2 s, since the reply is complete by then. The server then ignores close frames.
+* ``session.closed`` contains the reason: ``expired`` at the session's ``expires_at`` (wall time), ``content``
+  for a safety filter, ``remote_hangup``, ``connection_lost``.
 * Most errors are not fatal: a moderated reply stops, and the session continues.
 * ``session.usage.updated`` counts seconds, not tokens, so it is only logged.
 * With ``delegation`` of type ``client`` (the default, but the mock requires it) the model may delegate work
-  to us, which is a warning. ``endpoint.extra`` can name a model for such work:
+  to the client, which is reported as a warning. ``endpoint.extra`` can set a model for delegated work:
   ``{"delegation": {"type": "responses", "responses": {"model": …}}}``.
 
 There are no manual turns, barge-in events, cancelled or incomplete responses, or rate limits.
@@ -77,7 +77,7 @@ class OpenAILive(EventDialect):
             even without a ``transcription_model``.
 
     Raises:
-        UsageError: GPT-Live does not have these settings, or the base URL is not a URL.
+        UsageError: GPT-Live does not support these settings, or the base URL is not a URL.
     """
 
     needs_continuous_input = True
@@ -119,7 +119,7 @@ class OpenAILive(EventDialect):
             "session.closed": self._on_closed,
             "error": self._on_error,
         }
-        self._leaving = False  # we asked the endpoint to end the session
+        self._leaving = False  # whether we requested the end of the session
 
     def dial(self) -> Dial:
         return Dial(self._url, bearer_header(self.settings))
@@ -184,7 +184,7 @@ class OpenAILive(EventDialect):
             kind, why = _ENDS[reason]
             return [self.fatal(kind, f"{text} ({why})", reason)]
         self.over = True
-        # The connection ends next, and the session decides whether the reply was complete.
+        # The connection ends next, and the session then determines whether the reply was complete.
         return [EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready, code=reason or None)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:

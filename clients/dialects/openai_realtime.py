@@ -1,19 +1,19 @@
 """OpenAI Realtime, GA dialect.
 
-Event shapes are those of the official SDK's typed models (``openai.types.realtime``) and of
+Event shapes follow the official SDK's typed models (``openai.types.realtime``) and
 https://platform.openai.com/docs/api-reference/realtime. `OpenAIRealtime` is also the base class of dialects
-that differ in a few names: those set `spellings` and override methods of the session.
+that differ in a few names: these set `spellings` and override session methods.
 
 Decisions that the documentation leaves open:
 
-* **Interrupted.** Over WebSocket the endpoint cannot take back audio that it has sent; the client drops it.
+* **Interrupted.** Over WebSocket the endpoint cannot recall sent audio; the client drops it.
   The interruption is the first message that requires this: for a response in progress, its cancellation by
-  `turn_detected` (`speech_started` alone does not stop it); for a complete one that still plays,
+  `turn_detected` (`speech_started` alone does not stop it); for a complete response that is still playing,
   `speech_started`, if the detector interrupts (`interrupt_response`); and a `conversation.item.truncated`
-  that we did not ask for.
-* **A response without `response.created`** begins with the first event that names it.
-* **An audio delta that arrives twice**, with the same `event_id`, is reported. Both are kept, as a client
-  would play both. One that is lost leaves no trace, since the ids are random.
+  that we did not request.
+* **A response without `response.created`** begins with the first event that contains its ID.
+* **A duplicate audio delta**, with the same `event_id`, is reported. Both deltas are kept, since a client
+  would play both. A lost delta cannot be detected, since the IDs are random.
 * **An error about our commit or our `response.create`** (by its `event_id`) is fatal: no reply follows.
 """
 
@@ -79,8 +79,8 @@ class OpenAIRealtime(SessionDialect):
 
     Args:
         settings: ``extra`` is merged over the `session` object of ``session.update``; it may set the output
-            format to G.711, the input stays PCM. ``turn_detection`` applies if the endpoint's detector ends
-            the turns.
+            format to G.711, but the input remains PCM. ``turn_detection`` applies if the endpoint's detector
+            ends the turns.
 
     Raises:
         UsageError: The base URL is not a URL, or an audio format is unknown.
@@ -133,11 +133,11 @@ class OpenAIRealtime(SessionDialect):
         self._interrupts = terms.interrupts
         self.handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
         self._replies = ResponseTracker()
-        self._last_deltas: dict[str, str] = {}  # by event id, the oldest first
+        self._last_deltas: dict[str, str] = {}  # by event ID, oldest first
         self._session_id: str | None = None
         self._model: str | None = None
         self._updating = False
-        self._owed = True  # the endpoint owes a reply to what the user said or will say
+        self._owed = True  # a reply is due for the user's last or next turn
         self._create_asked = False
         self._create_wanted = False
         self._create_refusals = 0
@@ -156,7 +156,7 @@ class OpenAIRealtime(SessionDialect):
         return (send_audio('{"type":"input_audio_buffer.append","audio":"', self.encoded(pcm)),)
 
     def encoded(self, pcm: bytes) -> bytes:
-        """Return a frame as the endpoint takes it."""
+        """Return a frame in the endpoint's input format."""
         return pcm
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
@@ -168,11 +168,11 @@ class OpenAIRealtime(SessionDialect):
         return commit, self._create()
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Cancel a response, and truncate its items to what was heard."""
+        """Cancel a response, and truncate its items to the audio that was played."""
         reply = self._replies.get(response_id)
         if reply is None:
-            # The next response is meant. The endpoint would ignore a cancellation now and speak later, so the
-            # response is cancelled as soon as it begins.
+            # The cancellation refers to the next response. The endpoint would ignore a cancellation now and
+            # speak later, so the response is cancelled as soon as it begins.
             self._create_wanted = False
             self._cancel_next = self._create_asked
             return ()
@@ -216,7 +216,7 @@ class OpenAIRealtime(SessionDialect):
     # -- Events of the endpoint --------------------------------------------------------------------------
 
     def _table(self) -> dict[str, Handler]:
-        """Return the handlers of events, by their GA names."""
+        """Return the event handlers by GA event name."""
         heard = "conversation.item.input_audio_transcription"
         return {
             "session.created": self._on_session_created,
@@ -291,14 +291,14 @@ class OpenAIRealtime(SessionDialect):
         return [self.warning(message, code)]
 
     def _create_refused(self, message: str) -> list[Output]:
-        """Ask again when the other response, which is in progress, has ended."""
+        """Repeat the request when the response in progress has ended."""
         self._create_asked = False
         self._create_refusals += 1
         if self._create_refusals > _CREATE_REFUSALS:
             text = f"{_CREATE} was refused {self._create_refusals} times: {message}"
             return [self.fatal(FailureKind.ENDPOINT_ERROR, text, _ACTIVE_RESPONSE)]
         problem = self.warning(message, _ACTIVE_RESPONSE)
-        if self._cancel_next:  # no response was created, so none needs to be cancelled
+        if self._cancel_next:  # no response was created, so there is nothing to cancel
             self._cancel_next = False
             return [problem]
         if self._replies.active is None and self._replies.last() is not None:
@@ -346,10 +346,10 @@ class OpenAIRealtime(SessionDialect):
         return [*outputs, ReplyAudio(reply.response_id, data, codec, item_id), *late, *self._repeated(event)]
 
     def _repeated(self, event: Fields) -> list[Output]:
-        """Return the problem if the same audio delta has arrived before; an equal id is not enough."""
+        """Return the problem if the same audio delta has arrived before; an equal ID is not sufficient."""
         try:
             event_id = event.need_name("event_id")
-        except MalformedError:  # nothing else needs it
+        except MalformedError:  # not used elsewhere
             return []
         delta = event.need_text("delta")
         if self._last_deltas.get(event_id) != delta:
@@ -426,7 +426,7 @@ class OpenAIRealtime(SessionDialect):
         return reply
 
     def _request(self, name: str, **fields: object) -> Send:
-        """Send an event with an id that errors can refer to."""
+        """Send an event with an ID that errors can refer to."""
         event_id = f"{name}#{len(self._requests) + 1}"
         self._requests[event_id] = name
         return send_json({"type": name, "event_id": event_id, **fields})
@@ -437,10 +437,10 @@ class OpenAIRealtime(SessionDialect):
         return self._request(_CREATE)
 
     def _asked_terms(self) -> SessionTerms:
-        """Return the audio terms that we ask for.
+        """Return the audio terms to request.
 
         Raises:
-            UsageError: We could not send or read such audio.
+            UsageError: This audio format cannot be sent or decoded.
         """
         session = Fields("endpoint.extra", self._session)
         terms = self.terms_of(session)

@@ -1,6 +1,6 @@
-"""OpenAI Realtime, beta dialect: flat settings and older names, spoken by many compatible servers.
+"""OpenAI Realtime, beta dialect: flat settings and older names, used by many compatible servers.
 
-Event shapes are those of the SDK's ``openai.types.beta.realtime``. OpenAI itself now refuses this dialect
+Event shapes follow the SDK's ``openai.types.beta.realtime``. OpenAI itself now rejects this dialect
 (error ``beta_api_shape_disabled``, close code 4000).
 """
 
@@ -18,7 +18,7 @@ __all__ = ["BetaDialect", "OpenAIRealtimeBeta"]
 
 
 class BetaDialect(OpenAIRealtime):
-    """The protocol state of one session with a server that speaks the beta dialect; a `Dialect`."""
+    """The protocol state of one session with a server that uses the beta dialect; a `Dialect`."""
 
     spellings: ClassVar[Mapping[str, str]] = {
         "response.output_audio.delta": "response.audio.delta",

@@ -1,21 +1,21 @@
-"""OpenAI Realtime over WebRTC: the GA dialect, its events on a data channel, its audio on a track.
+"""OpenAI Realtime over WebRTC: the GA dialect with events on a data channel and audio on a track.
 
 Sources: https://platform.openai.com/docs/guides/realtime-webrtc and the official SDK
-(``openai.types.realtime``, ``openai.resources.realtime.calls``). What differs from the WebSocket:
+(``openai.types.realtime``, ``openai.resources.realtime.calls``). Differences from WebSocket:
 
-* The offer is POSTed to ``/realtime/calls``: with a standard key as the part ``sdp`` of a form whose other
-  part is ``session``; with an ephemeral key (``ek_…``), which belongs to a session already, as plain SDP.
-* The channel carries no audio. ``output_audio_buffer.started``, ``.stopped`` and ``.cleared`` name the
-  response that the track carries. ``response.done`` arrives long before ``.stopped``: the model is faster
-  than speech.
-* The endpoint knows what was played, so it truncates by itself. ``response.cancel`` and
+* The offer is POSTed to ``/realtime/calls``: with a standard key, as the ``sdp`` part of a form that also has
+  a ``session`` part; with an ephemeral key (``ek_…``), which is already bound to a session, as plain SDP.
+* The channel carries no audio. ``output_audio_buffer.started``, ``.stopped`` and ``.cleared`` contain the ID
+  of the response on the track. ``response.done`` arrives long before ``.stopped``: the model generates audio
+  faster than real time.
+* The endpoint tracks the playback position, so it truncates by itself. ``response.cancel`` and
   ``output_audio_buffer.clear`` stop a reply.
 
 Decisions that the documentation leaves open:
 
-* **Interrupted.** A reply that plays is interrupted when its buffer is cleared without our request; a reply
-  cancelled by `turn_detected` before it plays is interrupted at ``response.done``.
-* **A connection that ends while a reply plays** cuts the reply off, even after ``response.done``.
+* **Interrupted.** A playing reply is interrupted when its buffer is cleared without our request; a reply
+  cancelled by `turn_detected` before playback is interrupted at ``response.done``.
+* **A connection that ends during playback** cuts the reply off, even after ``response.done``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OpenAIWebRtc(OpenAIRealtime):
         UsageError: The base URL is not a URL.
     """
 
-    needs_continuous_input = True  # a track is never silent, and the endpoint takes its time from it
+    needs_continuous_input = True  # a track sends continuously, and the endpoint uses it as its clock
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -127,10 +127,10 @@ class OpenAIWebRtc(OpenAIRealtime):
         return [*outputs, *self._interrupted(reply)] if cleared else outputs
 
     def _of_buffer(self, event: Fields, outputs: list[Output]) -> TrackedResponse:
-        """Return the response that an event of the buffer is about; some servers do not name it."""
+        """Return the response that a buffer event refers to; some servers omit its ID."""
         unnamed = None if "response_id" in event else self._sounding or self._replies.last()
         return unnamed or self._reply(event, "response_id", outputs)
 
     def _interrupted(self, reply: TrackedResponse) -> list[Output]:
-        """Report once that a response was stopped; one that plays continues until its buffer is cleared."""
+        """Report once that a response was stopped; playback continues until the buffer is cleared."""
         return [] if reply is self._sounding else super()._interrupted(reply)

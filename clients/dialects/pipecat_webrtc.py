@@ -1,25 +1,26 @@
-"""Any pipecat bot over WebRTC (SmallWebRTCTransport).
+"""Dialect for any pipecat bot over WebRTC (SmallWebRTCTransport).
 
 Sources: pipecat-ai 1.14, ``pipecat.transports.smallwebrtc``, ``pipecat.processors.frameworks.rtvi`` and the
-client that ships as ``pipecat-ai-small-webrtc-prebuilt``. The offer goes to ``/api/offer`` as JSON, the
-candidates follow by PATCH. If a client sends no text ``ping`` for three seconds, the bot considers it gone.
+client ``pipecat-ai-small-webrtc-prebuilt``. The offer is sent to ``/api/offer`` as JSON, followed by the
+candidates in a PATCH. If a client sends no text ``ping`` for three seconds, the bot considers it gone.
 
-Messages on the data channel differ from bot to bot, so replies are found by their energy. Nearly every bot
-speaks RTVI, whose messages we use if they come: ``bot-ready`` (the answer to ``client-ready``), the user's
-turn, both transcripts, errors. We announce version 1, which bots of both versions serve.
+Data channel messages vary between bots, so replies are detected by their energy. Nearly every bot supports
+RTVI, whose messages we use if available: ``bot-ready`` (the response to ``client-ready``), the user's turn,
+both transcripts, errors. We announce version 1, which bots of both versions support.
 
 Decisions:
 
-* **Ready** is the bot at its ``bot-ready``: until then it may still be loading its models. A bot that sends
-  nothing for two seconds does not speak RTVI and counts as ready.
-* **Text of the reply** is ``bot-tts-text``, the text given to the voice. ``bot-transcription``,
+* **Ready.** The bot is ready at ``bot-ready``: until then it may be loading its models. A bot that sends
+  nothing for two seconds does not support RTVI and counts as ready.
+* **Reply text** is ``bot-tts-text``, the input of the speech synthesiser. ``bot-transcription``,
   ``bot-llm-text`` and ``bot-output`` repeat it.
-* **Text of the user** is each final ``user-transcription``; the pieces before it are repeated in it.
-* **Interrupted** is ``bot-interrupted`` while the bot speaks by its own report (``bot-started-speaking``,
-  ``bot-stopped-speaking``): every turn of the user may send it, to a silent bot too.
+* **User text** is each final ``user-transcription``, which includes the earlier pieces.
+* **Interrupted.** ``bot-interrupted`` counts only while the bot reports that it speaks
+  (``bot-started-speaking``, ``bot-stopped-speaking``): every user turn may trigger it, even if the bot is
+  silent.
 
-There are no manual turns, responses, usage, rate limits or session limits, and the bot chooses instructions
-and voice: no golden session shows them.
+There are no manual turns, responses, usage, rate limits or session limits, and the bot determines
+instructions and voice: no golden session covers these.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class PipecatWebRtc(WebRtcBot):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: See `WebRtcBot`; ``extra`` may hold pipecat's ``request_data``.
+        settings: See `WebRtcBot`; ``extra`` may contain pipecat's ``request_data``.
     """
 
     path = "api/offer"

@@ -1,15 +1,16 @@
-"""Qwen-Omni Realtime (DashScope): the beta dialect with PCM at 16 kHz in and 24 kHz out, and a farewell.
+"""Qwen-Omni Realtime (DashScope): the beta dialect with 16 kHz PCM in, 24 kHz PCM out and a session end.
 
-* ``session.finish`` is answered by ``session.finished``, after which the session may be closed. Models from
-  3.8 on may not answer, so we wait for one second.
+* The server responds to ``session.finish`` with ``session.finished``, after which the session may be closed.
+  Models from 3.8 on may not respond, so we wait for one second.
 * The detector is ``server_vad`` (800 ms of silence) or ``semantic_vad``.
-* Formats: models from 3.8 on take ``audio.{input,output}.format {type: "pcm", sample_rate}``; older ones
-  ``pcm16`` at the top, or by their documents ``pcm`` or ``pcm24``, which ``endpoint.extra`` may set.
-* The limit on a reply is ``max_tokens``. There is no ``conversation.item.truncate``.
+* Formats: models from 3.8 on accept ``audio.{input,output}.format {type: "pcm", sample_rate}``; older models
+  accept a top-level ``pcm16``, or per their documentation ``pcm`` or ``pcm24``, which ``endpoint.extra`` may
+  set.
+* The reply length limit is ``max_tokens``. There is no ``conversation.item.truncate``.
 
 Sources: ``dashscope.audio.qwen_omni`` and ``dashscope.v2.resources.audio.realtime`` 2.0.2 (whose authors did
-not try 3.8 in the cloud), https://www.alibabacloud.com/help/en/model-studio/realtime and its client-events.
-Codes of rate limits and of the session limit (120 minutes) are not documented; both are recognised by text.
+not test 3.8 in the cloud), https://www.alibabacloud.com/help/en/model-studio/realtime and its client-events.
+Error codes for rate limits and the session limit (120 minutes) are undocumented; both are matched by text.
 """
 
 from __future__ import annotations

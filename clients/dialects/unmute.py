@@ -1,18 +1,18 @@
-"""Kyutai Unmute: beta names, Ogg-Opus both ways, and responses without names.
+"""Kyutai Unmute: beta event names, Ogg Opus in both directions, and responses without IDs.
 
 * The subprotocol is ``realtime``. The server sends nothing until ``session.update``, in which
   ``allow_recording`` is required and ``instructions`` is an object; it may then speak first.
-* Audio is one Ogg stream of Opus in base64 each way, which continues across responses; the first piece has
-  its headers.
-* Nothing carries an id: a response lasts from ``response.created`` to ``response.audio.done`` (there is no
+* Audio is one base64 Ogg Opus stream in each direction, which continues across responses; the first piece
+  contains its headers.
+* Events have no IDs: a response lasts from ``response.created`` to ``response.audio.done`` (there is no
   ``response.done``), or until ``unmute.interrupted_by_vad``. We number them.
-* ``response.text.delta`` holds a word without its space, as it is spoken; ``response.text.done`` holds the
-  whole text, before it is spoken.
+* ``response.text.delta`` contains a word without its space, as it is spoken; ``response.text.done`` contains
+  the full text, before it is spoken.
 * Input transcripts arrive word by word, without an end mark; they count as complete when the response begins.
-* An ``error`` of the type ``warning`` ends nothing; after one of the type ``fatal`` the server closes (too
-  many people).
+* An ``error`` of type ``warning`` is not fatal; after an error of type ``fatal`` the server closes the
+  connection (too many users).
 
-There are no manual turns, rate limits or incomplete responses, and only silence ends a session.
+There are no manual turns, rate limits or incomplete responses, and only a silence timeout ends a session.
 
 Source: ``unmute/openai_realtime_api_events.py``, ``unmute_handler.py`` and ``main_websocket.py`` of
 https://github.com/kyutai-labs/unmute.
@@ -49,7 +49,7 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 
 
 class Unmute(BetaDialect):
-    """The protocol state of one session; a `Dialect`. The server chooses the model."""
+    """The protocol state of one session; a `Dialect`. The server determines the model."""
 
     speaks_first: ClassVar[bool] = True
     ignored = BetaDialect.ignored | {
@@ -78,7 +78,7 @@ class Unmute(BetaDialect):
         return replace(super().dial(), subprotocols=("realtime",))
 
     def encoded(self, pcm: bytes) -> bytes:
-        """Return a frame as Opus in an Ogg page; the headers go before the first."""
+        """Return a frame as Opus in an Ogg page; the headers precede the first frame."""
         pages, self._unsent = self._unsent + self._encoder.encode(pcm), b""
         return pages
 
@@ -98,7 +98,7 @@ class Unmute(BetaDialect):
         }
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:
-        """Return the current response; events name none."""
+        """Return the current response; events have no response ID."""
         return self._replies.current(outputs)
 
     def _on_word_heard(self, event: Fields, at_ns: int) -> list[Output]:

@@ -1,13 +1,14 @@
-"""The parts from which an endpoint's dialect is built.
+"""Building blocks for endpoint dialects.
 
-Derive from one of these and write the methods in which the endpoint differs:
+Derive from one of these classes and implement the methods in which the endpoint differs:
 
-* `EventDialect`: its messages are JSON objects that name their type;
-* `WebRtcBot`: a bot over WebRTC, whose replies are found by their energy;
-* `BaseDialect`: anything else, binary messages included.
+* `EventDialect`: messages are JSON objects with a type;
+* `WebRtcBot`: a WebRTC bot, whose replies are detected by their energy;
+* `BaseDialect`: anything else, including binary messages.
 
-A service that is nearly OpenAI's is a subclass of `live_eval.clients.dialects.openai_realtime.OpenAIRealtime`
-instead. Like every dialect, the toolkit is pure: it imports no socket, no event loop and no clock.
+For a service that closely follows OpenAI, subclass
+`live_eval.clients.dialects.openai_realtime.OpenAIRealtime` instead. Like every dialect, the toolkit is pure:
+it imports no socket, event loop or clock.
 """
 
 from live_eval.clients.toolkit._dialect import (

@@ -1,4 +1,4 @@
-"""Base classes of dialects: what nearly every protocol does the same way."""
+"""Base classes of dialects: behaviour that nearly all protocols share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def send_json(value: Mapping[str, object]) -> Send:
 
 
 def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
-    """Send audio in base64 between two pieces of JSON; no JSON writer, since this runs for every frame.
+    """Send base64 audio between two JSON fragments; no JSON encoder, since this runs for every frame.
 
     >>> send_audio('{"type":"audio","data":"', b"pcm").message
     '{"type":"audio","data":"cGNt"}'
@@ -64,10 +64,10 @@ class BaseDialect:
     """A `Dialect` that does nothing by default; a subclass adds at least `dial` and `received`.
 
     Attributes:
-        settings: The settings of the session.
+        settings: The session settings.
         ready: Whether the session is ready; see `become_ready`.
-        over: Whether we closed the session or it failed, so that the end of the connection needs no report.
-        secrets: Texts that must not be shown: the key, and whatever else a subclass adds.
+        over: Whether we closed the session or it failed, so that the end of the connection is not reported.
+        secrets: Strings that must not be shown: the key, and any others that a subclass adds.
     """
 
     needs_continuous_input: bool = False
@@ -92,11 +92,11 @@ class BaseDialect:
     # -- Defaults of the contract ------------------------------------------------------------------------
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Wait: the endpoint speaks first."""
+        """Wait: the endpoint sends the first message."""
         return ()
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Do nothing: the audio travels on a track."""
+        """Do nothing: audio is sent on a track."""
         return ()
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
@@ -112,7 +112,7 @@ class BaseDialect:
         return ()
 
     def finish(self, at_ns: int) -> Sequence[Output]:
-        """Close without a farewell."""
+        """Close without a final message."""
         self.over = True
         return (Close(),)
 
@@ -124,7 +124,7 @@ class BaseDialect:
         return (self.closing(code, reason, at_ns),)
 
     def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message for the log, without secrets and audio."""
+        """Return a copy of a message for the log, without secrets and audio."""
         if isinstance(message, bytes):
             if not self.binary_text:
                 return {"raw": {"bytes": len(message)}}
@@ -138,23 +138,23 @@ class BaseDialect:
     # -- For subclasses ----------------------------------------------------------------------------------
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        """Return what the end of the connection means: fatal before the session was ready.
+        """Return the outputs for the end of the connection: a fatal problem before the session was ready.
 
-        After that, the session knows whether a reply was due.
+        After that, the session determines whether a reply was due.
         """
         when = "in the session" if self.ready else "before the session was ready"
         return EndpointProblem(FailureKind.CLOSED, self.closed_text(when, code, reason), fatal=not self.ready)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
-        """Return the fields of a message that hold audio, if that depends on the message."""
+        """Return the audio fields of a message, if they depend on the message."""
         return self.audio_fields
 
     def clean(self, text: str) -> str:
-        """Return a text of the endpoint without secrets, at most 500 characters."""
+        """Return text from the endpoint without secrets, at most 500 characters."""
         return hide_secrets(text, sorted(self.secrets, key=len, reverse=True))[:_TEXT_CHARACTERS]
 
     def closed_text(self, when: str, code: int | None, reason: str) -> str:
-        """Return the message that the endpoint closed the connection."""
+        """Return the error message for a connection closed by the endpoint."""
         return f"the endpoint closed the connection {when}: code {code}, reason {self.clean(reason)!r}"
 
     def unknown(self, name: str) -> UnknownEvent:
@@ -169,7 +169,7 @@ class BaseDialect:
         return [SessionReady(session_id, model)]
 
     def handled(self, handler: Handler, event: Fields, at_ns: int) -> list[Output]:
-        """Return what a handler returns, followed by the defects that it found in the event."""
+        """Return the outputs of a handler, followed by the defects that it found in the event."""
         try:
             outputs = handler(event, at_ns)
         except MalformedError as error:
@@ -196,9 +196,9 @@ class BaseDialect:
 
 
 class EventDialect(BaseDialect):
-    """A dialect whose messages are JSON objects that name their type.
+    """A dialect whose messages are JSON objects with a type.
 
-    A subclass fills `handlers`, by type, and calls `become_ready` once the session is.
+    A subclass fills `handlers`, keyed by type, and calls `become_ready` once the session is ready.
     """
 
     type_field: ClassVar[str] = "type"
@@ -229,11 +229,11 @@ class EventDialect(BaseDialect):
         return self.handled(handler, Fields(name, event), at_ns)
 
     def handler_of(self, name: str, event: Mapping[str, Any]) -> Handler | None:
-        """Return what handles an event; None if it is unknown or ignored."""
+        """Return the handler of an event; None if the event is unknown or ignored."""
         return self.handlers.get(name)
 
     def no_event(self, name: str, problem: str) -> Output:
-        """Return the output for a message that is no event."""
+        """Return the output for a message that is not an event."""
         return self.malformed(problem)
 
     def ignores(self, name: str) -> bool:
@@ -242,20 +242,19 @@ class EventDialect(BaseDialect):
 
 
 class WebRtcBot(EventDialect):
-    """A dialect for bots over WebRTC, whose replies are found by their energy; a subclass adds `hello`.
+    """A dialect for WebRTC bots, whose replies are detected by their energy; a subclass adds `hello`.
 
-    A bot that sends no event for two seconds counts as ready. Messages of the application itself count as
-    unknown events.
+    A bot that sends no event for two seconds counts as ready. Application messages count as unknown events.
 
     Args:
-        settings: The settings of the session. ``extra`` is added to the offer. A key is sent as a bearer
-            token, for bots behind a gateway. The bot decides on model, instructions and voice.
+        settings: The session settings. ``extra`` is added to the offer. A key is sent as a bearer token, for
+            bots behind a gateway. The bot determines the model, instructions and voice.
 
     Raises:
         UsageError: The base URL is not a URL.
     """
 
-    needs_continuous_input = True  # a bot's detector needs silence to be sent
+    needs_continuous_input = True  # a bot's detector needs silence as input
     continuous_media = True  # the track does not mark replies
 
     path: ClassVar[str]
@@ -287,7 +286,7 @@ class WebRtcBot(EventDialect):
         return UnknownEvent(name)
 
     def dial(self) -> Dial:
-        """Return where and how to send the offer."""
+        """Return the URL, headers and body of the offer request."""
         return Dial(
             self._url,
             bearer_header(self.settings),
@@ -302,11 +301,11 @@ class WebRtcBot(EventDialect):
         )
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Greet the bot, and wait two seconds for it: not every bot replies."""
+        """Greet the bot, and wait two seconds for a response: not every bot responds."""
         return (*self.hello(at_ns), SetTimer(_READY, at_ns + _READY_NS))
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the bot, which shows that it is ready."""
+        """Handle an event of the bot; any event shows that the bot is ready."""
         outputs = super().received(message, at_ns)
         if all(isinstance(output, EndpointProblem | UnknownEvent) for output in outputs):
             return outputs
@@ -317,5 +316,5 @@ class WebRtcBot(EventDialect):
         return self.become_ready() if name == _READY else ()
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report nothing: the session knows whether a reply was due."""
+        """Report nothing: the session determines whether a reply was due."""
         return ()

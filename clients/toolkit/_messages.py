@@ -1,4 +1,4 @@
-"""Messages that may be broken: typed access to their fields, and how the log shows them."""
+"""Typed access to the fields of untrusted messages, and their redaction for the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live_eval.text.messages import MOST_VALUES, has_too_many_values
 from live_eval.types import Secret
 
 _T = TypeVar("_T")
-_INTEGER_BOUND = 2**63  # JSON writers support no larger integers, and some values are sent back
+_INTEGER_BOUND = 2**63  # JSON encoders support no larger integers, and some values are sent back
 _NAMES: dict[type, str] = {
     str: "a string",
     bool: "a boolean",
@@ -34,14 +34,14 @@ _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 
 
 class MalformedError(ValueError):
-    """A message is broken and cannot be used; caught within the dialect."""
+    """A message is invalid and cannot be used; caught within the dialect."""
 
 
 def parse_object(message: Message) -> dict[str, Any]:
     """Parse the JSON object in a text message.
 
-    An object with more values than any event of any service is not parsed, since each value takes about a
-    hundred bytes: it is returned as an event of an unknown type.
+    An object with more values than any known event is not parsed, since each value needs about a hundred
+    bytes: the object is returned as an event of unknown type.
 
     Raises:
         MalformedError: The message is binary, not JSON, or not an object.
@@ -66,8 +66,8 @@ class Fields:
     `wrong`, so that the rest of the event can still be used.
 
     Args:
-        where: The object's name in messages.
-        values: The object.
+        where: The object's name in error messages.
+        values: The parsed object.
         wrong: The list to which defects are added; a child shares its parent's.
     """
 
@@ -98,7 +98,7 @@ class Fields:
         return None
 
     def integer(self, name: str) -> int | None:
-        """Return a number, truncated to an integer: some servers send fractions of milliseconds."""
+        """Return a number, truncated to an integer: some servers send fractional milliseconds."""
         value = self.number(name)
         if value is None or abs(value) < _INTEGER_BOUND:
             return None if value is None else int(value)
@@ -106,11 +106,11 @@ class Fields:
         return None
 
     def child(self, name: str) -> Fields:
-        """Return an object; an empty one if it is missing."""
+        """Return an object; an empty object if the field is missing."""
         return Fields(f"{self._where}.{name}", self._typed(name, dict) or {}, self.wrong)
 
     def children(self, name: str) -> list[Fields]:
-        """Return the objects of a list; an empty list if it is missing."""
+        """Return the objects in a list; an empty list if the field is missing."""
         value = self._values.get(name)
         if value is None:
             return []
@@ -142,10 +142,10 @@ class Fields:
         return value
 
     def need_bytes(self, name: str) -> bytes:
-        """Decode a string of base64.
+        """Decode a base64 string.
 
         Raises:
-            MalformedError: It is missing or not base64.
+            MalformedError: The field is missing or not base64.
         """
         text = self.need_text(name)
         try:
@@ -169,13 +169,13 @@ class Fields:
 
 
 def hide_secrets(text: str, secrets: Collection[str]) -> str:
-    """Return `text` without secrets, logins in URLs, and keys that the endpoint half masked.
+    """Return `text` without secrets, URL credentials, and keys that the endpoint partly masked.
 
     Args:
         text: The text; only its first 4,000 characters are returned.
-        secrets: The secrets, the longest first.
+        secrets: The secrets, longest first.
     """
-    for secret in secrets:  # before the text is cut: half a secret would not be found
+    for secret in secrets:  # redact before truncating: a truncated secret would not be found
         text = text.replace(secret, "***")
     return mask_halves(SECRETS.text(text))[:_SHOWN_CHARACTERS]
 
@@ -199,8 +199,8 @@ def redact_object(
     Args:
         event: The message.
         key: The session's key.
-        audio_fields: Names of fields that hold audio in base64.
-        secret_fields: Names of fields that hold secrets, apart from the usual ones.
+        audio_fields: Names of base64 audio fields.
+        secret_fields: Names of secret fields, in addition to the default ones.
 
     Returns:
         The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of the key become
@@ -211,7 +211,7 @@ def redact_object(
 
 
 class _Rules(NamedTuple):
-    """What the log may not show."""
+    """Field names and strings to remove from the log."""
 
     key: Secret
     audio_fields: Collection[str]

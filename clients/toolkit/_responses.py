@@ -1,4 +1,4 @@
-"""The responses of a session: which began, what arrived of them, and how long they play."""
+"""Track the responses of a session: their start, received audio and playback time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from live_eval.errors import FailureKind
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Where to cut off an item of the conversation."""
+    """The position at which to truncate a conversation item."""
 
     item_id: str
     content_index: int
@@ -29,11 +29,11 @@ class TrackedResponse:
     """One response.
 
     Args:
-        response_id: The endpoint's name for it, or ours.
-        done: Whether it ended.
-        interrupted: Whether the user interrupted it.
-        has_whole_text: Whether its whole text was reported.
-        plays_until_ns: When all audio that has arrived is played.
+        response_id: The endpoint's ID of the response, or ours.
+        done: Whether the response ended.
+        interrupted: Whether the user interrupted the response.
+        has_whole_text: Whether the full text was reported.
+        plays_until_ns: End of playback of all audio that has arrived.
     """
 
     response_id: str
@@ -63,14 +63,14 @@ class TrackedResponse:
         return [EndpointProblem(FailureKind.AUDIO_AFTER_DONE, text, fatal=False)]
 
     def end_part(self, item_id: str | None, content_index: int) -> None:
-        """Note that the audio of a part is complete."""
+        """Record that the audio of a part is complete."""
         self._ended_parts.add((item_id, content_index))
 
     def truncations(self, heard_ms: int, rate_hz: int) -> Iterator[Truncation]:
-        """Yield where to cut the items so that they hold only what was heard.
+        """Yield the positions at which to truncate the items so that they contain only played audio.
 
-        A cut never lies beyond the audio that arrived: endpoints refuse that. An item that was heard in full
-        is not cut if the response is done.
+        A position never exceeds the audio that arrived: endpoints reject that. An item that was played in
+        full is not truncated if the response is done.
         """
         left_ms = max(0, heard_ms)
         for item_id, item in self._items.items():
@@ -80,12 +80,12 @@ class TrackedResponse:
             left_ms = max(0, left_ms - came_ms)
 
     def holds(self, item_id: str) -> bool:
-        """Return whether audio of that item arrived with this response."""
+        """Return whether audio of this item arrived with this response."""
         return item_id in self._items
 
 
 class ResponseTracker:
-    """The responses of a session, in the order in which they began.
+    """The responses of a session, in start order.
 
     Attributes:
         active: The response in progress, or None.
@@ -96,17 +96,17 @@ class ResponseTracker:
         self.active: TrackedResponse | None = None
 
     def get(self, response_id: str) -> TrackedResponse | None:
-        """Return a response that has begun."""
+        """Return a response that has started."""
         return self._responses.get(response_id)
 
     def begin(self, response_id: str | None = None) -> TrackedResponse:
-        """Begin a response; one that the endpoint does not name is ``reply_1``, ``reply_2``, …"""
+        """Start a response; a response without an ID is named ``reply_1``, ``reply_2``, …"""
         name = response_id or f"reply_{len(self._responses) + 1}"
         response = self._responses[name] = self.active = TrackedResponse(name)
         return response
 
     def current(self, outputs: list[Output]) -> TrackedResponse:
-        """Return the active response; if there is none, begin one and add its start to `outputs`."""
+        """Return the active response; if there is none, start a response and add its start to `outputs`."""
         if self.active is not None:
             return self.active
         response = self.begin()
@@ -114,22 +114,22 @@ class ResponseTracker:
         return response
 
     def end(self, response: TrackedResponse) -> None:
-        """Note that a response ended."""
+        """Record that a response ended."""
         response.done = True
         if self.active is response:
             self.active = None
 
     def last(self) -> TrackedResponse | None:
-        """Return the response that began last."""
+        """Return the response that started last."""
         return next(reversed(self._responses.values()), None)
 
     def audible(self, at_ns: int) -> TrackedResponse | None:
-        """Return the response that an interruption stops: the active one, or the last if it still plays."""
+        """Return the response that an interruption stops: the active one, or the last if still playing."""
         response = self.active or self.last()
         if response is None or response.interrupted:
             return None
         return None if response.done and at_ns >= response.plays_until_ns else response
 
     def holding(self, item_id: str) -> TrackedResponse | None:
-        """Return the response that an item's audio arrived with."""
+        """Return the response with which an item's audio arrived."""
         return next((response for response in self._responses.values() if response.holds(item_id)), None)

@@ -1,4 +1,4 @@
-"""Building a session's URL and settings from the user's."""
+"""Build a session's URL and settings from the user's settings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _DEFAULTS = EndpointSettings(base_url="")
 
 
 def refuse_settings(settings: EndpointSettings, **reasons: str) -> None:
-    """Refuse settings that an endpoint does not have.
+    """Reject settings that an endpoint does not support.
 
     Args:
-        settings: The settings of the session.
-        reasons: By the name of a field: why it must keep its default.
+        settings: The session settings.
+        reasons: Field names, with the reason why each field must keep its default.
 
     Raises:
-        UsageError: One of them differs from its default.
+        UsageError: One of these fields differs from its default.
     """
     for name, reason in reasons.items():
         if getattr(settings, name) != getattr(_DEFAULTS, name):
@@ -31,21 +31,21 @@ def refuse_settings(settings: EndpointSettings, **reasons: str) -> None:
 
 
 def bearer_header(settings: EndpointSettings) -> dict[str, str]:
-    """Return the header that carries the key; none without a key."""
+    """Return the authentication header; empty if there is no key."""
     key = settings.key
     return {"Authorization": f"Bearer {key.reveal()}"} if key is not None else {}
 
 
 def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
-    """Return the URL of a WebSocket under a base URL.
+    """Return a WebSocket URL under a base URL.
 
     Args:
         base_url: ``ws``, ``wss``, ``http`` or ``https``; its path and query are kept.
-        path: Appended to the base URL's path, unless that ends with it already.
-        query: Parameters to set in the query.
+        path: Path to append to the base URL's path, unless already present at its end.
+        query: Query parameters to set.
 
     Raises:
-        UsageError: The base URL is not a URL; the message contains neither login nor query.
+        UsageError: The base URL is not a URL; the message contains neither credentials nor query.
 
     >>> websocket_url("http://127.0.0.1:8000/v1/", "realtime", {"model": "m"})
     'ws://127.0.0.1:8000/v1/realtime?model=m'
@@ -54,7 +54,7 @@ def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
 
 
 def http_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
-    """Return the URL of a resource for requests over HTTP; see `websocket_url`.
+    """Return the HTTP URL of a resource; see `websocket_url`.
 
     >>> http_url("wss://api.openai.com/v1", "realtime/calls", {})
     'https://api.openai.com/v1/realtime/calls'
@@ -82,7 +82,7 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that the user set: all but None and the empty string.
+    """Return the fields that the user set: all except None and the empty string.
 
     >>> given(voice=None, prompt="", rate=24_000)
     {'rate': 24000}

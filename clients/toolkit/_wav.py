@@ -1,4 +1,4 @@
-"""The header of a WAV file, for services that wrap each piece of audio in one."""
+"""WAV headers, for services that send or accept each audio chunk as a WAV file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RATES_HZ = range(8_000, 192_001)
 
 
 def wav_header(size: int, rate_hz: int) -> bytes:
-    """Return the 44 bytes that precede `size` bytes of PCM, int16 little-endian mono, in a WAV file."""
+    """Return the 44-byte WAV header for `size` bytes of PCM, int16 little-endian mono."""
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
         *(b"RIFF", 36 + size, b"WAVE"),

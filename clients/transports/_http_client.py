@@ -1,4 +1,4 @@
-"""aiohttp as the transports use it: no redirects, bounded bodies, errors as named failures."""
+"""aiohttp sessions for the transports: no redirects, bounded bodies, errors as named failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def http_session(
 ) -> aiohttp.ClientSession:
     """Return a session for requests to an address; the caller closes it.
 
-    Proxies of the environment are used, except for this machine itself. An impairment damages the bytes of
+    Proxies from the environment are used, except for loopback addresses. An impairment affects the bytes of
     each connection.
     """
     tls = await asyncio.to_thread(system_tls) if address.secure else True
@@ -42,7 +42,7 @@ async def http_session(
 
 
 async def read_body(response: aiohttp.ClientResponse, within_s: float | None = None) -> bytes:
-    """Return the first mebibyte of a response's body, or the part that arrives `within_s` seconds."""
+    """Return the first mebibyte of a response body, or the part that arrives within `within_s` seconds."""
     body = bytearray()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
@@ -54,7 +54,7 @@ async def read_body(response: aiohttp.ClientResponse, within_s: float | None = N
 
 
 def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s: float) -> ConnectError:
-    """Return the failure for an aiohttp error of a request that had `timeout_s`."""
+    """Return the failure for an aiohttp error of a request with a timeout of `timeout_s`."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return address.unreachable(_as_os_error(error.certificate_error), timeout_s)
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
@@ -73,7 +73,7 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
 
 
 class _ImpairedConnector(aiohttp.TCPConnector):
-    """Damages the bytes of its connections, inside TLS as those of a WebSocket."""
+    """A connector that impairs the bytes of its connections, inside TLS as for a WebSocket."""
 
     def __init__(self, impairment: Impairment, clock: Clock, **settings: Any) -> None:
         super().__init__(**settings)
@@ -82,7 +82,7 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         self._streams: WeakSet[ImpairedStream] = WeakSet()
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """Close all connections at once, those in progress included."""
+        """Close all connections at once, including those in progress."""
         for stream in self._streams:
             stream.abort()
         await super().close(abort_ssl=abort_ssl)
@@ -91,7 +91,7 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         # aiohttp's own connectors, such as `UnixConnector`, override this method too.
         protocol = await super()._create_connection(*args)
         transport = protocol.transport
-        if transport is not None:  # else it has ended already
+        if transport is not None:  # otherwise it has already ended
             impaired = ImpairedStream(protocol, self._impairment, self._clock)
             transport.set_protocol(impaired)
             impaired.connection_made(transport)

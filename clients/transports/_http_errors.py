@@ -1,4 +1,4 @@
-"""Failures of connections over HTTP, by name and without secrets."""
+"""Named failures of HTTP connections, without secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUBLIC_QUERY = ("model",)
 _PUBLIC_HEADERS = ("accept", "content-type", "openai-beta", "user-agent")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-# Servers of open models have no code for this: vLLM's is the number 404.
+# Open-model servers have no string code for this: vLLM uses the number 404.
 _NAMES_A_MODEL = (400, 404)
 _UNKNOWN_MODEL = re.compile(
     r"\bmodel\W{0,3}[\w./:@-]*\W{0,3}\b(?:does not exist|(?:is |was )?not (?:exist|found|supported))"
@@ -34,7 +34,7 @@ _UNKNOWN_MODEL = re.compile(
     re.IGNORECASE,
 )
 _MISSING = (404, 405, 410)
-# Gateways answer unknown paths as if the key were wrong.
+# Gateways respond to unknown paths as if the key were wrong.
 _HINTS = {401: "check the key and", 403: "check the key and", 404: "check"}
 _STATUSES = {
     401: FailureKind.AUTHENTICATION,
@@ -46,14 +46,14 @@ _OF_THE_REQUEST = (500, 501)  # from 502 on, a service or the path to it is down
 
 
 class Address:
-    """The URL of an endpoint. Failures name its host and path, never query or headers.
+    """The URL of an endpoint. Failures show its host and path, never the query or headers.
 
     Args:
         dial: The URL and the headers.
-        schemes: The schemes that the URL may have, the recommended one first.
+        schemes: Allowed URL schemes, the recommended scheme first.
 
     Raises:
-        ConnectError: The URL has another scheme, or a header is not valid in HTTP.
+        ConnectError: The URL has another scheme, or a header is invalid in HTTP.
     """
 
     def __init__(self, dial: Dial, schemes: Collection[str]) -> None:
@@ -81,13 +81,13 @@ class Address:
         return ConnectError(kind, f"{self.where}: {self.hide(why)}", retry_after_s=retry_after_s)
 
     def unreachable(self, error: OSError, timeout_s: float) -> ConnectError:
-        """Return the failure of an attempt to connect; `TimeoutError` if it took longer than `timeout_s`."""
+        """Return the failure of a connection attempt; `TimeoutError` means that it exceeded `timeout_s`."""
         if isinstance(error, TimeoutError):
             kind, why = FailureKind.CONNECT_TIMEOUT, f"no connection within {timeout_s:g} s"
         elif isinstance(error, ssl.SSLError):
             kind, why = FailureKind.TLS, f"TLS failed: {error.reason or error}; {self._tls_hint(error)}"
         elif self.secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-            # A server without TLS may do that, but so does one that restarts, which is temporary.
+            # A server without TLS may do that, but so may a restarting server, which is temporary.
             kind = FailureKind.CONNECT_FAILED
             why = f"the connection ended during the TLS handshake; {self._no_tls}"
         elif isinstance(error, ConnectionResetError) or error.errno == errno.ECONNRESET:
@@ -113,18 +113,18 @@ class Address:
     ) -> ConnectError:
         """Convert an unexpected HTTP status to a failure.
 
-        A body that names an OpenAI error code which means something (an unknown model, a spent quota) says
-        more than the status: some services answer 403 for a model that is not there. One that says in words
-        that the model is unknown counts as that too, since it will be unknown the next time.
+        A known OpenAI error code in the body (unknown model, exhausted quota) takes precedence over the
+        status: some services respond with 403 for a missing model. A body that describes an unknown model in
+        words also counts as such, since a retry would fail too.
 
         Args:
-            status: The status that came.
-            phrase: Its reason phrase; may be empty.
-            headers: The answer's headers, whatever their case.
-            body: The beginning of the answer's body, or all of it.
-            expected: What was expected, in words.
-            otherwise: Failure kind for statuses without their own.
-            wall_ns: Now, in nanoseconds since the Unix epoch.
+            status: The received status.
+            phrase: The reason phrase; may be empty.
+            headers: The response headers, in any case.
+            body: The response body, or its beginning.
+            expected: A description of the expected response.
+            otherwise: Failure kind for statuses without a specific kind.
+            wall_ns: Current time, in nanoseconds since the Unix epoch.
         """
         kind, said = _told(body)
         text = self.hide(" ".join((said or body.decode(errors="replace")).split()))[:_BODY_CHARACTERS]
@@ -162,7 +162,7 @@ class Address:
 
 @cache
 def system_tls() -> ssl.SSLContext:
-    """Return TLS settings with the system's trust store, read once: it takes tens of milliseconds."""
+    """Return TLS settings with the system's trust store, read once: reading takes tens of milliseconds."""
     return ssl.create_default_context()
 
 
@@ -173,11 +173,11 @@ async def load_system_tls(dial: Dial) -> None:
 
 
 def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> float | None:
-    """Return the seconds to wait by `Retry-After` (RFC 9110, 10.2.3: seconds or a date).
+    """Return the delay in seconds from `Retry-After` (RFC 9110, 10.2.3: seconds or a date).
 
     Args:
         value: The header; None if it is missing.
-        wall_ns: Now, in nanoseconds since the Unix epoch.
+        wall_ns: Current time, in nanoseconds since the Unix epoch.
         date: The response's `Date`, which replaces `wall_ns`: the clock here may be wrong.
 
     >>> retry_after_s("2", 0)
@@ -186,13 +186,13 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
     if value is None:
         return None
     if _SECONDS.fullmatch(value.strip()):
-        return float(value)  # infinite for hundreds of digits
+        return float(value)  # infinity for hundreds of digits
     left_s = seconds_until(value, wall_ns, date)
     return None if left_s is None else max(0.0, left_s)
 
 
 def _told(body: bytes) -> tuple[FailureKind | None, str]:
-    """Return the failure and the text of a body in OpenAI's shape (``{"error": {…}}``)."""
+    """Return the failure and the message of a body in OpenAI's format (``{"error": {…}}``)."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -225,7 +225,7 @@ def _checked(dial: Dial, schemes: Collection[str]) -> SplitResult:
 
 
 def _secrets_of(dial: Dial) -> tuple[str, ...]:
-    """Return the secrets that no message may show, longest first."""
+    """Return the secrets to remove from messages, longest first."""
     found = set[str]()
     for name, value in dial.headers.items():
         if name.lower() not in _PUBLIC_HEADERS:
@@ -241,7 +241,7 @@ def _secrets_of(dial: Dial) -> tuple[str, ...]:
 
 
 def _says_refused(error: OSError) -> bool:
-    """Return whether every address refused; asyncio merges the errors of several addresses into one text."""
+    """Return whether every address refused; asyncio merges errors of several addresses into one message."""
     if isinstance(error, ConnectionRefusedError):
         return True
     text = str(error)

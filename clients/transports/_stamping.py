@@ -1,4 +1,4 @@
-"""The times that transports over sockets report: the steps of their setup, and the kernel's stamps."""
+"""Timing of socket transports: the setup steps and kernel timestamps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from live_eval.sockets.stamps import ArrivalStamps
 
 
 class StampingTransport:
-    """Base of transports whose arrivals the kernel stamps; `clock` stamps the others."""
+    """Base class of transports with kernel arrival timestamps; `clock` stamps the remaining arrivals."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -21,17 +21,17 @@ class StampingTransport:
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """The duration of each step of the setup, by name."""
+        """The duration of each setup step, by name."""
         return self._setup_ns
 
     @property
     def stamp_error_ns(self) -> int:
-        """How far off the kernel's stamps may be, mapped to the monotonic clock."""
+        """The maximum error of the kernel's timestamps after mapping to the monotonic clock."""
         return self._stamps.error_ns
 
     @property
     def clock_steps(self) -> int:
-        """How often the wall clock was set."""
+        """The number of times the wall clock was set."""
         return self._stamps.steps
 
     async def load(self, dial: Dial) -> None:
@@ -39,7 +39,7 @@ class StampingTransport:
         await load_system_tls(dial)
 
     def _stepped(self, step: str) -> None:
-        """Note that a step of the setup is done."""
+        """Record the end of a setup step."""
         now_ns = self._clock.now_ns()
         self._setup_ns[step] = now_ns - self._step_ns
         self._step_ns = now_ns

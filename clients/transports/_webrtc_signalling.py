@@ -1,4 +1,4 @@
-"""Exchanging offer and answer over HTTP, and checking the answer."""
+"""Exchange offer and answer over HTTP, and validate the answer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from live_eval.errors import ConnectError, FailureKind
 
 _SHOWN_CHARACTERS = 300
 _SDP_CHARACTERS = 100_000
-_MOST_LINES = 100  # of a kind: aiortc's time grows with the square of their number
+_MOST_LINES = 100  # of each kind: aiortc's processing time grows with the square of their number
 _COUNTED = ("m=", "a=candidate:", "a=rtpmap:")
-# fastrtc, when full, answers with status 200 and {"status": "failed", "meta": {"error": …}}.
+# At its concurrency limit, fastrtc responds with 200 and {"status": "failed", "meta": {"error": …}}.
 _BUSY = "concurrency_limit_reached"
 
 
@@ -34,9 +34,9 @@ class Answer:
     """An endpoint's answer to our offer.
 
     Args:
-        sdp: Its session description.
-        codec: The codec for our audio: the best of those that it accepts.
-        pc_id: Its name for the connection, if any.
+        sdp: The endpoint's session description.
+        codec: The codec for our audio: the best codec that the endpoint accepts.
+        pc_id: The endpoint's connection ID, if any.
     """
 
     sdp: str
@@ -45,13 +45,13 @@ class Answer:
 
 
 def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
-    """Return the settings of a connection: all media on one transport, with these ICE servers.
+    """Return connection settings: all media on one transport, with these ICE servers.
 
     Args:
         ice_servers: ``"stun:HOST:PORT"``, or ``"turn:USER:PASSWORD@HOST:PORT"``.
 
     Raises:
-        ConnectError: One of them is not a STUN or TURN URL.
+        ConnectError: One of the servers is not a STUN or TURN URL.
     """
     servers: list[RTCIceServer] = []
     for given in ice_servers:
@@ -72,7 +72,7 @@ def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
 
 
 class Signaller:
-    """Exchanges an offer for an answer; the clock is for dates in the endpoint's responses."""
+    """Exchange an offer for an answer; the clock is used for dates in the endpoint's responses."""
 
     def __init__(self, http: aiohttp.ClientSession, address: Address, dial: Dial, clock: Clock) -> None:
         assert dial.signalling is not None
@@ -86,7 +86,7 @@ class Signaller:
         """POST the offer.
 
         Raises:
-            ConnectError: The endpoint refused it, or its answer is not usable.
+            ConnectError: The endpoint refused the offer, or its answer is unusable.
             aiohttp.ClientError: The request failed.
             OSError: The request failed.
         """
@@ -117,7 +117,7 @@ class Signaller:
         return self._read(body)
 
     async def candidates(self, sdp: str, pc_id: str | None) -> None:
-        """PATCH the candidates of our offer `sdp`, as pipecat takes them.
+        """PATCH the candidates of our offer `sdp` in pipecat's format.
 
         The offer contains them too, so the status of the response does not matter.
 
@@ -127,7 +127,7 @@ class Signaller:
         """
         found: dict[str, dict[str, Any]] = {}
         for index, section in enumerate(SessionDescription.parse(sdp).media):
-            for candidate in section.ice_candidates:  # the same for sections that share a transport
+            for candidate in section.ice_candidates:  # identical for sections that share a transport
                 line = f"candidate:{candidate_to_sdp(candidate)}"
                 found.setdefault(
                     line, {"candidate": line, "sdp_mid": section.rtp.muxId, "sdp_mline_index": index}
@@ -171,7 +171,7 @@ class Signaller:
         """Return the best codec that an answer accepts.
 
         Raises:
-            ConnectError: It is not a session description, has no audio, or accepts none of our codecs.
+            ConnectError: The answer is not a session description, has no audio or accepts no codec of ours.
         """
         counts = {kind: sdp.count(f"\n{kind}") for kind in _COUNTED}
         if len(sdp) > _SDP_CHARACTERS or max(counts.values()) > _MOST_LINES:

@@ -1,4 +1,4 @@
-"""The user's audio as a media track, encoded and sent when each frame is due."""
+"""The user's audio as a media track, with each frame encoded in advance and sent when due."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _G711_RATE_HZ = 8_000
 _G711 = {CodecName.PCMU: "pcm_mulaw", CodecName.PCMA: "pcm_alaw"}
 _DOWN = INPUT_RATE_HZ // _G711_RATE_HZ
 _TAPS = 193
-_COMPONENT = 1  # RFC 8839: RTP, and RTCP with it
+_COMPONENT = 1  # RFC 8839: RTP, with RTCP multiplexed
 
 
 class _Encoder(Protocol):
@@ -37,13 +37,13 @@ class _Encoder(Protocol):
 
 
 class UserTrack(MediaStreamTrack):
-    """Encodes frames in advance and sends them when due; an `AudioTrack` and `EncodesFramesAhead`.
+    """Encode frames in advance and send them when due; an `AudioTrack` and `EncodesFramesAhead`.
 
     aiortc's sender passes packets from `recv` to its transport as RTP, where they are encrypted and kept
-    until due.
+    until they are due.
 
     Args:
-        connection: The connection to which the track will be added.
+        connection: Connection to which the track will be added.
     """
 
     kind = "audio"
@@ -51,7 +51,7 @@ class UserTrack(MediaStreamTrack):
     def __init__(self, connection: RTCPeerConnection) -> None:
         super().__init__()
         self._connection = connection
-        self._ice: Any = None  # from `begin` on
+        self._ice: Any = None  # set by `begin`
         self._datagrams: deque[bytes] = deque()
         self._owed = 0
         self._packets: asyncio.Queue[Packet[Stream]] = asyncio.Queue()
@@ -60,7 +60,7 @@ class UserTrack(MediaStreamTrack):
         self._at = 0
 
     def begin(self, codec: Codec, sender: RTCRtpSender) -> None:
-        """Start to send, through the track's sender, with the codec that the endpoint chose."""
+        """Start sending through the track's sender, with the codec that the endpoint selected."""
         self._rate_hz = codec.rate_hz
         self._encoder = OpusEncoder(INPUT_RATE_HZ) if codec.name is CodecName.OPUS else _G711Encoder(codec)
         secured: Any = sender.transport
@@ -73,7 +73,7 @@ class UserTrack(MediaStreamTrack):
             number = int.from_bytes(data[2:4])  # RFC 3550, 5.1
             is_again = newest is not None and not uint16_gt(number, newest)
             if is_rtcp(data) or is_again or secured.state != "connected":
-                await send_at_once(data)  # a report, or a packet that is sent again
+                await send_at_once(data)  # a report, or a retransmission
                 return
             newest = number
             self._datagrams.append(secured._tx_srtp.protect(data))
@@ -84,12 +84,12 @@ class UserTrack(MediaStreamTrack):
         vars(secured)["_send_rtp"] = keep
 
     def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
-        """Encode a frame; return what sends it.
+        """Encode a frame; return a function that sends it.
 
         Args:
             pcm: int16 little-endian mono, 20 ms at 48 kHz.
-            skipped: Frames of silence that were dropped before this one. The timestamps advance by them, as
-                those of a sender that sends nothing while it is silent (RFC 3550, 5.1).
+            skipped: Number of silent frames dropped before this frame. The timestamps advance by this
+                number, as for a sender with silence suppression (RFC 3550, 5.1).
         """
         if self._encoder is None or self.readyState != "live":
             return lambda: None
@@ -130,7 +130,7 @@ class UserTrack(MediaStreamTrack):
         return await self._packets.get()
 
     async def stats(self) -> MediaStats:
-        """Return what RTCP reports about the packets sent."""
+        """Return the RTCP report on the sent packets."""
         sent = lost = round_trip_ns = None
         for report in (await self._connection.getStats()).values():
             if isinstance(report, RTCOutboundRtpStreamStats):
@@ -143,7 +143,7 @@ class UserTrack(MediaStreamTrack):
 
 
 class _G711Encoder:
-    """Encodes frames at 48 kHz as G.711 at 8 kHz, each frame on its own packet.
+    """Encode 48 kHz frames as 8 kHz G.711, one packet per frame.
 
     The filter (a windowed sinc, 3.4 kHz) delays the audio by half its length, 2 ms.
     """

@@ -1,4 +1,4 @@
-"""A WebSocket over a stream: `websockets`' protocol, with the stamp of each message's last byte."""
+"""A WebSocket over a stream: `websockets`' protocol, with the timestamp of each message's last byte."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError, WebSocketException
-from websockets.frames import (  # type: ignore[attr-defined]  # its apply_mask is in C where that was built
+from websockets.frames import (  # type: ignore[attr-defined]  # its apply_mask uses C if available
     DATA_OPCODES,
     Frame,
     Opcode,
@@ -31,21 +31,21 @@ from live_eval.types import StampKind
 _NOT_UTF8 = 1007  # RFC 6455, 7.4.1
 _MOST_WAITING_BYTES = 32 << 20  # not yet received by the session; the rest stays in the kernel
 _MESSAGE_OBJECT_BYTES = 200
-_MOST_UNSENT_BYTES = 1 << 16  # no pong is added to more
-_TEXT, _BINARY = 0x81, 0x82  # the first byte of a frame that is a whole message: RFC 6455, 5.2
+_MOST_UNSENT_BYTES = 1 << 16  # pongs are dropped above this size
+_TEXT, _BINARY = 0x81, 0x82  # the first byte of a frame that contains a complete message: RFC 6455, 5.2
 _HEAD = struct.Struct("!BBH").pack
 _MASKS_BYTES = 256
 
 
 class WebSocketConnection(asyncio.Protocol):
-    """Joins `websockets`' protocol to a stream."""
+    """Connect `websockets`' protocol to a stream."""
 
     def __init__(self, websocket: ClientProtocol, clock: Clock, close_timeout_s: float) -> None:
         self._websocket = websocket
         self._clock = clock
         self._close_timeout_s = close_timeout_s
         self._loop = asyncio.get_running_loop()
-        self._transport: StreamTransport  # from `connection_made` on
+        self._transport: StreamTransport  # set by `connection_made`
         self._opening: asyncio.Future[None] = self._loop.create_future()
         self.drained = asyncio.Event()
         """Set unless too much data waits to be sent."""
@@ -55,14 +55,14 @@ class WebSocketConnection(asyncio.Protocol):
         self._pieces: list[bytes | bytearray | memoryview] = []
         self._is_text = False
         self._framing = WebSocketFraming(after_head=True)
-        self._beginning = b""  # of a frame whose length is not known yet
+        self._beginning = b""  # of a frame whose length is not yet known
         self._rest = 0  # bytes of a frame that have not arrived
         self._between_frames = False
         self._arrivals: deque[Arrival | None] = deque()  # None at the end of the connection
         self._waiting_bytes = 0  # of the arrivals
-        self._held_up = False  # nothing is read, as too much waits
+        self._held_up = False  # reading is paused, since too much data is queued
         self._awaited: asyncio.Future[None] | None = None
-        self._leaving = False  # our side began the closing handshake, and not because of an error
+        self._leaving = False  # whether we began the closing handshake, without an error
         self.over = asyncio.Event()
         self.stamps = StampKind.KERNEL
         self.ended_ns: int | None = None
@@ -70,7 +70,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     @property
     def end(self) -> ConnectionClosed:
-        """How the connection ended."""
+        """A description of how the connection ended."""
         closing = self._websocket
         if closing.state is State.CLOSED:
             return closing.close_exc
@@ -80,7 +80,7 @@ class WebSocketConnection(asyncio.Protocol):
         """Request a WebSocket and wait for the response.
 
         Raises:
-            InvalidHandshake: The response does not accept it.
+            InvalidHandshake: The response rejects the handshake.
             ssl.SSLError: TLS ended the connection: an alert may arrive after the TLS handshake.
         """
         request = self._websocket.connect()
@@ -106,12 +106,12 @@ class WebSocketConnection(asyncio.Protocol):
         self._timers["ping"] = self._loop.call_later(interval_s, ping)
 
     def frame(self, message: Message) -> bytes:
-        """Return the bytes of a message."""
+        """Encode a message."""
         text = isinstance(message, str)
         data = message.encode() if isinstance(message, str) else message
         if not 125 < len(data) < 65_536:
             return Frame(Opcode.TEXT if text else Opcode.BINARY, data).serialize(mask=True)
-        # A third of the library's time: it asks the system for each mask. This runs for every frame of audio.
+        # The library takes three times as long: it requests each mask from the system. Runs for every frame.
         if not self._masks:
             self._masks = os.urandom(_MASKS_BYTES)
         mask, self._masks = self._masks[:4], self._masks[4:]
@@ -127,7 +127,7 @@ class WebSocketConnection(asyncio.Protocol):
         return True
 
     def say_goodbye(self, code: int, reason: str) -> None:
-        """Begin the closing handshake, unless it has begun."""
+        """Begin the closing handshake, unless already begun."""
         with contextlib.suppress(WebSocketException):
             if self._websocket.state is State.OPEN:
                 self._leaving = True
@@ -152,16 +152,16 @@ class WebSocketConnection(asyncio.Protocol):
                 self._transport.resume_reading()
         return arrival
 
-    # -- What the transport reports ----------------------------------------------------------------------
+    # -- Transport callbacks -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the stream."""
+        """Store the stream."""
         assert isinstance(transport, StreamTransport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Parse data that contains the end of at most one message."""
-        # The library's parser is a stack of generators, so it gets only data that is not one whole message.
+        # The library's parser is a stack of generators, so it only gets data other than one complete message.
         if (
             self._between_frames
             and (start := _whole_message(data))
@@ -178,7 +178,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._handle_events()
 
     def eof_received(self) -> None:
-        """Handle the end of what the endpoint sends."""
+        """Handle the end of the endpoint's data."""
         self._websocket.receive_eof()
         self._handle_events()
 
@@ -205,7 +205,7 @@ class WebSocketConnection(asyncio.Protocol):
         self.drained.set()
 
     def _follow(self, data: bytes) -> None:
-        """Track where frames end in the data that the library parses."""
+        """Track the frame boundaries in the data that the library parses."""
         data, at = self._beginning + data, self._rest
         while at < len(data) and (size := self._framing.size(data[at : at + self._framing.look])):
             at += size
@@ -230,12 +230,12 @@ class WebSocketConnection(asyncio.Protocol):
 
     @property
     def _is_closed(self) -> bool:
-        """Whether later data is ignored: the endpoint began to close, or broke the protocol."""
+        """Whether later data is ignored: the endpoint began to close, or violated the protocol."""
         closing = self._websocket
         return closing.close_rcvd is not None or (closing.close_sent is not None and not self._leaving)
 
     def _take(self, frame: Frame) -> None:
-        """Take a frame of a message; the last one completes it."""
+        """Add a frame to a message; the final frame completes it."""
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._pieces.append(frame.data)
@@ -266,7 +266,7 @@ class WebSocketConnection(asyncio.Protocol):
     def _flush(self) -> None:
         for data in self._websocket.data_to_send():
             if data:
-                # RFC 6455, 5.5.3: not every ping needs a pong.
+                # RFC 6455, 5.5.3: a pong may be omitted.
                 is_pong = data[0] & 0x0F == Opcode.PONG
                 if not (is_pong and self._transport.get_write_buffer_size() > _MOST_UNSENT_BYTES):
                     self._transport.write(data)
@@ -275,14 +275,14 @@ class WebSocketConnection(asyncio.Protocol):
 
 
 def _held_bytes(arrival: Arrival) -> int:
-    """Return about how much memory an arrival takes."""
+    """Return the approximate memory use of an arrival."""
     return len(arrival.message) + _MESSAGE_OBJECT_BYTES
 
 
 def _whole_message(data: bytes) -> int:
-    """Return where the payload begins if `data` is one frame with a whole message; else 0.
+    """Return the payload offset if `data` is one frame with a complete message; else 0.
 
-    0 also for frames that the library must check: masked, compressed, or so long that a limit applies.
+    Frames that the library must check also return 0: masked, compressed, or long enough for a limit to apply.
     """
     if len(data) < 2 or (data[0] != _TEXT and data[0] != _BINARY):
         return 0

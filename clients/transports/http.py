@@ -1,7 +1,7 @@
-"""HTTP transport: each message is sent as a POST, and the response is received as messages.
+"""HTTP transport: each message is sent as a POST, and its response is received as messages.
 
 A response of the type ``text/event-stream`` becomes one message per event, as soon as the event's last byte
-arrives; any other response is one message. The messages themselves must mark the end of an answer.
+arrives; any other response is one message. The messages themselves must mark the end of a reply.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class HttpTransport:
-    """Requests to an endpoint, one after the other; a `Transport`.
+    """Sequential requests to an endpoint; a `Transport`.
 
-    Redirects are not followed, since the headers hold the key.
+    Redirects are not followed, since the headers contain the key.
 
     Args:
-        clock: Stamps arrivals.
-        impairment: Damage to the bytes of each connection once it is open; None for none.
+        clock: Clock for arrival timestamps.
+        impairment: Impairment of the bytes of each open connection, or None.
     """
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
@@ -49,26 +49,26 @@ class HttpTransport:
 
     @property
     def track(self) -> None:
-        """None: audio travels in messages."""
+        """None: audio is sent in messages."""
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Empty: each request opens its connection, and its time includes that."""
+        """Empty: each request opens its own connection, and the request time includes this step."""
         return {}
 
     async def load(self, dial: Dial) -> None:
-        """Load the system's trust store where `dial` leads over TLS."""
+        """Load the system's trust store if `dial` uses TLS."""
         await load_system_tls(dial)
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Prepare for requests; nothing is sent yet.
 
         Args:
-            dial: Where to send requests, and with which headers.
-            timeout_s: Seconds for each request to connect.
+            dial: URL and headers of the requests.
+            timeout_s: Connection timeout of each request, in seconds.
 
         Raises:
-            ConnectError: The URL or a header is not valid.
+            ConnectError: The URL or a header is invalid.
         """
         address = Address(dial, ("https", "http"))
         self._http = await http_session(address, self._clock, self._impairment)
@@ -87,11 +87,11 @@ class HttpTransport:
         self._requests.put_nowait(message)
 
     async def receive(self) -> Arrival:
-        """Wait for the next message, which is stamped when its last bytes arrived.
+        """Wait for the next message; its timestamp is the arrival of its last byte.
 
         Raises:
             TransportClosedError: A request failed or the transport is closed, and all messages have been
-                returned. Its kind is the kind of failure, its reason a sentence.
+                returned. The exception's kind is the failure kind, its reason a sentence.
         """
         arrival = await self._arrivals.get()
         if arrival is not None:
@@ -99,7 +99,7 @@ class HttpTransport:
         self._arrivals.put_nowait(None)
         if self._end is None:
             assert self._worker is not None
-            await self._worker  # it ended with a bug of ours, which is raised here
+            await self._worker  # the task ended with an internal error, which is raised here
         assert self._end is not None
         raise self._end
 
@@ -120,7 +120,7 @@ class HttpTransport:
     async def _work(
         self, http: aiohttp.ClientSession, address: Address, dial: Dial, timeout_s: float
     ) -> None:
-        """Make the requests until one fails."""
+        """Send the requests until one fails."""
         try:
             while self._end is None:
                 await self._request(http, address, dial, await self._requests.get(), timeout_s)
@@ -140,7 +140,7 @@ class HttpTransport:
         async with http.post(
             dial.url,
             data=message.encode() if isinstance(message, str) else message,
-            # Compression would hold bytes back until a block is complete.
+            # Compression would delay bytes until a block is complete.
             headers={**dial.headers, "Accept-Encoding": "identity"},
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, connect=timeout_s),
@@ -191,7 +191,7 @@ class HttpTransport:
 
 
 class EventStream:
-    """Splits an event stream into the data of its events (WHATWG HTML, 9.2.6).
+    """Parser that splits an event stream into the data of its events (WHATWG HTML, 9.2.6).
 
     ::
 
@@ -210,7 +210,7 @@ class EventStream:
         if b"\n" not in chunk and b"\r" not in chunk and not self._pieces[0].endswith(b"\r"):
             return []
         text = b"".join(self._pieces)
-        # A carriage return at the very end may be the first half of a line break.
+        # A trailing carriage return may be the first half of a line break.
         whole = text[:-1] if text.endswith(b"\r") else text
         *lines, rest = _LINE_END.split(whole)
         self._pieces = [rest + text[len(whole) :]]

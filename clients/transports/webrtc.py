@@ -39,14 +39,14 @@ _CLOSE_TIMEOUT_S = 2.0
 class WebRtcTransport(StampingTransport):
     """A WebRTC connection to an endpoint; a `Transport`.
 
-    `setup_ns` names the steps: ``offer`` (our description, candidates gathered), ``answer`` (the HTTP round
-    trip), ``ice`` (from the answer until a pair of candidates works), ``dtls``, ``channel`` (from then until
-    the data channel is open) and, later, ``first_rtp`` (from the end of DTLS until the first packet).
+    The steps in `setup_ns` are ``offer`` (our description, candidates gathered), ``answer`` (the HTTP round
+    trip), ``ice`` (from the answer to a working candidate pair), ``dtls``, ``channel`` (from the end of DTLS
+    to the open data channel) and, later, ``first_rtp`` (from the end of DTLS to the first packet).
 
     Args:
-        clock: Stamps arrivals.
-        impairment: Damage to the requests of the setup, and to datagrams once ICE, DTLS and the data
-            channel's handshake have ended; None for none.
+        clock: Clock for arrival timestamps.
+        impairment: Impairment of the setup requests, and of datagrams after ICE, DTLS and the data channel
+            handshake have completed; or None.
     """
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
@@ -78,12 +78,12 @@ class WebRtcTransport(StampingTransport):
         """Open the connection: offer and answer, ICE, DTLS, and the data channel if there is one.
 
         Args:
-            dial: Where and how to send the offer.
-            timeout_s: Seconds for the whole setup.
+            dial: URL, headers and body of the offer request.
+            timeout_s: Timeout of the whole setup, in seconds.
 
         Raises:
-            ConnectError: It could not be opened. The message names host and path, but shows no query, header
-                or secret.
+            ConnectError: The connection could not be opened. The message contains the host and path, but no
+                query, header or secret.
         """
         address = Address(dial, ("https", "http"))
         try:
@@ -99,16 +99,16 @@ class WebRtcTransport(StampingTransport):
             raise
 
     async def send(self, message: Message) -> None:
-        """Hand a message to the data channel.
+        """Send a message on the data channel.
 
         Raises:
-            TransportClosedError: The connection has ended, or cannot carry the message, which ends it.
+            TransportClosedError: The connection has ended, or the message cannot be sent, which ends it.
         """
         channel = self._channel
         if self._end is None and channel is not None and channel.readyState == "open":
             try:
                 channel.send(message)
-            except ValueError as error:  # longer than the endpoint's description allows
+            except ValueError as error:  # exceeds the limit in the endpoint's description
                 self._ended(FailureKind.MESSAGE_TOO_BIG, str(error))
         if self._end is None and channel is None:
             raise RuntimeError("the dialect sends a message, but its signalling opens no data channel")
@@ -116,7 +116,7 @@ class WebRtcTransport(StampingTransport):
             raise self._end
 
     async def receive(self) -> Arrival | RtpPacket:
-        """Wait for the next message or packet, in the order of their arrival.
+        """Wait for the next message or packet, in arrival order.
 
         Raises:
             TransportClosedError: The connection has ended and everything that arrived has been returned.
@@ -180,7 +180,7 @@ class WebRtcTransport(StampingTransport):
         assert self._track is not None
         try:
             await self._connection.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
-        except Exception as error:  # aiortc raises all sorts of errors for bad descriptions
+        except Exception as error:  # aiortc raises many kinds of errors for invalid descriptions
             why = f"expected a usable session description, but {type(error).__name__}: {error}"
             raise address.failure(FailureKind.SDP_REFUSED, why) from None
         (sender,) = self._connection.getSenders()
@@ -209,14 +209,14 @@ class WebRtcTransport(StampingTransport):
         return address.unreachable(TimeoutError(), timeout_s)
 
     def _moved_on(self, begun: str) -> None:
-        """Note that the current step of the setup is done and another begins."""
+        """Record the end of the current setup step and the start of another."""
         self._stepped(self._step)
         self._step = begun
 
-    # -- Callbacks of aiortc -----------------------------------------------------------------------------
+    # -- aiortc callbacks --------------------------------------------------------------------------------
 
     def _on_state(self) -> None:
-        """Handle a new state of ICE, of the connection or of the data channel."""
+        """Handle a new ICE, connection or data channel state."""
         connection, channel = self._connection, self._channel
         assert connection is not None
         if self._step == "ice" and connection.iceConnectionState == "completed":
@@ -248,7 +248,7 @@ class WebRtcTransport(StampingTransport):
         if self._end is not None:
             return
         if "first_rtp" not in self._setup_ns:
-            # It may have arrived together with the end of the handshake.
+            # The message may have arrived together with the end of the handshake.
             self._setup_ns["first_rtp"] = max(0, packet.at_ns - self._encrypted_ns)
         self._arrivals.put_nowait(packet)
 
@@ -269,7 +269,7 @@ class WebRtcTransport(StampingTransport):
             self._ended(FailureKind.CLOSED, "the endpoint ended the WebRTC connection")
 
     def _ended(self, kind: FailureKind, why: str, code: int | None = None) -> None:
-        """Note that the connection has ended; the first reason stays."""
+        """Record that the connection has ended; the first reason is kept."""
         if self._end is None:
             self._end = TransportClosedError(code, why, self._clock.now_ns(), kind=kind)
             self._arrivals.put_nowait(None)

@@ -1,7 +1,7 @@
-"""WebSocket transport: `websockets`' protocol over a socket whose reads the kernel stamps.
+"""WebSocket transport: `websockets`' protocol over a socket with kernel timestamps.
 
-A busy process reads late, and several messages at a time. So a message carries the kernel's stamp of its last
-byte, and no read extends past the end of a message (`live_eval.sockets`).
+A busy process reads late, and several messages at a time. Each message therefore has the kernel's timestamp
+of its last byte, and no read extends past the end of a message (`live_eval.sockets`).
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from live_eval.types import StampKind
 
 __all__ = ["WebSocketTransport"]
 
-_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
+_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has up to 125 bytes, two of which are the code.
 _MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the library's 1 MiB is too little
 _TOO_BIG = 1009
-_NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: the data breaks the protocol, or is not UTF-8.
+_NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: protocol violation, or data that is not UTF-8.
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
 
-# At DEBUG, `websockets` logs the headers of the handshake, the key among them.
+# At DEBUG, `websockets` logs the handshake headers, including the key.
 _LOGGER = logging.getLogger("live_eval.clients.transports.websocket.wire")
 _LOGGER.setLevel(logging.INFO)
 
@@ -60,19 +60,19 @@ _LOGGER.setLevel(logging.INFO)
 class WebSocketTransport(StampingTransport):
     """A WebSocket connection to an endpoint; a `Transport`.
 
-    Messages may be 16 MiB long. Redirects are not followed, since the headers hold the key. A proxy of the
-    environment is used, except for addresses of this machine.
+    Messages may be up to 16 MiB. Redirects are not followed, since the headers contain the key. A proxy from
+    the environment is used, except for loopback addresses.
 
-    `setup_ns` names the steps: ``dns`` (name resolution), ``tcp``, ``tls`` (with TLS) and ``http`` (the
-    WebSocket's handshake); through a proxy, ``proxy`` replaces the first two.
+    The steps in `setup_ns` are ``dns`` (name resolution), ``tcp``, ``tls`` (with TLS) and ``http`` (the
+    WebSocket handshake); through a proxy, ``proxy`` replaces the first two.
 
     Args:
-        clock: Stamps arrivals where the kernel does not.
-        ping_interval_s: Seconds between keepalive pings, or None for no pings. A pong that is late or missing
-            does not end the connection: some services take 8 to 30 s to answer while they speak.
-        close_timeout_s: How long `close` waits for the endpoint's half of the closing handshake.
+        clock: Clock for arrivals without a kernel timestamp.
+        ping_interval_s: Seconds between keepalive pings, or None for no pings. A late or missing pong does
+            not end the connection: some services take 8 to 30 s to respond while they speak.
+        close_timeout_s: Seconds that `close` waits for the endpoint's close frame.
         tls: TLS settings; the system's trust store by default.
-        impairment: Damage to the bytes inside TCP and TLS, the handshake included; None for none.
+        impairment: Impairment of the bytes inside TCP and TLS, including the handshake; or None.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class WebSocketTransport(StampingTransport):
 
     @property
     def track(self) -> None:
-        """None: audio travels in messages."""
+        """None: audio is sent in messages."""
 
     @property
     def stamps(self) -> StampKind:
@@ -102,7 +102,7 @@ class WebSocketTransport(StampingTransport):
         return self._connection.stamps if self._connection is not None else StampKind.USER
 
     async def load(self, dial: Dial) -> None:
-        """Load the system's trust store if `dial` needs it."""
+        """Load the system's trust store if `dial` uses TLS."""
         if self._tls is None:
             await super().load(dial)
 
@@ -110,12 +110,12 @@ class WebSocketTransport(StampingTransport):
         """Open the connection: name resolution, TCP, TLS and the WebSocket handshake.
 
         Args:
-            dial: Where to connect, and with which headers.
-            timeout_s: Seconds for the whole setup.
+            dial: URL and headers of the connection.
+            timeout_s: Timeout of the whole setup, in seconds.
 
         Raises:
-            ConnectError: It could not be opened. The message names host and path, but shows no query, header
-                or secret.
+            ConnectError: The connection could not be opened. The message contains the host and path, but no
+                query, header or secret.
         """
         address = self._address = Address(dial, ("wss", "ws"))
         try:
@@ -145,7 +145,7 @@ class WebSocketTransport(StampingTransport):
         return self._opened().drained.wait()
 
     async def receive(self) -> Arrival:
-        """Wait for the next message, which carries the stamp of its last byte.
+        """Wait for the next message, with the timestamp of its last byte.
 
         Raises:
             TransportClosedError: The connection has ended and all messages have been returned.
