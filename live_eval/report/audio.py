@@ -1,4 +1,4 @@
-"""The audio in a page: lossless if it fits, otherwise compressed as far as it fits, and envelopes."""
+"""The audio embedded in a page, lossless or compressed to fit a size limit, and its envelopes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Clip:
     """Both sides of a turn in stereo.
 
     Args:
-        key: The page's key of the turn.
-        data: The file in base64.
+        key: Key of the turn on the page.
+        data: Audio file in base64.
     """
 
     key: str
@@ -42,15 +42,14 @@ class Clip:
 
 
 def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
-    """Yield the audio of turns that fits into the page.
+    """Yield the audio of turns until the size limit is reached.
 
-    If all files fit as they are (FLAC), they are kept; otherwise each becomes Ogg Vorbis, about a third of
-    the size.
+    If all FLAC files fit, they are embedded unchanged; otherwise each is converted to Ogg Vorbis, about a
+    third of the size.
 
     Args:
-        files: The page's key of each turn and its file, in the order of the page. A missing file is
-            skipped.
-        budget_bytes: Limit for all audio, as base64.
+        files: Key and audio file of each turn, in page order. Missing files are skipped.
+        budget_bytes: Limit for the total audio in base64.
 
     Raises:
         StoreError: A file is damaged.
@@ -61,7 +60,7 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(existing), _AT_A_TIME):
             if room <= budget_bytes / 1000:
-                return  # do not encode what will not fit
+                return  # skip encoding if the result cannot fit
             some = existing[start : start + _AT_A_TIME]
             read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
             contents = pool.map(read, [file for _, file in some])
@@ -88,7 +87,7 @@ def _vorbis(file: Path) -> bytes:
 
 
 def length_s(peaks: NDArray[np.uint8]) -> float:
-    """Return the length of the audio with these peaks, in seconds."""
+    """Return the duration in seconds of the audio with these peaks."""
     return len(peaks) * _STEP_S
 
 
@@ -96,7 +95,7 @@ def drawn_envelope(peaks: NDArray[np.uint8]) -> dict[str, Any]:
     """Return the envelopes of both sides in at most 1000 steps, for the page's script.
 
     Args:
-        peaks: uint8, shape (n, 2), from `live_eval.audio.peaks.peaks`.
+        peaks: Result of `live_eval.audio.peaks.peaks`, uint8, shape (n, 2).
     """
     together = -(-len(peaks) // _MOST_BUCKETS) or 1
     padded = np.pad(peaks, ((0, -len(peaks) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)

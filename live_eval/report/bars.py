@@ -1,4 +1,4 @@
-"""Charts of rows over one axis: bars and marks next to the values of each row."""
+"""Row charts with one axis: bars and marks next to the values of each row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch of an axis, in percent from the left; `kind` is its style."""
+    """A bar along an axis, in percent from the left; `kind` is the style."""
 
     kind: str
     left: float
@@ -29,7 +29,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place on an axis, in percent from the left; `kind` is its style."""
+    """A mark on an axis, in percent from the left; `kind` is the style."""
 
     kind: str
     at: float
@@ -39,7 +39,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A row: its name, what is drawn, and its values."""
+    """A row: its name, bars, marks and values."""
 
     label: Cell
     bars: tuple[Bar, ...]
@@ -52,8 +52,8 @@ class BarChart:
     """Rows over one axis.
 
     Args:
-        what: The noun of a row.
-        axis: The quantity on the axis, with its unit.
+        what: Noun for a row.
+        axis: Quantity on the axis, with its unit.
         legend: Styles and their names.
     """
 
@@ -87,11 +87,11 @@ def difference_chart(
     *,
     unit: str = "ms",
 ) -> BarChart:
-    """Draw differences with their intervals.
+    """Draw differences with intervals.
 
     Args:
-        what: The noun of a row.
-        rows: The name, the difference and its interval in `unit`, and further values of each row.
+        what: Noun for a row.
+        rows: Name, difference and interval in `unit`, and additional values of each row.
         unit: Unit of the differences.
     """
     ends = [end for _, value, interval, _ in rows if value is not None for end in (value, *(interval or ()))]
@@ -125,10 +125,10 @@ _STAGES = {
 
 
 def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
-    """Draw the stages between the two voices, for turns from the fastest to the slowest.
+    """Draw the stages of voice-to-voice latency, for turns from fastest to slowest.
 
     Args:
-        keys: The key of each turn on the page.
+        keys: Page key of each turn.
 
     Returns:
         At most 36 rows, evenly spaced by rank; None if no turn has a voice-to-voice latency.
@@ -171,7 +171,7 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
 
 
 def _stages(turn: Observation) -> list[tuple[str, float, float]]:
-    """Return the stages of a turn; a stage with a missing or disordered end joins the next."""
+    """Return the stages of a turn; a stage with a missing or out-of-order end is merged with the next."""
     ends = [
         (style, value)
         for latency, (style, _) in _STAGES.items()

@@ -64,7 +64,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
         retime: Recompute the latencies with the current definitions.
 
     Raises:
-        UsageError: No run is named, or one is named twice.
+        UsageError: No run is given, or a run is given twice.
         StoreError: A folder contains no run.
     """
     if not paths:
@@ -101,9 +101,9 @@ def write_report(
     """Write a report of one run, or of several side by side.
 
     Args:
-        runs: The runs' folders; the others are compared with the first.
-        output: The output file; None to return the report as text.
-        form: ``html`` (one page that opens offline), ``md``, ``csv`` or ``json``.
+        runs: Run folders; the first is the baseline of comparisons.
+        output: Output file; None to return the report as text.
+        form: Format: ``html`` (one offline page), ``md``, ``csv`` or ``json``.
         audio_mb: Limit for the audio in the page, in megabytes; 0 for none.
         retime: Recompute the latencies with the current definitions.
         links: Whether the user chose `output`; see `atomic_write`.
@@ -112,7 +112,7 @@ def write_report(
         The report if `output` is None.
 
     Raises:
-        UsageError: No run is named, or the output cannot be written.
+        UsageError: No run is given, or the output cannot be written.
         StoreError: A folder contains no run.
     """
     with open_runs(runs, retime=retime) as opened:
@@ -135,7 +135,7 @@ def write_report(
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return the name of each folder, preceded by its parent's if two are equal."""
+    """Return the name of each folder, preceded by the parent's name if two names are equal."""
     names = [path.name for path in paths]
     longer = [
         f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths
@@ -145,7 +145,7 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) -> Iterator[str]:
     runs = [run.view for run in opened]
-    # Turns of different runs on the same case are adjacent.
+    # Turns of different runs with the same case are adjacent.
     ordered = sorted(
         ((run, turn) for run in opened for turn in run.view.summary.turns),
         key=lambda pair: (turn_order(pair[1]), pair[0].view.index),
@@ -194,7 +194,7 @@ def _keys_of(keys: Mapping[tuple[int, str], str], index: int) -> dict[str, str]:
 
 
 def _scores_shown(runs: Sequence[RunView]) -> list[str]:
-    """Return the scores for the table of turns: the first output of each judge with any."""
+    """Return the scores for the turn table: the first output of each judge with outputs."""
     shown: dict[str, str] = {}
     for view in runs:
         for score in view.summary.scores.values():
@@ -224,7 +224,7 @@ def _curves(runs: Sequence[RunView]) -> list[Plot]:
 
 
 def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
-    """Return each score against latency; nothing for a single run."""
+    """Return the plots of scores against latency; empty for a single run."""
     return trade_offs([(run.compared, run.view.summary) for run in opened]) if len(opened) > 1 else []
 
 
@@ -240,7 +240,7 @@ def _rows(
 def _audio_files(
     ordered: Sequence[tuple[OpenRun, Observation]], keys: Mapping[tuple[int, str], str]
 ) -> list[list[tuple[str, Path]]]:
-    """Return the audio files of each run, in the order of the page."""
+    """Return the runs' audio files, in page order."""
     # The folder may be foreign: only files inside it get into a page, no recordings of the data set that the
     # run names, and no targets of links.
     files: dict[int, list[tuple[str, Path]]] = {run.view.index: [] for run, _ in ordered}

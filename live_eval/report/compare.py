@@ -1,4 +1,4 @@
-"""Compare runs with the first one: paired by case, averaged and resampled by script."""
+"""Compare runs with the first run: paired by case, averaged and resampled by script."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class RunDifferences:
     """The differences between two runs: means over scripts of ``other − first`` on shared cases.
 
     Args:
-        latencies: Differences in milliseconds, by latency; empty if they are not comparable.
-        without_flagged: Differences without the turns that are flagged in either run.
+        latencies: Differences in milliseconds, by latency; empty if the latencies are not comparable.
+        without_flagged: Differences without turns that are flagged in either run.
         flagged: Number of those turns.
-        boundaries: Differences of the speech boundaries; None if the runs are not comparable.
+        boundaries: Differences between the speech boundaries; None if the runs are not comparable.
         scores: Differences by score, without scores of different judge versions.
-        notes: What is not compared, and why.
-        problem: Why the runs are not comparable; empty if they are.
+        notes: Excluded comparisons, with reasons.
+        problem: Reason why the runs are not comparable; empty if they are.
     """
 
     first: str
@@ -45,7 +45,7 @@ class RunDifferences:
     problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON values."""
+        """Return the comparison as a JSON object."""
         return {
             "first": self.first,
             "other": self.other,
@@ -64,7 +64,7 @@ class RunDifferences:
 def compare(
     runs: tuple[ComparedRun, ComparedRun], summaries: tuple[RunSummary, RunSummary]
 ) -> RunDifferences:
-    """Compare a run with the first one; each score over all its tasks."""
+    """Compare a run with the first run; each score covers all its tasks."""
     first, other = (
         replace(run, series=series_of(each.turns, each.table, by_task=False))
         for run, each in zip(runs, summaries, strict=True)
@@ -99,7 +99,7 @@ def compare(
 
 
 def prompts_in_words(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """Return the effect of the prompt if the runs differ in nothing else; otherwise nothing."""
+    """Return the effect of the prompt if only the prompt differs between the runs; otherwise nothing."""
     try:
         for other in runs[1:]:
             check_same_data(runs[0], other, common=True)

@@ -1,4 +1,4 @@
-"""The drift of a campaign: the same recordings, repeated throughout it."""
+"""The drift of a campaign, measured with the same recordings throughout."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def drift_table(sentinels: Sequence[Mapping[str, Any]], link: Callable[[str], st
     """Return the medians of each drift check, with their differences from the first.
 
     Args:
-        sentinels: The name of each drift check, the values of
+        sentinels: Name of each drift check, values of
             `live_eval.analysis.latency.drift.drift_metrics`, and ``started_at`` if known.
-        link: Returns the link to the turns of a drift check, from its name.
+        link: Function from the name of a drift check to the link to its turns.
     """
     dated = any("started_at" in sentinel for sentinel in sentinels)
     texts = ("metric", "drift check", *(["started"] if dated else []))

@@ -1,4 +1,4 @@
-"""The frame of pages, which open offline and load nothing from other hosts."""
+"""Render and write pages, which work offline and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class InlineScript:
     """The script of a page.
 
     Args:
-        sha256: Its digest in base64, the only script source that the page's policy allows.
+        sha256: Base64 digest of the script, the only script source that the page's policy allows.
     """
 
     text: Markup
@@ -42,7 +42,7 @@ class InlineScript:
 
 
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
-    """Return the template of a page; it extends ``page.html`` and may include styles of the kit."""
+    """Return a page template; it extends ``page.html`` and may include the kit's styles."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -66,7 +66,7 @@ def _printable(value: Any) -> Any:
 
 
 def inline_script(name: str) -> InlineScript:
-    """Return a page's script with the kit's modules that it imports."""
+    """Return a page's script with its imported kit modules."""
     text = bundle(_TEMPLATES / name)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return InlineScript(Markup(text), digest)  # files of this package
@@ -77,7 +77,7 @@ def script_json(value: Any) -> Markup:
     text = orjson.dumps(value).decode()
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return Markup(text)  # every character that is special in HTML is escaped
+    return Markup(text)  # every HTML special character is escaped
 
 
 def write_page(page: Path, pieces: Iterable[str], *, links: bool = False) -> Path:
@@ -87,7 +87,7 @@ def write_page(page: Path, pieces: Iterable[str], *, links: bool = False) -> Pat
         links: Whether the user chose the path; see `live_eval.files.atomic_write`.
 
     Raises:
-        UsageError: It cannot be written.
+        UsageError: The page cannot be written.
     """
     try:
         with atomic_text(page, links=links) as file:

@@ -26,7 +26,7 @@ _MOST_STEPS = 400
 
 @dataclass(frozen=True, slots=True)
 class AxisTick:
-    """A label on an axis; `at` in percent from its beginning."""
+    """An axis label; `at` in percent from the beginning of the axis."""
 
     at: float
     label: str
@@ -34,7 +34,7 @@ class AxisTick:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis: its ends, and the distance of its ticks."""
+    """An axis: its ends and tick spacing."""
 
     low: float
     high: float
@@ -55,11 +55,11 @@ class Axis:
         return cls(low, high if high > low else low + step, step)
 
     def percent(self, value: float) -> float:
-        """Return the place of a value, in percent from the axis's beginning."""
+        """Return the position of a value, in percent from the beginning of the axis."""
         return 100 * (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> tuple[AxisTick, ...]:
-        """Return the labels along the axis."""
+        """Return the axis labels."""
         count = round((self.high - self.low) / self.step)
         values = [self.low + index * self.step for index in range(count + 1)]
         return tuple(
@@ -77,7 +77,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class PlotPath:
-    """A path; `style` is its class, `d` its SVG path data in a box of 1000 × 400."""
+    """A path; `style` is the CSS class, `d` the SVG path data in a 1000 × 400 box."""
 
     style: str
     d: str
@@ -85,7 +85,7 @@ class PlotPath:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point; `across` and `up` in percent from the left and from the bottom, `style` its class."""
+    """A point; `across` and `up` are in percent from the left and the bottom, `style` is the CSS class."""
 
     style: str
     across: float
@@ -99,8 +99,8 @@ class Plot:
     """Paths and dots over two axes.
 
     Args:
-        right_ticks: Labels at the right end; the grid follows them if there are any.
-        legend: The names of the colours (`Cell.run`).
+        right_ticks: Labels at the right end; if present, they determine the grid.
+        legend: Names of the colours (`Cell.run`).
     """
 
     title: str
@@ -123,9 +123,9 @@ def curve_style(colour: int) -> str:
 
 
 def curve_axis(values: Sequence[float]) -> Axis:
-    """Return an axis for distributions of values, of which outliers lie beyond its end."""
+    """Return an axis for value distributions; outliers are beyond its end."""
     ascending = sorted(values)
-    # Outliers must not squeeze the rest against the axis.
+    # Outliers must not compress the other values.
     end = ascending[-1]
     usual = ascending[math.ceil(0.98 * len(ascending)) - 1]
     return Axis.around(ascending[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
@@ -139,9 +139,9 @@ def curve_plot(
     """Draw empirical distributions in milliseconds.
 
     Args:
-        series: The name with its colour, the values, and the number of turns: the curve ends below the top
-            if turns have no value.
-        dots: Returns dots on the curves for the axis.
+        series: Name with colour, values and number of turns of each curve; a curve ends below the top if
+            turns have no value.
+        dots: Function that returns dots on the curves, given the axis.
 
     Returns:
         The plot; None without values.
@@ -184,13 +184,13 @@ def _steps(values: Sequence[float], total: int, axis: Axis) -> str:
 
 
 def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
-    """Draw the levels against each other as the paper does, with a dot for each vocal attribute.
+    """Draw the levels against each other as in the paper, with a dot for each vocal attribute.
 
     Args:
-        levels: The name of each run with its colour, and its levels.
+        levels: Name with colour and task levels of each run.
 
     Returns:
-        A plot for each pair of columns that the paper plots and that is correlated in some run.
+        A plot for each column pair that is in the paper and is correlated in at least one run.
     """
     columns = {column.title: column for column in related_columns()}
     plots = []

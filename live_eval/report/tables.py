@@ -1,4 +1,4 @@
-"""The tables of a report, for all its formats."""
+"""The tables of a report, for all formats."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class RunView:
     """A run as shown in the report.
 
     Args:
-        index: Its place among the runs; its colour on the page.
-        comparison: Its differences from the first run; None for the first.
+        index: Position among the runs, and colour number on the page.
+        comparison: Differences from the first run; None for the first run.
     """
 
     index: int
@@ -83,10 +83,10 @@ class Cell:
     """A cell.
 
     Args:
-        run: The number of the run, or of the colour, that marks it; None for no mark.
-        indent: Its depth in a hierarchy.
-        note: Further details, as a tooltip.
-        href: Its link, relative to the page; empty for none.
+        run: Number of the run or colour that marks the cell; None for no mark.
+        indent: Depth in a hierarchy.
+        note: Additional details, as a tooltip.
+        href: Link, relative to the page; empty for none.
     """
 
     text: str
@@ -132,7 +132,7 @@ def ranged(
 
 
 def interval(estimate: Estimate, digits: int = 0) -> str:
-    """Return an interval as ``low to high``; a dash without one."""
+    """Return an interval as ``low to high``; a dash for None."""
     found = estimate.interval
     return NONE if found is None else f"{number(found.low, digits)} to {number(found.high, digits)}"
 
@@ -222,7 +222,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Return the judges with versions and models: a sentence for each run, or one for all runs."""
+    """Return the judges with versions and models, in a sentence per run or one sentence for all runs."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
@@ -239,7 +239,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
     """Return the audits of each run's judges."""
     texts = ("repeatability", "sees", "does not see", "order", "human labels", "other judge")
     columns = [*columns_of(runs, ["judge"], []), *(Column(label, numeric=False) for label in texts)]
-    # In the order of the scores; judges without scores of single turns follow.
+    # In score order, followed by judges without per-turn scores.
     scored = [score.column.judge for view in runs for score in view.summary.scores.values()]
     audited = [name for view in runs for name in view.summary.audits]
     names = list(dict.fromkeys([*(name for name in scored if name in audited), *audited]))
@@ -262,7 +262,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
 
 
 def cue_tables(runs: Sequence[RunView]) -> list[Table]:
-    """Return the turns of each run by variant and by cue, from coarse to fine, for each task."""
+    """Return each run's turns by variant and by cue, from coarse to fine, for each task."""
     present = {summary.task for view in runs for summary in view.summary.tasks}
     return [_cue_table(task, runs) for task in Task if task in present]
 
@@ -284,7 +284,7 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
 
 
 def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
-    """Yield groups in order with their label and depth; groups that repeat another are omitted."""
+    """Yield groups in order with label and depth, omitting groups that duplicate another group."""
     below = Counter((level, labels[:-1]) for level, labels in keys)
     for level, labels in sorted(keys, key=_cue_order):
         label, depth = labels[-1], len(labels) - 1
@@ -292,9 +292,9 @@ def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
             yield (level, labels), f"all {label}", 0
             continue
         if depth and label == labels[-2]:
-            continue  # speech without labels has the same non-label on every level
+            continue  # unlabelled speech has the same placeholder on every level
         if level == "fine" and below["attribute", labels] == 1:
-            continue  # said with its one attribute
+            continue  # the row of its only attribute contains the same values
         if level == "attribute_variant" and below[level, labels[:-1]] == 1:
             continue
         if level == "attribute" and below[level, labels[:-1]] == 1 and labels[1] != labels[0]:
@@ -307,7 +307,7 @@ def _group_key(group: Group) -> GroupKey:
 
 
 def _cue_order(key: GroupKey) -> tuple[object, ...]:
-    """Sort variants first in their own order, then cues under their dimensions, unlabelled ones last."""
+    """Sort variants first, in their order, then cues under their dimensions, unlabelled cues last."""
     level, labels = key
     variants = {"target": 0, "neutral": 1, "alternative": 2}
     if level == "variant":
@@ -356,13 +356,13 @@ def failure_table(runs: Sequence[RunView]) -> Table:
 
 
 def columns_of(runs: Sequence[RunView], texts: Sequence[str], values: Sequence[str]) -> list[Column]:
-    """Return columns of text, one for the run if there are several, and numeric columns."""
+    """Return text columns, with a run column if there are several runs, and numeric columns."""
     named = [*texts, "run"] if len(runs) > 1 else texts
     return [*(Column(label, numeric=False) for label in named), *map(Column, values)]
 
 
 def run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
-    """Return the cell with the run's name, if there are several."""
+    """Return the cell with the run's name, if there are several runs."""
     return [Cell(view.label, run=view.index)] if len(runs) > 1 else []
 
 

@@ -1,4 +1,4 @@
-"""The tables of tasks and of the relations between levels."""
+"""The tables for tasks and for the relations between levels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SOURCE_NOTE = "Human minus synthetic recordings, paired by script, variant and 
 
 
 def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[Table]:
-    """Return the tables with rows: accuracy, transcription, and the relations between levels."""
+    """Return the non-empty tables: accuracy, transcription, and the relations between levels."""
     related = list(zip(runs, levels, strict=True))
     tables = [
         question_table(runs),
@@ -67,7 +67,7 @@ def _summaries(runs: Sequence[RunView], task: Task) -> list[tuple[RunView, TaskS
 
 
 def question_table(runs: Sequence[RunView]) -> Table:
-    """Return the accuracy of each run by task and type of question."""
+    """Return each run's accuracy by task and question type."""
     headings = ("asked", "n", "failed", "excluded", "accuracy, %", "95 % interval", "unparsed", "refused")
     found = {task: _summaries(runs, task) for task in (Task.UNDERSTANDING, Task.REASONING)}
     rows = [
@@ -109,7 +109,7 @@ def _of_answered(figures: QuestionSummary) -> str:
 
 
 def transcription_table(runs: Sequence[RunView]) -> Table:
-    """Return the word errors of each run."""
+    """Return each run's word error rates."""
     headings = ("turns", "n", "mean", "95 % interval", "pooled", "95 % interval")
     rows = [
         (
@@ -194,7 +194,7 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
         for view, each in gaps
         if (each.task, each.score) == key and each.difference.value is not None
     ]
-    # One row for all scores that lack data for the same reason.
+    # One row for all scores that are missing for the same reason.
     missing = [(view, each) for view, each in gaps if each.difference.value is None]
     alike = Counter(
         (view.index, each.task, each.difference.reason, each.difference.n) for view, each in missing
@@ -248,6 +248,6 @@ def _changes(runs: Sequence[RunView]) -> Table:
 
 
 def _with_interval(estimate: Estimate) -> Iterator[Cell]:
-    """Yield a value and its interval, or the reason for a missing one."""
+    """Yield a value and its interval, or the reason why it is missing."""
     yield Cell(number(estimate.value, 2, signed=True), strong=True)
     yield Cell(interval(estimate, 2) if estimate.interval is not None else estimate.reason or NONE)

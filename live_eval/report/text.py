@@ -38,7 +38,7 @@ def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
 
 
 def as_csv(runs: Sequence[RunView]) -> str:
-    """Return every value of `as_json` as a row: run, path with dots, value."""
+    """Return every value of `as_json` as a row: run, dotted path, value."""
     lines = [csv_line(["run", "figure", "value"])]
     for view in runs:
         for figure, value in _leaves(_values(view)):

@@ -1,4 +1,4 @@
-"""Plots of a report of several runs: scores against latency, with the Pareto fronts of turns and of runs."""
+"""Plots in a report on several runs: scores against latency, with the Pareto fronts of turns and runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MOST_TURNS = 1_000
 
 
 def trade_off_plot(found: TradeOff, runs: Sequence[RunView], keys: Mapping[tuple[int, str], str]) -> Plot:
-    """Draw a score against `voice_to_voice`: a large dot for each run, a small one for each turn.
+    """Draw a score against `voice_to_voice`, with a large dot per run and a small dot per turn.
 
     Args:
-        keys: The key of each turn on the page, by run and turn.
+        keys: Page keys of turns, by run and turn.
     """
     latencies, scores = zip(*((turn.latency_ms, turn.score) for turn in found.turns), strict=True)
     across, up = Axis.around(min(latencies), max(latencies)), Axis.between(min(scores), max(scores))
@@ -66,7 +66,7 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], keys: Mapping[tuple
 
 
 def _thinned(turns: Sequence[TradeOffPoint]) -> list[TradeOffPoint]:
-    """Return at most `_MOST_TURNS` turns, evenly spaced; those on the front have dots of their own."""
+    """Return at most `_MOST_TURNS` turns, evenly spaced; turns on the front have separate dots."""
     if len(turns) <= _MOST_TURNS:
         return list(turns)
     return [turns[index * len(turns) // _MOST_TURNS] for index in range(_MOST_TURNS)]
@@ -79,7 +79,7 @@ def _point(run: RunTradeOff) -> tuple[float, float]:
 
 
 def _run_dot(run: RunTradeOff, found: TradeOff, runs: Sequence[RunView], across: Axis, up: Axis) -> Dot:
-    """Return the dot of a run at its median latency and mean score."""
+    """Return a run's dot, at its median latency and mean score."""
     latency, score = _point(run)
     return Dot(
         f"dot run c{run.run % COLOURS}",
@@ -91,7 +91,7 @@ def _run_dot(run: RunTradeOff, found: TradeOff, runs: Sequence[RunView], across:
 
 
 def _intervals(run: RunTradeOff, across: Axis, up: Axis) -> str:
-    """Return the intervals of a run's latency and score as path data."""
+    """Return path data for the intervals of a run's latency and score."""
     latency, score = _point(run)
     bars = ""
     if run.latency.interval is not None:
@@ -108,7 +108,7 @@ def _clipped(found: Interval, axis: Axis) -> tuple[float, float]:
 
 
 def _stairs(front: Sequence[tuple[float, float]], across: Axis, up: Axis) -> str:
-    """Return a front as path data, from its fastest point; empty for a single point."""
+    """Return path data for a front, from the fastest point; empty for a single point."""
     if len(front) < 2:
         return ""
     (latency, score), *rest = front

@@ -1,4 +1,4 @@
-"""A turn on the page: its row, and the details of the opened row."""
+"""A turn on the page: its row and details."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXCERPT = 110
 
 
 def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
-    """Return the sort key of a turn: script, variant, case, repetition. Numbers in names sort as numbers."""
+    """Return the sort key of a turn: script, variant, case, repetition. Numbers in names sort numerically."""
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
@@ -29,12 +29,13 @@ def turn_row(
     """Return the row of a turn for the template.
 
     Args:
-        facts: The same turn in the run's summary.
-        key: Its key on the page.
-        shown: The scores with a column.
+        facts: Observation of the turn in the run's summary.
+        key: Key of the turn on the page.
+        shown: Scores with a column.
 
     Returns:
-        Its values; `values` are pairs of text and sort key, `search` is the searchable text, `details` JSON.
+        The template's values: `values` are pairs of text and sort key, `search` is the searchable text,
+        `details` is JSON.
     """
     turn, scores = view.record, view.scores
     values: list[tuple[str, float | None]] = [

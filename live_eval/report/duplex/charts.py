@@ -43,7 +43,7 @@ def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
 
 
 def _shares(conditions: Sequence[ConditionView]) -> dict[tuple[str, ...], str]:
-    """Return the headings of further shares in the summary, by their path in an entry."""
+    """Return the headings of the summary's additional shares, by their path in an entry."""
     return {
         path: title
         for path, title in _FURTHER.items()
@@ -93,7 +93,7 @@ def _outcomes(
 
 
 def duration_chart(name: str, conditions: Sequence[ConditionView]) -> BarChart | None:
-    """Draw a duration of every trial, with the median and its interval, condition by condition.
+    """Draw a duration of every trial, with the median and its interval, by condition.
 
     Returns:
         The chart; None if no trial has the duration.
@@ -160,11 +160,11 @@ def _durations(
 def timelines(condition: ConditionView) -> BarChart | None:
     """Draw every trial of a condition on two tracks: the user above, the endpoint as heard below.
 
-    The trials are aligned at the moment that the probe tests: the beginning of the user's interruption or
-    sound, the beginning of the first pause, or the end of the user's speech.
+    The trials are aligned at the tested time: the start of the user's interruption or sound, the start of the
+    first pause, or the end of the user's speech.
 
     Returns:
-        The chart; None without a recorded trial.
+        The chart; None if no trial was recorded.
     """
     drawn = [
         (view, conversation)
@@ -197,7 +197,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
 
 
 def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]]:
-    """Return the styles and names of the bars and marks in the timelines of some conditions."""
+    """Return the styles and names of the bars and marks in the conditions' timelines."""
     marked = {
         name
         for condition in conditions

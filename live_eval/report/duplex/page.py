@@ -1,4 +1,4 @@
-"""Write the page of one duplex campaign or of two, and its audio files."""
+"""Write the page of one or two duplex campaigns, and its audio files."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class _Source:
     """A run of a campaign.
 
     Args:
-        run: The folder of the run, in the campaign's.
-        note: A remark; empty for none.
-        base: The campaign's folder as a link from the page; empty, or with a trailing slash.
-        place: The folder of the page's audio.
+        run: Run folder, relative to the campaign folder.
+        note: Remark, or empty.
+        base: Link from the page to the campaign folder; empty, or with a trailing slash.
+        place: Folder for the page's audio.
     """
 
     campaign: DuplexRecord
@@ -58,22 +58,22 @@ class _Source:
 
     @property
     def path(self) -> Path:
-        """The folder of the run."""
+        """The run folder."""
         return self.campaign.folder / self.run
 
 
 def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any], place: Path | None = None) -> Path:
-    """Write the page of a campaign and its audio into its folder, and the report of each run into the run's.
+    """Write a campaign's page and audio into the campaign folder, and each run's report into the run folder.
 
-    The page opens offline. Its links are relative, so that the folder can be moved as a whole.
+    The page works offline. Links are relative, so the folder can be moved as a whole.
 
     Args:
-        summary: The return value of `live_eval.campaigns.duplex.summary.duplex_summary`.
-        place: Another folder for the page and its audio; then nothing is written into the campaign's, and
-            reports are omitted.
+        summary: Result of `live_eval.campaigns.duplex.summary.duplex_summary`.
+        place: Alternative folder for the page and its audio; nothing is then written into the campaign
+            folder, and reports are omitted.
 
     Raises:
-        StoreError: A link takes the place of the folder of audio.
+        StoreError: The audio folder is a link.
         UsageError: A file cannot be written.
     """
     folder = place or campaign.folder
@@ -92,11 +92,11 @@ def write_comparison_page(
     """Write a page with the clean runs of two campaigns side by side.
 
     Args:
-        page: The page; it plays the audio in the campaigns' folders.
-        comparison: The return value of `live_eval.campaigns.duplex.summary.compare_campaigns`.
+        page: Output file; the page plays the audio in the campaign folders.
+        comparison: Result of `live_eval.campaigns.duplex.summary.compare_campaigns`.
 
     Raises:
-        StoreError: A link takes the place of the folder of audio.
+        StoreError: The audio folder is a link.
         UsageError: A file cannot be written.
     """
     names = [campaign.folder.resolve().name for campaign in campaigns]
@@ -112,7 +112,7 @@ def write_comparison_page(
 
 
 def _link(here: Path, folder: Path) -> str:
-    """Return a folder as a relative link from another."""
+    """Return a relative link from one folder to another."""
     parts = Path(os.path.relpath(folder.resolve(), here.resolve())).parts
     return "".join(f"{quote(part, safe='')}/" for part in parts)
 
@@ -173,7 +173,7 @@ def _page(
 
 
 def _probe(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the section of a probe for the template.
+    """Return a probe's section for the template.
 
     Its charts: `outcomes`; `telling` and `further` durations with captions; `pairs`, the differences between
     the sides; `timelines` of each condition, a chart for each side.
@@ -204,7 +204,7 @@ def _probe(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str, Any]])
 
 
 def _passes(rules: Sequence[Rule]) -> str:
-    """Return the outcomes that pass; by rule if they differ."""
+    """Return the passing outcomes, by rule if they differ."""
     passes = {rule: " or ".join(map(spelt, rule.passes)) for rule in rules}
     if len(set(passes.values())) == 1:
         return passes[rules[0]]
@@ -212,7 +212,7 @@ def _passes(rules: Sequence[Rule]) -> str:
 
 
 def _views(sources: Sequence[_Source]) -> list[TrialView]:
-    """Return all trials with their repetitions, the same trial of both sides next to each other."""
+    """Return all trials with repetitions; the trials of both sides alternate."""
     order = [(each["probe"], each["condition"]) for source in sources for each in source.summary["probes"]]
     order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
     places = {asked: place for place, asked in reversed(list(enumerate(order)))}
@@ -237,7 +237,7 @@ def _views(sources: Sequence[_Source]) -> list[TrialView]:
 def _rows(
     views: Sequence[TrialView], sources: Sequence[_Source], readers: Sequence[RunReader]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of the trials, and write their audio."""
+    """Yield the rows of the trials and write the trials' audio."""
     for view in views:
         both = both_sides_of(readers[view.side], view.played.turns)
         sounds: list[tuple[str, str]] = []
@@ -265,7 +265,7 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
 
 
 def _lag(side: Side) -> str:
-    """Return the lag on the trials of a side in words."""
+    """Return the lag of a side's trials in words."""
     lags = [view.played.lag_ns / 1e6 for view in side.trials]
     late = sum(lag > LAG_BOUND_MS for lag in lags)
     p50, p99 = (number(quantile(lags, share), 1) for share in (0.5, 0.99))
@@ -281,7 +281,7 @@ def _drift(sources: Sequence[_Source]) -> list[tuple[int, Table]]:
 
 
 def _settings(sources: Sequence[_Source]) -> list[tuple[str, list[str]]]:
-    """Return the settings of the campaigns as a whole, from their documents."""
+    """Return the campaign-level settings, from the campaigns' documents."""
     flat = [
         {
             name: str(value)

@@ -1,4 +1,4 @@
-"""The sides of a page: a clean and an impaired run, or two endpoints, condition by condition."""
+"""The sides of a page, condition by condition: a clean and an impaired run, or two endpoints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Side:
     """A run of a campaign.
 
     Args:
-        index: Its place on the page, and its colour.
-        note: A remark, such as its impairment; empty for none.
-        trials: Its trials with their repetitions.
-        figures: Its entries of the summary's ``probes``.
-        profile: Its entry of the summary's ``profile``.
+        index: Position on the page and colour number.
+        note: Remark, such as the impairment; empty for none.
+        trials: Trials with repetitions.
+        figures: Entries in the summary's ``probes``.
+        profile: Entry in the summary's ``profile``.
     """
 
     index: int
@@ -37,11 +37,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionView:
-    """A probe in one of its conditions, on one side.
+    """A probe condition on one side.
 
     Args:
-        figures: Its entry of the summary's ``probes``.
-        alone: Whether the page has one side, which then needs no name.
+        figures: Entry in the summary's ``probes``.
+        alone: Whether the page has only one side, which needs no name.
     """
 
     side: Side
@@ -60,7 +60,7 @@ class ConditionView:
 
     @property
     def label(self) -> Cell:
-        """Its name, with its side's if there are several."""
+        """The condition's name, with the side's name if there are several sides."""
         return Cell(
             self.name,
             run=None if self.alone else self.side.index,
@@ -70,7 +70,7 @@ class ConditionView:
 
     @property
     def trials(self) -> list[TrialView]:
-        """Its trials with their repetitions."""
+        """The condition's trials with repetitions."""
         return [
             view
             for view in self.side.trials
@@ -78,16 +78,16 @@ class ConditionView:
         ]
 
     def count(self, outcome: Outcome) -> int:
-        """Return the number of trials with an outcome, with their repetitions."""
+        """Return the number of trials with an outcome, including repetitions."""
         return sum(view.played.outcome is outcome for view in self.trials)
 
     def link(self, outcome: Outcome | None = None) -> str:
-        """Return the link to the list of its trials, or of those with an outcome."""
+        """Return the link to the list of the condition's trials, or of trials with a given outcome."""
         only = {} if outcome is None else {"outcome": outcome.value}
         return _listed(probe=self.probe, condition=self.name, side=str(self.side.index), **only)
 
     def values(self, duration: str) -> list[tuple[float, TrialView]]:
-        """Return a duration of each trial that has it, in ms, without void trials."""
+        """Return a duration in ms for each trial with a value, excluding void trials."""
         return [
             (ms, view)
             for view in self.trials
@@ -105,7 +105,7 @@ def _listed(**asked: str) -> str:
 
 
 def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
-    """Return the conditions of a probe in the order of the summary, with both sides next to each other."""
+    """Return a probe's conditions in summary order; the sides of each condition are adjacent."""
     found = [
         ConditionView(side, figures, len(sides) == 1)
         for side in sides
@@ -117,6 +117,6 @@ def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
 
 
 def probes_of(sides: Iterable[Side]) -> list[str]:
-    """Return the probes of the sides in the order of `PROBES`, followed by a user's own."""
+    """Return the sides' probes in the order of `PROBES`, followed by the user's own."""
     played = dict.fromkeys(str(figures["probe"]) for side in sides for figures in side.figures)
     return sorted(played, key=[*PROBES, *played].index)

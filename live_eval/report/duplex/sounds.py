@@ -1,4 +1,4 @@
-"""The audio files of trials next to the page: both sides, or either."""
+"""The trials' audio files next to the page: both sides, or either side."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LONGEST_SLUG = 60
 
 
 def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int) -> list[tuple[str, str]]:
-    """Write both sides of a trial as FLAC: in stereo, and each alone.
+    """Write a trial's audio as FLAC: both sides in stereo, and each side alone.
 
     Args:
-        name: A name, unique in the campaign.
-        both: int16, shape (samples, 2): user left, endpoint as heard right.
+        name: Base name of the files, unique in the campaign.
+        both: Audio of both sides, int16, shape (samples, 2): user left, endpoint as heard right.
 
     Returns:
-        The side in each file, and its link from the page.
+        The side in each file and the file's link from the page.
 
     Raises:
-        StoreError: A link takes the place of the folder `SOUNDS`.
+        StoreError: The folder `SOUNDS` is a link.
         UsageError: A file cannot be written.
     """
     sounds = folder / SOUNDS

@@ -1,4 +1,4 @@
-"""The values of a campaign as a whole: profiles, differences, metrics."""
+"""Campaign-level values: profiles, differences, metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHARES = (("yielding", "yields to interruptions"), ("selectivity", "ignores spe
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A headline value; `axis` is the quality that it measures: patient, quick or selective."""
+    """A headline value; `axis` is the measured quality: patient, quick or selective."""
 
     axis: str
     what: str
@@ -40,9 +40,9 @@ class MetricRow:
     """A published metric on one side.
 
     Args:
-        values: As defined, corrected, and the difference, as text.
-        n: Number of events of the first two.
-        why: The effect of the correction, or the reason for a missing value.
+        values: Value as defined, corrected value and difference, as text.
+        n: Number of events behind the first two values.
+        why: Effect of the correction, or reason for a missing value.
     """
 
     definition: MetricDefinition
@@ -53,7 +53,7 @@ class MetricRow:
 
 
 def tiles(side: Side) -> list[Tile]:
-    """Return the headline values of an endpoint's patience, quickness and selectivity."""
+    """Return the headline values for an endpoint's patience, quickness and selectivity."""
     return [
         *_patient(side.profile["patience"]),
         *_quick(side.profile["quickness"]),
@@ -91,7 +91,7 @@ def _interval_and_n(figures: Mapping[str, Any]) -> str:
 
 
 def pair_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the differences between two sides from the summary's ``paired``, condition by condition."""
+    """Return the differences between two sides by condition, from the summary's ``paired``."""
     columns = [Column("probe", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("pairs", "other outcome", "passed, points"))
     columns += (Column(f"{DURATION_TITLES[name]}, ms") for name, _ in _QUICK)
@@ -117,11 +117,11 @@ def pair_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
 def pair_charts(
     pairs: Sequence[Mapping[str, Any]], sides: Sequence[Side], durations: Sequence[str]
 ) -> list[tuple[str, BarChart]]:
-    """Draw the differences between two sides in the conditions of a probe.
+    """Draw the differences between two sides for a probe's conditions.
 
     Args:
-        pairs: The probe's rows of the summary's ``paired``.
-        durations: The durations to draw after the share that passed.
+        pairs: Rows of the probe in the summary's ``paired``.
+        durations: Durations to draw after the pass rate.
     """
     if not pairs:
         return []
@@ -161,7 +161,7 @@ def pair_charts(
 
 
 def _changes(outcomes: Mapping[str, int]) -> Cell:
-    """Return the number of pairs with different outcomes, and these outcomes."""
+    """Return the number of pairs with different outcomes, with the outcomes."""
     changed = {pair: count for pair, count in outcomes.items() if len(set(pair.split(" → "))) > 1}
     return Cell(
         str(sum(changed.values())), note="; ".join(f"{spelt(pair)}: {n}" for pair, n in changed.items())
@@ -174,10 +174,10 @@ def _difference(estimate: Mapping[str, Any]) -> Cell:
 
 
 def metric_rows(sides: Sequence[Side], metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[MetricRow]]:
-    """Return the published metrics with any event, by their source.
+    """Return the published metrics with at least one event, by source.
 
     Args:
-        metrics: The metrics of each side by name, from `as_json` in `live_eval.analysis.turn_taking`.
+        metrics: Metrics of each side by name, as JSON values from `live_eval.analysis.turn_taking`.
     """
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():

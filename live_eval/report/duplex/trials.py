@@ -36,14 +36,14 @@ _NEAR_S = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialView:
-    """A trial, or a repetition of one.
+    """A trial or a repetition.
 
     Args:
-        key: Its row on the page.
-        side: The number of its side, and of its colour.
-        number: Its place in its run.
-        run: The folder of its run, in the campaign's.
-        base: The campaign's folder as a link from the page; empty, or with a trailing slash.
+        key: Key of the row on the page.
+        side: Number of the side and of its colour.
+        number: Position in the run.
+        run: Run folder, relative to the campaign folder.
+        base: Link from the page to the campaign folder; empty, or with a trailing slash.
     """
 
     key: str
@@ -61,7 +61,7 @@ class TrialView:
 
     @property
     def href(self) -> str:
-        """The link to its details."""
+        """The link to the trial's details."""
         return f"#{self.key}"
 
     @property
@@ -73,7 +73,7 @@ class TrialView:
         return "void" if passed is None else "pass" if passed else "fail"
 
     def milliseconds(self, duration: str) -> float | None:
-        """Return a duration in milliseconds; None if the trial has none."""
+        """Return a duration in milliseconds; None if it is missing."""
         ns = self.played.judgement.durations_ns.get(duration)
         return None if ns is None else ns / 1e6
 
@@ -84,12 +84,13 @@ def trial_row(
     """Return the row of a trial for the template.
 
     Args:
-        both: Both sides on the trial's axis, int16, shape (samples, 2), and their rate; None without audio.
-        sounds: The side in each of its audio files, and the link from the campaign's folder.
+        both: Audio of both sides on the trial's axis, int16, shape (samples, 2), with its rate; None if
+            missing.
+        sounds: Side in each audio file, and the file's link from the campaign folder.
 
     Returns:
-        Its values; `values` are pairs of text and sort key, `measured` names the first of them, `search` is
-        the searchable text, `details` JSON.
+        The template's values: `values` are pairs of text and sort key, `measured` is the name of the first,
+        `search` is the searchable text, `details` is JSON.
     """
     played = view.played
     name = TELLING[played.rule][0]
@@ -148,7 +149,7 @@ def _details(
 
 
 def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
-    """Return the marks behind the outcome, in seconds on the trial's axis, in the order of time."""
+    """Return the marks behind the outcome in chronological order, in seconds on the trial's axis."""
     moments = sorted(played.judgement.marks_ns.items(), key=lambda mark: mark[1])
     return [
         [name.replace("_", "-"), MARK_TITLES.get(name, spelt(name)), _seconds(conversation, at)]
@@ -157,7 +158,7 @@ def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
 
 
 def _seconds(conversation: Conversation, at_ns: int) -> float:
-    """Return a moment on the trial's axis."""
+    """Return a time on the trial's axis."""
     return (at_ns - conversation.start_ns) / 1e9
 
 
@@ -169,7 +170,7 @@ def _zoom(moments: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
 
 
 def _shades(conversation: Conversation) -> list[list[Any]]:
-    """Return the audible stretches of each side, and their overlaps."""
+    """Return the audible segments of each side, and their overlaps."""
 
     def shade(lane: int | None, kind: str, sound: Stretch) -> list[Any]:
         start, end = (_seconds(conversation, at) for at in sound)
@@ -185,7 +186,7 @@ def _shades(conversation: Conversation) -> list[list[Any]]:
 
 
 def _in_words(conversation: Conversation) -> str:
-    """Return the audible stretches as text, for screen readers."""
+    """Return the audible segments as text, for screen readers."""
 
     def stretches(sounds: Sequence[Stretch]) -> str:
         spans = (" to ".join(f"{_seconds(conversation, at):.2f}" for at in sound) for sound in sounds)
@@ -198,7 +199,7 @@ def _in_words(conversation: Conversation) -> str:
 
 
 def _texts(played: TrialResult) -> list[list[str]]:
-    """Return the texts of both sides in the order of time, and what the endpoint's transcriber heard."""
+    """Return the texts of both sides in chronological order, and the endpoint's transcript of the user."""
     conversation = played.conversation
     said: list[tuple[int, str, str]]
     if conversation is None:

@@ -27,7 +27,7 @@ _STEP_NAMES = {
 
 
 def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
-    """Draw the percentiles of a latency at each condition of the sweep; None without values."""
+    """Draw a latency's percentiles for each condition of the sweep; None if there are no values."""
     drawn = [(point, ascending) for point in points if (ascending := point.ascending(metric))]
     if not drawn:
         return None
@@ -80,7 +80,7 @@ def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metri
 
 
 def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
-    """Draw the mean contribution of each step at each condition; the bars add up to the mean total."""
+    """Draw the mean duration of each step for each condition; the bars add up to the mean total."""
     drawn = [(point, point.figures["waterfall"]) for point in points if point.figures["waterfall"]]
     if not drawn:
         return None
@@ -150,7 +150,7 @@ def _axis_of(steps: Iterable[Mapping[str, float]]) -> Axis:
 
 
 def _placed(parts: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return the beginning and end of each step, one after the other; a negative step goes back."""
+    """Return the consecutive start and end of each step; a negative step extends backwards."""
     placed, at = [], 0.0
     for name, ms in parts.items():
         placed.append((name, at, at + ms))

@@ -17,9 +17,10 @@ _SLOWEST = 10
 
 
 def latency_curves(title: str, metric: str, points: Sequence[PointView]) -> Plot | None:
-    """Draw the distribution of a latency at each condition, with dots that link to turns.
+    """Draw a latency's distribution for each condition, with dots that link to turns.
 
-    A curve ends below the top if turns have no value: they failed, or the endpoint does not report this step.
+    A curve ends below the top if turns have no value because they failed or the endpoint does not report this
+    step.
 
     Returns:
         The plot; None if no turn has a value.
@@ -54,7 +55,7 @@ def _total(point: PointView, metric: str) -> int:
 
 
 def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float, str]]]:
-    """Return at most 60 turns with their ranks: the slowest, and others evenly spaced."""
+    """Return at most 60 turns with their ranks: the slowest turns, and others evenly spaced."""
     count = len(values)
     if count <= _MOST_DOTS:
         return list(enumerate(values))

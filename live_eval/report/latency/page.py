@@ -1,4 +1,4 @@
-"""Write the page of a latency campaign, and the reports of its runs, to which it links."""
+"""Write the page of a latency campaign, and the linked reports of its runs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ _CURVED_OPEN = (_HEARD_FROM_INTENDED, "start_delay")
 
 
 def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
-    """Write the page of a campaign into its folder, and the report of each run into the run's.
+    """Write a campaign's page into the campaign folder, and each run's report into the run folder.
 
-    The pages are single files that open offline; links between them are relative, so that the folder can be
-    moved as a whole.
+    The pages are single files that work offline, with relative links, so the folder can be moved as a whole.
 
     Raises:
         UsageError: A page cannot be written.
@@ -100,7 +99,7 @@ def _plots(
     points: Sequence[PointView],
     metrics: Sequence[str],
 ) -> list[Plot]:
-    """Return the plots of some metrics, each for as many conditions as there are colours."""
+    """Return the plots of some metrics, each with at most one condition per colour."""
     plots = [
         draw(f"{tables.METRIC_TITLES[metric].capitalize()}{suffix}", metric, points[start : start + COLOURS])
         for metric in metrics
@@ -110,12 +109,12 @@ def _plots(
 
 
 def _calibration(campaign: CampaignRecord) -> str:
-    """Return the calibration of this machine in words; empty without one."""
+    """Return this machine's calibration in words; empty if it was never calibrated."""
     kept = kept_in(campaign.facts)
     return kept.in_words() if kept is not None else ""
 
 
 def _settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the settings of the campaign as a whole, from `campaign.json`."""
+    """Return the campaign-level settings, from `campaign.json`."""
     whole = {name: value for name, value in facts.items() if name not in ("points", "notes", "plan")}
     return [(name, str(value)) for name, value in flattened(whole) if value not in (None, "", [])]

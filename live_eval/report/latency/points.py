@@ -1,4 +1,4 @@
-"""The conditions of a latency campaign as its page shows them, and the links to their turns."""
+"""The conditions on a latency campaign's page, and the links to their turns."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PointView:
     """A condition on the page.
 
     Args:
-        colour: Its place in the sweep; None outside the sweep.
-        figures: Its entry in the campaign's summary.
+        colour: Position in the sweep; None outside the sweep.
+        figures: Entry in the campaign's summary.
     """
 
     colour: int | None
@@ -39,7 +39,7 @@ class PointView:
 
     @property
     def link(self) -> str:
-        """The report of its run, relative to the campaign's folder; empty if the run cannot be read."""
+        """The path of the run's report, relative to the campaign folder; empty if the run cannot be read."""
         return "" if self.record.error else f"{quote(self.record.path.name, safe='')}/{RUN_PAGE}"
 
     def link_to(self, turn_id: str) -> str:
@@ -47,18 +47,19 @@ class PointView:
         return f"{self.link}#turn={quote(turn_id, safe='')}" if self.link else ""
 
     def ascending(self, metric: str) -> list[tuple[float, str]]:
-        """Return a latency of each turn in its percentiles, in ms, with the turn, in ascending order."""
+        """Return the values in ms behind a latency's percentiles, each with its turn, in ascending order."""
         values = latency_values(metric, self.record.turns)
         return sorted((value, turn_id) for turn_id, value in values.items())
 
 
 def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
-    """Return the turn at the nearest rank of a percentile, a share between 0 and 1."""
+    """Return the turn at the nearest rank of a percentile, given as a share between 0 and 1."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)][1]
 
 
 def load_in_words(figures: Mapping[str, Any]) -> str:
-    """Return the settings that conditions vary: concurrency, arrivals, input, detector, kind of session."""
+    """Return the settings that vary between conditions: concurrency, arrivals, input, detector, kind of
+    session."""
     arrivals, sessions, input_s = figures["arrivals"], figures["sessions"], figures["input_s"]
     parts = [
         f"{counted(figures['concurrency'] or 1, 'concurrent session')}",

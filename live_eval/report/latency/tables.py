@@ -118,7 +118,7 @@ def _percentiles(point: PointView, metric: str, keys: Sequence[str]) -> list[Cel
 
 
 def step_table(points: Sequence[PointView]) -> Table:
-    """Return the contribution of each step at each condition: mean, median and share."""
+    """Return the duration of each step for each condition: mean, median and share."""
     names = list(dict.fromkeys(part["part"] for point in points for part in point.figures["waterfall"]))
     columns = [Column("step", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("mean, ms", "median, ms", "share of the mean total"))
@@ -139,7 +139,7 @@ def step_table(points: Sequence[PointView]) -> Table:
 
 
 def stall_table(points: Sequence[PointView]) -> Table:
-    """Return the stalls of playout at each condition, by the depth of the jitter buffer."""
+    """Return the playout stalls for each condition, by jitter-buffer depth."""
     depths = [stall["buffer_ms"] for stall in points[0].figures["stalls"]] if points else []
     columns = [Column("condition", numeric=False), *(Column(f"{depth} ms") for depth in depths)]
     columns += [Column("delivery rate, median"), Column("p05")]
@@ -165,7 +165,7 @@ def _stalled(ms: float | None) -> str:
 
 
 def cost_table(points: Sequence[PointView]) -> Table | None:
-    """Return the cost of a minute of conversation; None if the endpoint reports no usage."""
+    """Return the cost per minute of conversation; None if the endpoint reports no usage."""
     if not any(point.figures["cost_per_minute"]["minutes"] for point in points):
         return None
     columns = [Column("condition", numeric=False)]
@@ -221,7 +221,7 @@ def _difference(paired: Mapping[str, Any], *, strong: bool = False) -> Cell:
 
 
 def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
-    """Draw the difference of each published definition from ours."""
+    """Draw the difference between each published definition and ours."""
     links = {str(point.figures["run"]): point.link for point in points}
     rows = summary["definitions"]
     if not rows:
@@ -247,7 +247,7 @@ def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -
 
 
 def assert_table(summary: Mapping[str, Any]) -> Table:
-    """Return the assertions on the campaign, and whether they hold."""
+    """Return the campaign's assertions and their results."""
     columns = [Column(name, numeric=False) for name in ("assertion", "condition", "holds")]
     columns += [Column("n"), Column("value, ms"), Column("error bar, ms"), Column("", numeric=False)]
     rows = [

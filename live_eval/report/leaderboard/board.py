@@ -1,8 +1,8 @@
-"""The board: tables of published rows and ours with intervals, and heat maps.
+"""The board: tables with published rows and our rows with intervals, and heat maps.
 
-A value of ours is a mean over the scored turns of its task, with a 95 % interval resampled by script;
-unanswered questions count as wrong. For a model with runs of several prompts, the board shows the best prompt
-as the paper does, by C4 for text and by VES for audio, and notes the choice. Without scores to rank prompts,
+Each of our values is a mean over the task's scored turns, with a 95 % interval resampled by script;
+unanswered questions count as wrong. For a model with several prompts, the board contains the best prompt as
+in the paper, by C4 for text and by VES for audio, and a note on the choice. Without scores to rank prompts,
 every prompt has a row.
 """
 
@@ -50,12 +50,12 @@ _CONVERSATION = Task.CONVERSATION
 
 @dataclass(frozen=True, slots=True)
 class BoardCell:
-    """A value with its estimate, which is None for a published one.
+    """A value with its estimate, which is None for published values.
 
     Args:
-        judge: Its judge; None for a published or missing value.
-        mark: The letter of its judge; empty if none is needed.
-        best: Whether it is the best of our comparable values.
+        judge: Judge of the value; None if published or missing.
+        mark: Letter of the judge; empty if not needed.
+        best: Whether the value is the best of our comparable values.
     """
 
     value: float | None
@@ -80,14 +80,14 @@ class BoardCell:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """A model."""
+    """The row of a model."""
 
     source: Source
     cells: tuple[BoardCell, ...]
 
     @property
     def published(self) -> bool:
-        """Whether it is from the paper."""
+        """Whether the row is from the paper."""
         return self.source.run is None
 
 
@@ -114,7 +114,7 @@ class HeatMap:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The letter of each run's judge; empty if none is needed."""
+        """The letter of each run's judge; empty if not needed."""
         return tuple(max(cell.mark for cell in column) for column in zip(*self.cells, strict=True))
 
 
@@ -155,7 +155,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         all_prompts: Whether every prompt has a row, instead of each model's best.
 
     Raises:
-        UsageError: One is named twice.
+        UsageError: A run is given twice.
         StoreError: A folder contains no run.
     """
     entries = read_entries(paths)
@@ -218,7 +218,7 @@ def _table(title: str, columns: tuple[BenchmarkColumn, ...], chosen: Chosen) -> 
 
 
 def _cell(entry: Entry, column: BenchmarkColumn, turns: Sequence[Observation]) -> BoardCell:
-    """Return a value over some turns of a run."""
+    """Return a value over the given turns of a run."""
     estimate = entry.mean(column, turns)
     judge = entry.judge(column) if estimate.value is not None else None
     return BoardCell(estimate.value, estimate, len(turns), judge)
@@ -233,7 +233,7 @@ def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
 
 
 def _best(column: BenchmarkColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
-    """Return the best of our rows, without rows whose prompt states the cue."""
+    """Return the best of our rows, excluding rows whose prompt states the cue."""
     rivals = [
         Rival(row, cell.value, cell.share, (entry.data, entry.cases(column.task)), cell.judge)
         for row, (entry, cell) in enumerate(zip(entries, cells, strict=True))
@@ -244,7 +244,7 @@ def _best(column: BenchmarkColumn, entries: Sequence[Entry], cells: Sequence[Boa
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A candidate for the best row of a column; `heard` is its data and cases."""
+    """A candidate for a column's best row; `heard` contains its data and cases."""
 
     row: int
     value: float
@@ -258,8 +258,8 @@ class Best:
     """The best rows of a column: several if their values are equal up to rounding.
 
     Args:
-        rows: Their places; empty without a best row.
-        reason: Why several rows have no best one; empty otherwise.
+        rows: Positions of the best rows; empty if there are none.
+        reason: Reason why several rows have no best row; empty otherwise.
     """
 
     rows: frozenset[int]
@@ -267,7 +267,7 @@ class Best:
 
 
 def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
-    """Return the best of the rivals, if they are comparable."""
+    """Return the best of the candidates, if they are comparable."""
     if len(rivals) < 2:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:
@@ -300,7 +300,7 @@ def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
 
 
 def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
-    """Return a map, or None if no run has a value."""
+    """Return a heat map, or None if no run has a value."""
 
     def row_of(turn: Observation) -> str | None:
         if column.task.asks:
@@ -350,7 +350,7 @@ class _JudgeLabels:
 def _name_judges(columns: Iterable[tuple[BenchmarkColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
     """Return the judges of our values under each heading.
 
-    Judges have letters if a column has several, or if a model also judged the published rows.
+    Judges have letters if a column has several judges, or if a model also judged the published rows.
     """
     titles: dict[tuple[tuple[JudgeFacts, ...], str], list[str]] = {}
     for column, judges in columns:

@@ -1,4 +1,4 @@
-"""The runs on the board: their names and values, and the choice of a model's prompt."""
+"""The runs on the board: names, values, and the choice of each model's prompt."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class BoardRun:
     """A run.
 
     Args:
-        folder: Its folder, unique on the board.
-        endpoint: Its endpoint with the address, model, voice and turn mode, as far as recorded.
-        source: Kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``), separated by commas.
-        total: Its turns, including failed ones.
-        unfinished: A note on a run that has not ended; empty otherwise.
+        folder: Run folder, unique on the board.
+        endpoint: Endpoint with address, model, voice and turn mode, if recorded.
+        source: Comma-separated kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``).
+        total: Number of turns, including failed turns.
+        unfinished: Note on a run that has not ended; empty otherwise.
     """
 
     number: int
@@ -81,13 +81,13 @@ class BoardRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A run that is on the board.
+    """A run on the board, with its scores.
 
     Args:
-        label: Its model, or else its endpoint; with the address if the user gave one.
-        model: Identifies the model and the data.
-        prompt: The prompt of its conversations; with its hash if two prompts of one name differ.
-        states_cue: Whether that prompt states the cue.
+        label: Model, or else endpoint; with the address if the user specified one.
+        model: Identity of the model and the data.
+        prompt: Conversation prompt; with its hash if different prompts have the same name.
+        states_cue: Whether the prompt states the cue.
     """
 
     label: str
@@ -99,11 +99,11 @@ class Entry:
     summary: RunSummary
 
     def turns(self, column: BenchmarkColumn) -> list[Observation]:
-        """Return the turns of a column's task, including failed ones."""
+        """Return the turns of a column's task, including failed turns."""
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
     def mean(self, column: BenchmarkColumn, turns: Iterable[Observation]) -> Estimate:
-        """Return a column's mean over the scored turns and unanswered questions among some turns."""
+        """Return a column's mean over the scored turns and unanswered questions among the given turns."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -111,7 +111,7 @@ class Entry:
         return table.mean(turns, score)
 
     def judge(self, column: BenchmarkColumn) -> JudgeFacts | None:
-        """Return the judge of a column, or None without one."""
+        """Return the judge of a column, or None."""
         score = self.summary.table.filling(column)
         if score is None:
             return None
@@ -120,7 +120,7 @@ class Entry:
         return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
     def series(self, column: BenchmarkColumn) -> Series | None:
-        """Return the column's score by turn, or None without a scored turn."""
+        """Return the column's score by turn, or None if no turn is scored."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -130,7 +130,7 @@ class Entry:
         return found if any(value is not None for value in found.values.values()) else None
 
     def cases(self, task: Task) -> frozenset[str]:
-        """Return its cases of a task."""
+        """Return the run's cases of a task."""
         return frozenset(turn.case_id for turn in self.summary.turns if turn.task is task)
 
     @property
@@ -143,7 +143,7 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     """Read runs.
 
     Raises:
-        UsageError: One is named twice.
+        UsageError: A run is given twice.
         StoreError: A folder contains no run.
     """
     resolved = [path.resolve() for path in paths]
@@ -169,7 +169,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
     base_url = given if isinstance(given, str) else ""
     address = host_of(base_url)
     at = f" @ {address}" if address else ""
-    # Unrecorded data equals no other data.
+    # Unrecorded data never equals other data.
     known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
     endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
     return Entry(
@@ -186,7 +186,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
             captured=summary.captured,
             unfinished=facts.unfinished,
         ),
-        # A gateway may have a different model at each path, so the whole address identifies the model.
+        # A gateway may serve a different model at each path, so the whole address identifies the model.
         model=(facts.endpoint, base_url, facts.model, facts.voice, facts.turn_mode, known),
         data=known,
         prompt=prompt,
@@ -206,10 +206,10 @@ class Source:
     """The source of values: one of our runs, or the paper.
 
     Args:
-        model: The model, or else the endpoint; with the address if the user gave one.
-        run: The run; None for the paper.
-        prompt: The prompt of its conversations; empty if irrelevant.
-        states_cue: Whether that prompt states the cue.
+        model: Model, or else endpoint; with the address if the user specified one.
+        run: Our run; None for the paper.
+        prompt: Conversation prompt; empty if irrelevant.
+        states_cue: Whether the prompt states the cue.
         alone: Whether no other source has the same name.
     """
 
@@ -226,7 +226,7 @@ class Source:
 
     @property
     def remark(self) -> str:
-        """The remark next to the name: published, or the run's number and peculiarities."""
+        """The remark next to the name: "published", or the run's number and peculiarities."""
         if self.run is None:
             return "published"
         prompt = f"prompt {self.prompt}" if self.prompt else ""
@@ -253,7 +253,7 @@ class Chosen:
 
 
 def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chosen:
-    """Return each model's runs with the prompt that a table shows; all runs if it shows every prompt."""
+    """Return each model's runs with the prompt in the table; all runs if the table has every prompt."""
     for column in benchmark_columns():
         if column.table is table and column.picks_prompt:
             return choose_prompts(entries, column)
@@ -261,7 +261,7 @@ def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chos
 
 
 def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
-    """Return each model's runs with the best prompt, as the paper's tables show them.
+    """Return each model's runs with the best prompt, as in the paper's tables.
 
     The best prompt has the highest mean over scripts, over the turns with a value under every prompt. Prompts
     that state the cue (an upper bound) and unrecorded prompts have their own rows and do not compete. Runs
@@ -292,14 +292,14 @@ def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
 
 
 def _best_prompt(runs: Sequence[Entry], column: BenchmarkColumn) -> tuple[list[str], str]:
-    """Return the best prompt; or all prompts, and why there is no best one."""
+    """Return the best prompt; or all prompts, and the reason why there is no best prompt."""
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
     series = [(entry.prompt, entry.series(column)) for entry in runs]
     if unscored := [prompt for prompt, found in series if found is None]:
         return prompts, f"{column.title} is missing for {', '.join(dict.fromkeys(unscored))}"
     if len({entry.judge(column) for entry in runs}) > 1:
         return prompts, f"{column.title} is by different judges, or by different models or versions of one"
-    # A prompt counts once, however often it ran.
+    # A prompt counts once, regardless of its number of runs.
     of_prompt = {
         prompt: averaged([found for name, found in series if name == prompt and found is not None])
         for prompt in prompts

@@ -1,4 +1,4 @@
-"""The paper's plots of levels against each other, with dots for our models."""
+"""The paper's plots of levels against each other, with our models added."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class LevelPlot:
     """Two levels against each other over models, as in the paper.
 
     Args:
-        correlation: Spearman's over all of them; None if undefined.
-        published: The same over the published ones alone.
+        correlation: Spearman's correlation over all models; None if undefined.
+        published: Spearman's correlation over the published models only.
     """
 
     across: BenchmarkColumn
@@ -45,7 +45,7 @@ class LevelPlot:
 def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
     """Return the paper's plots.
 
-    A model has one dot, from its replies under the prompt of its table and its first run with questions.
+    A model has one dot, from its replies under the prompt in the table and its first run with questions.
     Means over too few scripts are omitted.
     """
     columns = {column.title: column for column in related_columns()}

@@ -22,7 +22,7 @@ _NONE = "–"
 
 
 def render(board: Board, form: BoardFormat) -> str:
-    """Return a board in a format."""
+    """Return a board in the given format."""
     forms: Mapping[BoardFormat, Callable[[Board], str]] = {
         "html": _html,
         "md": _markdown,
@@ -37,14 +37,15 @@ def _figure(value: float | None) -> str:
 
 
 def _count(cell: BoardCell) -> str:
-    """Return n, or "n of total", of a value of ours."""
+    """Return n, or "n of total", for one of our values."""
     if cell.estimate is None or cell.value is None:
         return ""
     return cell.n_of_turns or f"n {cell.estimate.n}"
 
 
 def _extras(cell: BoardCell) -> list[str]:
-    """Return the interval of a value of ours, or its n without one; and "n of total" if turns are missing."""
+    """Return the interval of one of our values, or n if there is no interval; and "n of total" if turns are
+    missing."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [_count(cell)] if _count(cell) else []
@@ -187,7 +188,7 @@ def _csv(board: Board) -> str:
 
 
 def _csv_row(title: str, source: Source, figure: str, cell: BoardCell, paper: str = "") -> list[object]:
-    """Return the row of a value; `paper` is the judge of a published one."""
+    """Return the row of a value; `paper` is the judge of published values."""
     run, judge = source.run, cell.judge
     tells_cue = source.states_cue if source.prompt else ""
     return [
@@ -259,7 +260,7 @@ def _latex_table(table: BoardTable) -> str:
             lines.append(_latex_row(_tex(_label(row.source)), figures))
             continue
         lines.append(_latex_row(_tex(row.source.name), [_latex_figure(cell) for cell in row.cells]))
-        # Intervals go below their values; next to them the table would be too wide.
+        # Intervals are below their values, because the table would be too wide with both in one row.
         below = zip_longest([row.source.remark], *(_extras(cell) for cell in row.cells), fillvalue="")
         lines += [
             _latex_row(small[0], small[1:]) for small in (list(map(_latex_small, texts)) for texts in below)
@@ -282,7 +283,7 @@ def _latex_small(text: str) -> str:
 
 
 def _latex_row(head: str, cells: Sequence[str]) -> str:
-    # In braces: LaTeX would read a bracket after the end of a row as its spacing.
+    # In braces, because LaTeX reads a bracket after a row end as the row spacing.
     return f"{{{head}}} & {' & '.join(cells)} \\\\"
 
 
@@ -302,7 +303,7 @@ def _latex_runs(board: Board) -> str:
 
 
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:
-    """Yield a table for each `_ACROSS` runs, with their numbers as headings and their names below."""
+    """Yield a table per `_ACROSS` runs, with run numbers as headings and run names below."""
     heads = [
         f"{source.run.number if source.run else ''}{_latex_mark(mark)}"
         for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)
@@ -330,7 +331,7 @@ def _floating(
             "\\begin{table}",
             "\\centering\\setlength{\\tabcolsep}{4pt}",
             f"\\caption{{{_tex(title)}}}",
-            # Scale a table that is wider than the page to the page.
+            # Scale a table down to the page width.
             "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
             f"\\begin{{tabular}}{{{columns or 'l' + 'r' * (len(heads) - 1)}}}",
             "\\toprule",
