@@ -1,5 +1,5 @@
-"""Runs and scorings spread over the machines of a Ray cluster (extra ``ray``).
+"""Distribute runs and scoring over the machines of a Ray cluster (the ``ray`` extra).
 
-The driver, which is the command itself, plans, limits, retries and is the one writer of the store. The nodes
-only run sessions and judges. Everything that passes through Ray is encrypted (`live_eval.cluster.sealing`).
+The driver is the command itself: it plans, enforces limits, retries, and is the only writer of the store. The
+nodes only run sessions and judges. All data sent through Ray is encrypted (`live_eval.cluster.sealing`).
 """

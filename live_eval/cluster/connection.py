@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, which is found or started."""
+"""Connect to a Ray cluster, or start one."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _LOCAL = "local"
 _LEAST_VERSION = (2, 52)
 """The first version of Ray with tokens. Without one, anybody who reaches a cluster can run code on it."""
 _ALWAYS = {
-    "RAY_worker_niceness": "0",  # otherwise workers wait for every other program
+    "RAY_worker_niceness": "0",  # otherwise workers wait for all other programs
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
 class Cluster:
-    """A Ray cluster that this process is connected to; see `connected`."""
+    """A connected Ray cluster; see `connected`."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -51,20 +51,20 @@ class Cluster:
         """Whether all nodes are this machine."""
 
     def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
-        """Call a function on a node, in a process of its own; return an awaitable of its result."""
+        """Call a function on a node, in a separate process; return an awaitable of the result."""
         return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
 
     def actor(self, actor_class: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
-        """Start an actor on a node, with processors and GPUs of its own; return its handle.
+        """Start an actor on a node, with dedicated processors and GPUs; return its handle.
 
-        It is not restarted if it dies. `options` are further options of Ray.
+        The actor is not restarted if it dies. `options` are additional Ray options.
         """
         fixed = {**self._at(node, cpus), "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
         return self._ray.remote(actor_class).options(**fixed, **options).remote()
 
     def end(self, actor: Any) -> None:
-        """End an actor at once."""
-        with contextlib.suppress(Exception):  # it has died, or Ray has
+        """Kill an actor immediately."""
+        with contextlib.suppress(Exception):  # the actor or Ray has died
             self._ray.kill(actor)
 
     def _at(self, node: Node, cpus: float) -> dict[str, Any]:
@@ -78,18 +78,18 @@ class Cluster:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Cluster]:
-    """Connect to a Ray cluster, and leave it with the block. Call it in the main thread.
+    """Connect to a Ray cluster, and disconnect at the end of the block. Call in the main thread.
 
     Args:
         address: ``HOST:PORT`` of the head node, or `AUTO`.
 
     Raises:
-        UsageError: Ray is missing or too old, the address is unusable, or others can read the token.
-        LiveEvalError: The cluster cannot be reached, or has another version of Ray or Python.
+        UsageError: Ray is missing or too old, the address is unusable, or other users can read the token.
+        LiveEvalError: The cluster is unreachable, or runs another version of Ray or Python.
     """
     _check(address)
     address_for_ray = _address_for_ray(address)
-    with _environment(_variables(address_for_ray)):  # Ray reads some as it is imported
+    with _environment(_variables(address_for_ray)):  # Ray reads some at import
         ray = _imported()
         try:
             with prompt_exit(), _signals_kept():
@@ -139,7 +139,7 @@ def _address_for_ray(address: str) -> str:
         return address
     if named := os.environ.get("RAY_ADDRESS"):
         return named
-    try:  # after a crash, Ray remembers a cluster that is gone, and would try for minutes to reach it
+    try:  # after a crash, Ray may still store the address of a dead cluster, and would retry for minutes
         remembered = _remembered()
         host, _, port = remembered.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
@@ -149,11 +149,11 @@ def _address_for_ray(address: str) -> str:
 
 
 def _remembered() -> str:
-    """Return the cluster address that Ray has stored for this user or root: anybody may write to /tmp.
+    """Return the cluster address stored by Ray, if written by this user or root: any user may write to /tmp.
 
     Raises:
-        OSError: There is none, or another user wrote the file.
-        ValueError: It is not text.
+        OSError: The file is missing, or another user wrote it.
+        ValueError: The file is not text.
     """
     path = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/ray_current_cluster")
     with open_regular(path) as file:
@@ -168,9 +168,9 @@ def _has_token() -> bool:
 
 
 def _variables(address: str) -> dict[str, str | None]:
-    """Return the environment variables for Ray; None for one to remove."""
+    """Return the environment variables for Ray; None means remove the variable."""
     if address == _LOCAL:
-        # A token for this cluster alone: Ray would write one that everybody can read.
+        # Use a token for this cluster only: Ray would write a world-readable token.
         token = secrets.token_hex(32)
         SECRETS.learn(token)
         return {
@@ -184,13 +184,13 @@ def _variables(address: str) -> dict[str, str | None]:
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     if not os.environ.get("RAY_AUTH_TOKEN"):
         _check_private(Path(named) if named else _TOKEN.expanduser())
-    # Ray sends its token only if this is set, but clusters that it starts ask for one.
+    # Ray sends its token only if this is set, but the clusters that it starts require a token.
     wanted = {**_ALWAYS, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
     return {name: os.environ.get(name, value) for name, value in wanted.items()}
 
 
 def _check_private(token: Path) -> None:
-    """Raise if others can read a token."""
+    """Raise if other users can read a token."""
     try:
         mode = stat.S_IMODE(token.stat().st_mode)
     except OSError:
@@ -200,7 +200,7 @@ def _check_private(token: Path) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of a Ray error, or of its cause on another machine, in one line."""
+    """Return the one-line message of a Ray error or of its cause on another machine."""
     cause = getattr(error, "cause", None)
     error = cause if isinstance(cause, Exception) else error
     text = " ".join(f"{error}".split()) or type(error).__name__
@@ -208,7 +208,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _check(address: str) -> None:
-    """Raise if nothing answers at an address; Ray itself would try for many minutes."""
+    """Raise if nothing responds at an address; Ray itself would retry for many minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
     if address in (AUTO, _LOCAL):
@@ -229,7 +229,7 @@ def _check(address: str) -> None:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Restore the handlers of signals, which Ray replaces."""
+    """Restore the signal handlers, which Ray replaces."""
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         yield
@@ -241,7 +241,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables, or remove those that are None, for processes started within the block."""
+    """Set environment variables, or remove those set to None, for processes started within the block."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:

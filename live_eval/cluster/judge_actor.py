@@ -1,4 +1,4 @@
-"""The actor that judges on a node of a cluster; each judge is loaded once, when it is needed."""
+"""The Ray actor that judges on a cluster node; each judge is loaded once, on first use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class JudgeActor:
         self._keys = KeyPair()
 
     def introduce(self) -> tuple[Software, bytes]:
-        """Return the software of this node and the public key."""
+        """Return this node's software versions and public key."""
         return software(), self._keys.public
 
     def open(self, other: bytes, sealed: bytes) -> None:
-        """Take the driver's public key, and the sealed `JudgeOptions` and secrets."""
+        """Accept the driver's public key, and the sealed `JudgeOptions` and secrets."""
         self._seal = self._keys.seal_with(other)
         self._options: JudgeOptions
         self._options, secrets = self._seal.open(sealed)
@@ -35,11 +35,11 @@ class JudgeActor:
         self._judges = LoadedJudges(self._options)
 
     def missing(self, sealed: bytes) -> bytes:
-        """Return which requirement of the judge with this sealed name is missing here, or None."""
+        """Return the missing requirement of the judge with this sealed name, or None."""
         spec = as_configured(registry.judge(self._seal.open(sealed)), self._options)
         return self._seal.close(missing_requirements(spec, self._options))
 
     def judge(self, sealed: bytes) -> bytes:
-        """Return a `JudgedBatch`; `sealed` are a judge's name, the version of its scores, and turns."""
+        """Return a `JudgedBatch`; `sealed` contains a judge's name, its score version, and the turns."""
         name, version, turns = self._seal.open(sealed)
         return self._seal.close(self._judges.judge(name, version, turns))

@@ -1,6 +1,6 @@
-"""Judges on the nodes of a cluster: a processor for each worker, and a GPU if the judge can use one.
+"""Run judges on cluster nodes: each worker gets a processor, or a GPU if the judge can use it.
 
-The driver reads the run, calls models (with one budget and one store of answers), and writes the scores.
+The driver reads the run, calls models (with one budget and one response cache), and writes the scores.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["cluster_judges"]
 
 _START_S = 180.0
-_LOOK_S = 1.0  # how often a thread checks whether to stop
+_LOOK_S = 1.0  # interval at which a thread checks whether to stop
 
 
 @contextlib.contextmanager
 def cluster_judges(
     cluster: Cluster, options: JudgeOptions, announce: Callable[[str], None]
 ) -> Iterator[JudgePool]:
-    """Run local judges on the nodes of a cluster; end their workers with the block.
+    """Run local judges on cluster nodes; end their workers at the end of the block.
 
     With ``device="cuda"``, judges that use torch get workers with a GPU each. `announce` is called from
-    several threads with a line about each node that cannot judge any more.
+    several threads with a line about each node that can no longer judge.
 
     Raises:
         UsageError: The judges use GPUs, and the cluster has none.
@@ -68,7 +68,7 @@ def cluster_judges(
 
 
 class _ActorWorker:
-    """An actor that judges on a node; a `JudgeWorker`."""
+    """A judging actor on a node; a `JudgeWorker`."""
 
     def __init__(
         self, cluster: Cluster, options: JudgeOptions, gpus: int, node: Node, stopping: threading.Event
@@ -76,7 +76,7 @@ class _ActorWorker:
         self._cluster = cluster
         self._node = node
         self._stopping = stopping
-        # One with a GPU takes no processor, or judges without one might leave none to start it.
+        # A worker with a GPU reserves no processor; otherwise workers without a GPU might occupy them all.
         self._actor = cluster.actor(JudgeActor, node=node, cpus=0 if gpus else 1, gpus=gpus)
         try:
             theirs: Software
@@ -92,7 +92,7 @@ class _ActorWorker:
             raise
 
     def missing(self, judge: str) -> str | None:
-        """Return which requirement of a judge is missing on the node, or None."""
+        """Return the judge's requirement that is missing on the node, or None."""
         asked = self._actor.missing.remote(self._seal.close(judge))
         found: str | None = self._seal.open(self._result(asked, _START_S))
         return found
@@ -110,7 +110,7 @@ class _ActorWorker:
         self._cluster.end(self._actor)
 
     def _result(self, reference: Any, most_s: float = math.inf) -> Any:
-        """Wait for a result of the actor; raise TimeoutError after `most_s`, or once all workers stop."""
+        """Wait for a result from the actor; raise TimeoutError after `most_s`, or once all workers stop."""
         from ray import get
 
         while True:

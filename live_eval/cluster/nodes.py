@@ -1,6 +1,6 @@
-"""The machines of a cluster: names, software, share of the work, and reasons to refuse one.
+"""Cluster nodes: names, software versions, worker shares, and reasons to refuse a node.
 
-Pure, except that it reads the software of this machine.
+Pure, except for reading the software versions of this machine.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Node:
     """A machine of the cluster.
 
     Args:
-        node_id: Ray's name for it.
-        name: The name in records and reports.
-        cpus: Processors that Ray may assign; `gpus` likewise.
+        node_id: Ray's node id.
+        name: Name in records and reports.
+        cpus: Number of processors that Ray may assign; `gpus` likewise.
     """
 
     node_id: str
@@ -53,7 +53,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What the driver and a node must share, since they exchange objects.
+    """Software versions that the driver and a node must share, since they exchange pickled objects.
 
     Args:
         code: A hash of live-eval's files.
@@ -65,7 +65,7 @@ class Software:
     python: str
 
     def differs(self, other: Software) -> str:
-        """Return how another machine's software differs, in words; empty if it is the same."""
+        """Describe how another machine's software differs; empty if it is the same."""
         if other.live_eval != self.live_eval:
             return f"expected live-eval {self.live_eval}, found {other.live_eval}"
         if other.python != self.python:
@@ -82,8 +82,8 @@ class NodeReport:
     """A node's part in a run.
 
     Args:
-        calibration: The measured error of its latencies; None if it was not calibrated.
-        refused: Why it takes no timed work; empty if it does.
+        calibration: Measured error of the node's latencies; None if not calibrated.
+        refused: Reason why the node runs no timed work; empty if it does.
     """
 
     node: Node
@@ -92,7 +92,7 @@ class NodeReport:
     refused: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return its entry in the run's manifest."""
+        """Return the node's entry in the run's manifest."""
         return {
             "name": self.node.name,
             "cpus": self.node.cpus,
@@ -102,7 +102,7 @@ class NodeReport:
         }
 
     def in_words(self) -> str:
-        """Return a sentence without its full stop."""
+        """Return a sentence without its final full stop."""
         if self.refused:
             return f"node {self.node.name} takes no timed work: {self.refused}"
         words = f"node {self.node.name}: {counted(self.workers, 'worker')}"
@@ -115,7 +115,7 @@ class NodeReport:
 
 
 def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """Return the living machines with processors, as ``ray.nodes()`` lists them, under unique names."""
+    """Return the live nodes with processors from the output of ``ray.nodes()``, with unique names."""
     alive = [each for each in found if each["Alive"] and each["Resources"].get("CPU", 0) >= 1]
     hosts = Counter(each["NodeManagerHostname"] for each in alive)
     return tuple(
@@ -132,16 +132,16 @@ def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
-    """Return the number of workers of a run: as wanted, or enough for its sessions, at least one per node.
+    """Return the number of workers of a run: as requested, or enough for its sessions, at least one per node.
 
-    Never more than there are processors.
+    The number never exceeds the number of processors.
     """
     enough = max(len(nodes), -(-sessions // SESSIONS_PER_WORKER))
     return min(wanted or enough, sum(node.cpus for node in nodes))
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Return the number of workers by node: one each, then in proportion to processors, at most as many.
+    """Return the number of workers by node: one each, the rest in proportion to processors, at most one per processor.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}
@@ -158,7 +158,7 @@ def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def round_robin(places: Mapping[Node, int]) -> list[Node]:
-    """Return one entry per place: the first of each node, then the second of each, …"""
+    """Return one entry per worker: the first worker of each node, then the second of each, and so on."""
     rounds = range(max(places.values(), default=0))
     return [node for number in rounds for node, most in places.items() if number < most]
 
@@ -166,7 +166,7 @@ def round_robin(places: Mapping[Node, int]) -> list[Node]:
 def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
     """Return why a calibrated node may not time sessions; empty if it may.
 
-    `failed` counts turns of the calibration; `bound_ms` is the largest allowed p99 of an absolute error.
+    `failed` is the number of failed calibration turns; `bound_ms` is the maximum p99 of an absolute error.
     """
     if failed:
         return f"{counted(failed, 'turn')} of its calibration failed"
@@ -177,7 +177,7 @@ def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: flo
 
 
 def software() -> Software:
-    """Return the software of this machine."""
+    """Return the software versions of this machine."""
     digest = hashlib.sha256()
     for path, file in sorted(_sources(resources.files("live_eval"), "")):
         digest.update(f"{path}\0".encode())

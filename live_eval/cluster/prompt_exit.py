@@ -1,8 +1,8 @@
-"""A prompt exit on Ctrl-C while Ray joins or leaves a cluster.
+"""Exit promptly on Ctrl-C while Ray joins or leaves a cluster.
 
-Ray's own code blocks for up to a minute without returning to Python, which handles signals only then. After
-an interrupt it may block again, or crash, while the interpreter shuts down, so the process exits without
-that: no work is in progress then.
+Ray's native code blocks for up to a minute, and Python handles signals only after it returns. After an interrupt,
+Ray may block again or crash during interpreter shutdown, so the process exits without a shutdown: no work is in
+progress at this stage.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LAST_WORDS = "Interrupted."
 
 @contextlib.contextmanager
 def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
-    """Let a signal end the process within the block, after two seconds if Python does not handle it before.
+    """Let a signal end the process within the block, after two seconds if Python has not handled the signal by then.
 
-    The processes of a cluster that Ray has started end with this one. Outside the main thread, do nothing.
+    The processes of a cluster started by Ray end with this process. Outside the main thread, do nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -37,7 +37,7 @@ def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
 
     def watch() -> None:
         with reader:
-            while numbers := reader.recv(16):  # nothing once the writer is closed
+            while numbers := reader.recv(16):  # empty once the writer is closed
                 if any(number in STOP_SIGNALS for number in numbers) and not left.wait(_GRACE_S):
                     end_process(_LAST_WORDS, end)
 

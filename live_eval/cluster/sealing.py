@@ -1,8 +1,8 @@
-"""Objects encrypted for one reader: Ray sends calls in clear, and may spill them to disk.
+"""Encrypt objects for one reader: Ray sends calls in plaintext, and may spill them to disk.
 
-Each worker makes a key pair and sends its public key; the driver answers with its own. Both derive one key
-from them (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoints' keys,
-recordings and replies therefore appear in no object store, spill file, log or job description of Ray.
+Each worker creates a key pair and sends its public key; the driver responds with its own public key. Both derive a
+shared key (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoint keys, recordings
+and replies therefore never appear in plaintext in Ray's object store, spill files, logs or job descriptions.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ class KeyPair:
         """32 bytes, to be sent to the other side."""
 
     def seal_with(self, other: bytes) -> Seal:
-        """Return the seal shared with the owner of a public key."""
+        """Return the `Seal` shared with the owner of a public key."""
         secret = self._private.exchange(X25519PublicKey.from_public_bytes(other))
         return Seal(HKDF(SHA256(), 32, None, _PURPOSE).derive(secret))
 
 
 class Seal:
-    """Encrypts objects for the other side, which is trusted: they are pickled."""
+    """Encrypts objects for the other side, which must be trusted because objects are pickled."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
 
     def close(self, value: object) -> bytes:
-        """Return an encrypted object."""
+        """Encrypt an object."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, pickle.dumps(value, pickle.HIGHEST_PROTOCOL), None)
 
     def open(self, sealed: bytes) -> Any:
-        """Return an object that the other side has encrypted.
+        """Decrypt an object from the other side.
 
         Raises:
-            LiveEvalError: The other side did not encrypt it, or it was changed on the way.
+            LiveEvalError: The data was not encrypted by the other side, or was modified in transit.
         """
         try:
             return pickle.loads(self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None))

@@ -1,7 +1,7 @@
-"""The actor that runs sessions on a node of a cluster, and the calibration before them.
+"""The Ray actor that runs sessions on a cluster node, and the calibration that precedes them.
 
-An actor runs no session in its own process, which has Ray's threads: it starts a separate process for them,
-as ``--processes`` does (`live_eval.run.session_process`).
+An actor's own process contains Ray's threads, so sessions run in a separate process, as with ``--processes``
+(`live_eval.run.session_process`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["Measured", "SessionActor", "calibrate_node"]
 
 
 class Measured(NamedTuple):
-    """The calibration of a node, and how many of its turns failed."""
+    """The calibration of a node, and its number of failed turns."""
 
     calibration: KeptCalibration
     failed: int
 
 
 def calibrate_node(plan: CalibrationPlan) -> Measured:
-    """Measure a node's own error."""
+    """Measure a node's latency error."""
     result = run(calibrate(plan))
     return Measured(result.kept(datetime.now(UTC)), len(result.failed))
 
@@ -46,14 +46,11 @@ class SessionActor:
         self._stack = contextlib.AsyncExitStack()
 
     async def introduce(self) -> tuple[Software, int, bytes]:
-        """Return the software of this node, the process id and the public key."""
+        """Return this node's software versions, the process id and the public key."""
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:
-        """Start the process that runs sessions; return `Ready` or a `Failure`.
-
-        Takes the driver's public key and its sealed `ProcessSettings`.
-        """
+        """Start the session process, with the driver's sealed `ProcessSettings`; return `Ready` or a `Failure`."""
         self._seal = self._keys.seal_with(other)
         settings: ProcessSettings = self._seal.open(sealed)
         SECRETS.learn_all(settings.secrets)
@@ -64,7 +61,7 @@ class SessionActor:
         return self._seal.close(Ready(self._sessions.priority, self._sessions.cpu()))
 
     async def run(self, sealed: bytes) -> bytes:
-        """Run a session by its sealed `SessionOrder`; return its `SessionAnswer`."""
+        """Run the session of a sealed `SessionOrder`; return its `SessionAnswer`."""
         outcome: Any
         try:
             outcome = await self._sessions.run(self._seal.open(sealed))

@@ -1,9 +1,9 @@
-"""The sessions of a run on the nodes of a cluster: calibrate the nodes, start workers, give them orders.
+"""Run sessions on cluster nodes: calibrate the nodes, start workers, and send them orders.
 
-As with ``--processes``, the driver keeps plan, rate limits, patience, retries, decoding, timing and storing.
-The limits are therefore those of the whole run, a turn is committed once, and a session of a lost worker is
-retried like any other (`live_eval.run.session_workers`). An order contains the recording's frames, so a node
-needs no data set.
+As with ``--processes``, the driver handles the plan, rate limits, patience, retries, decoding, timing and storage.
+Limits therefore apply to the whole run, each turn is committed once, and the sessions of a lost worker are retried
+like any others (`live_eval.run.session_workers`). An order contains the recording's frames, so nodes do not need
+the data set.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from live_eval.types import Failure
 
 __all__ = ["cluster_sessions", "combine"]
 
-_FEWEST_SESSIONS = 10  # of a calibration, so that it is short
-_NODE_S = 180.0  # for a calibration, or for a worker to start
-_CALLS = 1000  # most concurrent sessions of an actor
+_FEWEST_SESSIONS = 10  # per calibration, to keep it short
+_NODE_S = 180.0  # for a calibration or a worker start
+_CALLS = 1000  # maximum number of concurrent sessions per actor
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -48,12 +48,12 @@ async def cluster_sessions(
     announce: Callable[[str], None],
     earlier: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[SessionRunner]:
-    """Run sessions on the nodes of a cluster; cancel those in progress at the end of the block.
+    """Run sessions on cluster nodes; cancel those in progress at the end of the block.
 
     Args:
-        plan: Its `turns.processes` is the number of workers; 0 or None for as many as necessary.
+        plan: Plan of the run; `turns.processes` is the number of workers, 0 or None for as many as necessary.
         announce: Called with a line about each node.
-        earlier: The manifest's nodes of the run before it was resumed.
+        earlier: Nodes in the manifest before the run was resumed.
 
     Raises:
         UsageError: The nodes cannot reach the endpoint's address.
@@ -83,10 +83,10 @@ async def _started(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> AsyncIterator[list[Place]]:
-    """Start workers on nodes that were calibrated with their load; end them with the block.
+    """Start workers on nodes that were calibrated with their load; end the workers at the end of the block.
 
-    The other nodes take over the sessions of a node that is refused, or on which not all workers start, and
-    are recalibrated. Each round has fewer nodes or workers, so there is a last one.
+    If a node is refused, or not all of its workers start, the other nodes take over its sessions and are
+    recalibrated. Each round has fewer nodes or workers, so the loop terminates.
 
     Raises:
         LiveEvalError: No node may time sessions, or no worker starts.
@@ -108,7 +108,7 @@ async def _places(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> list[Place]:
-    """Calibrate nodes until the remaining ones suit, and start their workers; return none if some fail."""
+    """Calibrate nodes until all remaining nodes pass, and start their workers; return no workers if some fail."""
     while due := spread.not_examined:
         reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
         for report, load in zip(reports, due.values(), strict=True):
@@ -139,7 +139,7 @@ async def _places(
 
 
 async def _problem(place: Place) -> str:
-    """Start a worker in a place; return why it does not start, or an empty text."""
+    """Start a worker in a place; return the reason if it does not start, or an empty string."""
     try:
         await place.worker()
     except LiveEvalError as error:
@@ -152,10 +152,10 @@ async def _close(places: Sequence[Place]) -> None:
 
 
 def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the manifest's entries about the nodes: each of them, and the worst calibration in use.
+    """Return the manifest's node entries: every node, and the worst calibration in use.
 
-    A node of the run before it was resumed (`earlier`) is replaced if it is used again, except for a worse
-    calibration.
+    An entry from before the run was resumed (`earlier`) is replaced if the node is used again, but a worse
+    calibration is kept.
     """
     used = [report for report in reports if not report.refused]
     again, now = {report.node.name for report in used}, {report.node.name for report in reports}
@@ -174,7 +174,7 @@ def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] 
 
 
 class _ClusterSessions(SpreadSessions):
-    """Sessions spread over workers of a cluster; the manifest names its nodes."""
+    """Distributes sessions over the workers of a cluster; the manifest lists its nodes."""
 
     def __init__(self, places: Sequence[Place], nodes: Mapping[str, Any]) -> None:
         super().__init__(places)
@@ -195,7 +195,7 @@ def _settings(spec: ClientSpec) -> ProcessSettings:
 
 
 async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> NodeReport:
-    """Calibrate a node with its load; return whether it may take part."""
+    """Calibrate a node with its load; return whether it may be used."""
     report = NodeReport(node=node, workers=load.workers)
     try:
         async with asyncio.timeout(_NODE_S):
@@ -218,7 +218,7 @@ async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> Node
             found: Measured = await cluster.call(calibrate_node, calibration, node=node)
     except TimeoutError:
         return replace(report, refused=f"it was not calibrated within {_NODE_S:.0f} s: is it busy?")
-    except Exception as error:  # Ray's own, or the node's
+    except Exception as error:  # an error of Ray or of the node
         return replace(report, refused=_without_ray(error))
     kept = found.calibration.model_copy(update={"node": node.name})
     refused = calibration_refusal(kept, found.failed, plan.config.cluster.timing_bound)
@@ -232,7 +232,7 @@ def _without_ray(error: Exception) -> str:
 
 
 class RayWorker:
-    """An actor that runs sessions on a node; a `SessionWorker`."""
+    """A session actor on a node; a `SessionWorker`."""
 
     def __init__(self, cluster: Cluster, node: Node, settings: ProcessSettings) -> None:
         self._cluster = cluster
@@ -279,7 +279,7 @@ class RayWorker:
         sealed = await asyncio.to_thread(self._seal.close, order)
         try:
             reply = await self._actor.run.remote(sealed)
-        except RayTaskError:  # a bug in the worker, which survives it
+        except RayTaskError:  # a bug in the worker, which keeps running
             raise
         except RayError as error:  # the worker or its node died
             self.ended = True
@@ -299,7 +299,7 @@ class RayWorker:
 
 
 def _of_node(outcome: Any, name: str) -> Any:
-    """Add the node's name to the turns of a session."""
+    """Add the node name to the turns of a session."""
     if isinstance(outcome, Failure):
         return outcome
     captures = [replace(capture, trace=replace(capture.trace, node=name)) for capture in outcome.captures]

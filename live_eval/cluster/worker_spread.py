@@ -1,4 +1,4 @@
-"""How the workers of a run are spread over nodes while some nodes are refused. Pure."""
+"""Distribute the workers of a run over nodes, some of which may be refused. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Load", "WorkerSpread"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a node: its workers, and the concurrent sessions of all of them."""
+    """The load of a node: its number of workers, and their total number of concurrent sessions."""
 
     workers: int
     sessions: int
 
     def covers(self, other: Load) -> bool:
-        """Return whether a calibration with this load is valid for another load."""
+        """Return whether a calibration with this load is also valid for another load."""
         return self.workers >= other.workers and self.sessions >= other.sessions
 
 
@@ -26,13 +26,15 @@ class WorkerSpread:
     """The nodes of a run, their loads and their reports.
 
     Args:
-        sessions: Concurrent sessions of the run.
-        wanted: Workers, or 0 for as many as the sessions need.
+        sessions: Number of concurrent sessions of the run.
+        wanted: Number of workers; 0 for as many as the sessions need.
     """
 
     def __init__(self, nodes: Sequence[Node], sessions: int, wanted: int) -> None:
         self._nodes = {node.name: node for node in nodes}
-        self._usable = dict(self._nodes)  # not refused; with the processors on which workers start
+        self._usable = dict(
+            self._nodes
+        )  # accepted nodes, with the number of processors available for workers
         self._sessions = sessions
         self._wanted = wanted
         self._reports: dict[str, NodeReport] = {}
@@ -40,12 +42,14 @@ class WorkerSpread:
 
     @property
     def loads(self) -> dict[Node, Load]:
-        """The load of each node that takes part; empty if none remains."""
+        """The load of each participating node; empty if no nodes remain."""
         nodes = list(self._usable.values())
         if not nodes:
             return {}
         workers = workers_for(self._sessions, self._wanted, nodes)
-        most = -(-self._sessions // workers)  # of a worker: a session goes to the one with the fewest
+        most = -(
+            -self._sessions // workers
+        )  # per worker: each session is assigned to the least loaded worker
         return {
             self._nodes[name]: Load(given, min(self._sessions, given * most))
             for name, given in worker_shares(workers, nodes).items()
@@ -54,7 +58,7 @@ class WorkerSpread:
 
     @property
     def not_examined(self) -> dict[Node, Load]:
-        """The nodes that take part and have not been examined with at least their load."""
+        """The participating nodes that have not been examined with at least their load."""
         return {
             node: load
             for node, load in self.loads.items()
@@ -63,7 +67,7 @@ class WorkerSpread:
 
     @property
     def reports(self) -> list[NodeReport]:
-        """The examined nodes that take part, with their workers, and the refused ones."""
+        """The examined participating nodes with their workers, and the refused nodes."""
         workers = {node.name: load.workers for node, load in self.loads.items()}
         return [
             replace(report, workers=workers.get(name, 0))
@@ -79,7 +83,7 @@ class WorkerSpread:
             self._usable.pop(name, None)
 
     def limit(self, node: Node, workers: int, why: str) -> None:
-        """Limit a node to the workers that started there; refuse it if none did. `why` is the reason."""
+        """Limit a node to the workers that started there, or refuse the node if none started. `why` is the reason."""
         if workers:
             self._usable[node.name] = replace(node, cpus=workers)
         else:

@@ -1,24 +1,24 @@
-"""Whether the endpoint can be reached. Pure: takes times and reads no clock.
+"""Track whether the endpoint is reachable. Pure: times are arguments, and no clock is read.
 
 ::
 
     UP ──cannot be opened──▶ SUSPECT ──three in a row──▶ DOWN ──patience over──▶ given up
      ▲                          │                          │
-     └──────────── a session dialled later is opened ──────┘
+     └─────────────── a newer session is opened ───────────┘
 
-An attempt at a session (`live_eval.run.retried_sessions`) ends as
+A session attempt (`live_eval.run.retried_sessions`) ends as
 
 - *done*: the turns were captured, or their failure counts;
-- *retry at t*: the failure may pass, and attempts and patience remain; an attempt that met an outage does not
-  count, and the next one waits for a probe;
-- *undecided*: the session could not be opened or lost contact, and no attempt remains. It is done once a
-  session dialled later is opened, and retried once the endpoint is down.
+- *retry at t*: the failure may be temporary, and attempts and patience remain; an attempt during an outage does
+  not count, and the next attempt waits for a probe;
+- *undecided*: the session could not be opened or lost contact, and no attempts remain. The session is done once a
+  newer session is opened, and retried once the endpoint is down.
 
-While the endpoint is down, one session at a time is dialled as a probe. An endpoint that has never answered
-is always up: its address may be wrong, so its turns fail.
+While the endpoint is down, one session at a time is dialled as a probe. An endpoint that has never responded
+is always considered up: its address may be wrong, so its turns fail.
 
-An endpoint under load may refuse sessions while it serves others. A campaign measures that, so there the
-endpoint is not down while a session may be alive.
+An endpoint under load may refuse sessions while it serves others. Campaigns measure such refusals, so in a
+campaign the endpoint is not down while a session may be alive.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LONGEST_NS = 10**18  # about thirty years
 
 
 class Health(Enum):
-    """The state of the endpoint during an attempt at a session."""
+    """The state of the endpoint during a session attempt."""
 
     UP = auto()
     """It answered, or was not asked: a failure counts."""
@@ -52,11 +52,11 @@ class Health(Enum):
 
 
 class AttemptOutcome(NamedTuple):
-    """How an attempt at a session ended.
+    """The outcome of a session attempt.
 
     Args:
-        heard_ns: When the endpoint was last heard in the session; None if the session was never ready.
-        asked_s: How long the endpoint asks to wait.
+        heard_ns: Time of the endpoint's last message in the session; None if the session was never ready.
+        asked_s: Wait requested by the endpoint.
     """
 
     ended_ns: int
@@ -67,14 +67,14 @@ class AttemptOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Outage:
-    """A time during which the endpoint could not be reached.
+    """A period during which the endpoint was unreachable.
 
     Args:
-        began_ns: When the first session that failed was dialled.
-        ended_ns: When the first session that could be opened was dialled, or patience ran out.
-        over: Whether the endpoint came back.
-        asked_s: How long the endpoint still asks to wait, if longer than the patience.
-        probe_ns: When the next probe, or the one in progress, is due.
+        began_ns: Dial time of the first failed session.
+        ended_ns: Dial time of the first session that was opened again, or when patience ran out.
+        over: Whether the endpoint recovered.
+        asked_s: Remaining wait requested by the endpoint, if longer than the patience.
+        probe_ns: Due time of the next probe or the probe in progress.
     """
 
     began_ns: int
@@ -87,11 +87,11 @@ class Outage:
 
     @property
     def seconds(self) -> float:
-        """How long it lasted; 0 until it has ended."""
+        """Duration of the outage; 0 until it has ended."""
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether it is why a session dialled at `at_ns` lost contact (`lost`) or was not opened."""
+        """Return whether the outage explains that a session dialled at `at_ns` lost contact (`lost`) or was not opened."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
@@ -105,16 +105,16 @@ class _Miss(NamedTuple):
 
 
 class EndpointHealth:
-    """Tells from the outcomes of attempts whether the endpoint can be reached.
+    """Infers from the outcomes of attempts whether the endpoint is reachable.
 
     Call `dial` when a session is dialled, no earlier than `opens_ns`, and `observe` when it has ended.
 
     Args:
-        patience_s: How long an outage may last; with 0 there are none, and each failure counts.
+        patience_s: Maximum duration of an outage; 0 disables outages, so each failure counts.
         announce: Called when an outage begins and when it ends.
-        reached_ns: When the endpoint has answered before, if it is known to have.
-        over_http: Whether each turn is a request: its content may then be the cause of a server error.
-        counts_refusals: Whether there is no outage while a session may be alive.
+        reached_ns: Time of an earlier response from the endpoint, if known.
+        over_http: Whether each turn is an HTTP request, whose content may cause a server error.
+        counts_refusals: Whether refusals count as results, not as an outage, while a session may be alive.
     """
 
     def __init__(
@@ -132,15 +132,15 @@ class EndpointHealth:
         self._announce = announce
         self._over_http = over_http
         self._counts_refusals = counts_refusals
-        self._opened_ns = reached_ns  # dialled then, or later
-        self._in_progress: list[int] = []  # when their sessions were dialled
+        self._opened_ns = reached_ns  # dialled at that time or later
+        self._in_progress: list[int] = []  # dial times of their sessions
         self._misses: list[_Miss] = []  # in a row
         self.outages: list[Outage] = []
         """The last one may not have ended."""
 
     @property
     def reached(self) -> bool:
-        """Whether the endpoint has answered."""
+        """Whether the endpoint has responded."""
         return self._opened_ns is not None
 
     @property
@@ -150,32 +150,32 @@ class EndpointHealth:
 
     @property
     def may_answer(self) -> bool:
-        """Whether the endpoint has answered, or may answer a session in progress."""
+        """Whether the endpoint has responded, or may still respond to a session in progress."""
         return self.reached or self.serves
 
     @property
     def down(self) -> bool:
-        """Whether the endpoint cannot be reached."""
+        """Whether the endpoint is unreachable."""
         return bool(self.outages) and not self.outages[-1].over
 
     @property
     def given_up(self) -> bool:
-        """Whether the last outage has outlasted the patience: no session is dialled any more."""
+        """Whether the last outage exceeded the patience; no more sessions are dialled."""
         return self.down and self.outages[-1].ended_ns is not None
 
     def opened_since(self, at_ns: int) -> bool:
-        """Return whether a session that was dialled at `at_ns` or later has been opened."""
+        """Return whether a session dialled at `at_ns` or later has been opened."""
         return self._opened_ns is not None and self._opened_ns >= at_ns
 
     def opens_ns(self) -> int | None:
-        """Return when a session may be dialled; None while that depends on a probe in progress."""
+        """Return when a session may be dialled; None while a probe is in progress."""
         if not self.down:
             return 0
         probe_ns = self.outages[-1].probe_ns
         return None if any(at_ns >= probe_ns for at_ns in self._in_progress) else probe_ns
 
     def dial(self, at_ns: int) -> None:
-        """Record that a session is dialled."""
+        """Record the dial of a session."""
         self._in_progress.append(at_ns)
 
     def observe(self, at_ns: int, outcome: AttemptOutcome) -> Health:
@@ -208,17 +208,17 @@ class EndpointHealth:
 
     @property
     def _watches(self) -> bool:
-        """Whether an endpoint that cannot be reached is an outage."""
+        """Whether an unreachable endpoint counts as an outage."""
         return self._patience_ns > 0 and self.reached
 
     @property
     def _maybe_alive(self) -> bool:
-        """Whether a session that was in progress when the outage was suspected may disprove it."""
+        """Whether a session in progress when the outage was suspected may disprove the outage."""
         suspected_ns = self._misses[MISSES_OF_OUTAGE - 1].ended_ns
         return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
 
     def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
-        """Return the last time at which an opened session shows that the endpoint was up."""
+        """Return the latest time at which an open session shows that the endpoint was up."""
         # An endpoint that refuses sessions under load is up while it serves others. Once it is down, only a
         # new session shows that it is back.
         if not self._counts_refusals or self.down:
@@ -232,7 +232,7 @@ class EndpointHealth:
             self._end(self.outages[-1], at_ns, over=True)
 
     def _schedule(self, outage: Outage, now_ns: int) -> None:
-        """Set when the next probe is due, at the latest when patience runs out; or give up."""
+        """Schedule the next probe, at the latest when patience runs out, or give up."""
         ends_ns = outage.began_ns + self._patience_ns
         asked_ns = max(miss.until_ns for miss in self._misses)
         if asked_ns > ends_ns:

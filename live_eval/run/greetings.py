@@ -1,4 +1,4 @@
-"""How long sessions wait for an endpoint that may speak first."""
+"""Decide how long sessions wait for an endpoint that may speak first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Greetings:
-    """Learns from the first sessions whether an endpoint speaks first, so that later ones need not wait."""
+    """Learns from the first sessions whether an endpoint speaks first, so that later sessions need not wait."""
 
     def __init__(self, on_greeting: OnGreeting | None = None) -> None:
         self._greets = None if on_greeting is None else on_greeting is OnGreeting.WAIT
@@ -27,7 +27,7 @@ class Greetings:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Return what is known before the first session of a plan."""
+        """Return the initial state for a plan, before its first session."""
         spec, asked = plan.spec, plan.config.turns.greeting
         if spec.transport_kind is TransportKind.HTTP:
             return cls(OnGreeting.IGNORE)
@@ -39,16 +39,16 @@ class Greetings:
         return greetings
 
     def patience_ns(self, *, listens: bool = True) -> int:
-        """Return how long the next session waits for a greeting to begin; 0 to speak at once.
+        """Return how long the next session waits for a greeting to begin; 0 to speak immediately.
 
-        `listens` is whether it may spend time to learn whether the endpoint greets.
+        `listens` is whether the session may wait to learn whether the endpoint greets.
         """
         if self._greets is None:
             return round(LISTEN_S * _SECOND_NS) if listens else 0
         return round(_WAIT_S * _SECOND_NS) if self._greets else 0
 
     def observe(self, first: TurnCapture) -> None:
-        """Learn from the first turn of a session; one greeting is enough."""
+        """Learn from the first turn of a session; a single greeting is enough evidence."""
         if not self._learns or first.trace.onset_ns is None:
             return
         self._greets = bool(self._greets) or any(

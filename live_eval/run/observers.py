@@ -1,4 +1,4 @@
-"""The observer of a run: the progress bar, for example."""
+"""The interface of run observers, such as the progress bar."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Follows a run; this base class ignores all events."""
+    """Observes a run; this base class ignores all events."""
 
     def preparing(self, done: int, total: int) -> None:
-        """Handle that the speech boundaries of `done` of `total` recordings are known."""
+        """Handle progress: speech boundaries of `done` of `total` recordings have been found."""
 
     def running(self, total: int, already: int) -> None:
-        """Handle the start of a run of `total` turns, of which `already` are recorded."""
+        """Handle the start of a run of `total` turns, `already` of which are recorded."""
 
     def turn(self, record: TurnRecord) -> None:
-        """Handle a turn that has been stored."""
+        """Handle a stored turn."""
 
     def waiting(self, seconds: float, why: str) -> None:
-        """Handle that the run waits for `seconds`."""
+        """Handle a wait of the run for `seconds`."""
 
     def note(self, text: str) -> None:
         """Handle a message for the user, such as the start of an outage."""

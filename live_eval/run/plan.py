@@ -53,13 +53,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that a run does."""
+    """The complete plan of a run."""
 
     config: RunConfig  # the run file, overridden by flags
     spec: ClientSpec
     data: DataSet
     prompt: SystemPrompt  # of conversations
-    notes: tuple[str, ...]  # on the data and on the selected cases, one sentence each
+    notes: tuple[str, ...]  # about the data and the selected cases, one sentence each
     jobs: tuple[Job, ...]  # in order
     turn_mode: TurnMode
     key: Secret | None
@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def processes(self) -> int:
-        """How many processes run the sessions; 0 for the run's own."""
+        """Number of session processes; 0 to run sessions in the run's own process."""
         turns = self.config.turns
         if turns.processes is not None:
             return turns.processes
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def key_recipient(self) -> str | None:
-        """Which host receives the endpoint's key, in words; None if no key is sent to an address."""
+        """The host that receives the endpoint's key, as a phrase; None if no key is sent to an address."""
         if self.key is None or self.base_url is None:
             return None
         return recipient_in_words(_key_source(self.spec, self.config) or "", self.base_url)
@@ -107,7 +107,7 @@ class Plan:
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
-        """Return the cassette of a turn, with the settings for its replay, but without URL and key."""
+        """Return the cassette of a turn, with its replay settings but without URL and key."""
         settings = asdict(replace(self.settings("", record.case), key=None))
         for private in ("base_url", "ice_servers", "key"):
             del settings[private]
@@ -180,7 +180,7 @@ class Plan:
 
 
 def make_plan(config: RunConfig) -> Plan:
-    """Plan a run, and check everything that it needs.
+    """Plan a run, and check its requirements.
 
     Raises:
         UsageError: The configuration names something that does not exist, or options conflict.
@@ -226,9 +226,9 @@ def make_plan(config: RunConfig) -> Plan:
 
 
 def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
-    """Plan a conversation with a person, which has no cases, and check everything that it needs.
+    """Plan a conversation with a person, which has no cases, and check its requirements.
 
-    `has_flags` is whether the error about a missing key may name flags.
+    `has_flags` is whether the error message about a missing key may mention flags.
 
     Raises:
         UsageError: The configuration names something that does not exist, or options conflict.
@@ -258,7 +258,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
 
 
 def _load(plan: Plan) -> None:
-    """Import what the sessions need, before the event loop runs; raise if their settings are invalid."""
+    """Import the sessions' dependencies before the event loop runs; raise if the session settings are invalid."""
     load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
     load_object(plan.spec.transport)
 
@@ -268,7 +268,7 @@ def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
 
 
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
-    """Return the endpoint's key; None if it needs none, as on this machine."""
+    """Return the endpoint's key; None if the endpoint needs no key, for example on this machine."""
     variable = _key_source(spec, config)
     if variable is None:
         return None
@@ -288,7 +288,7 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
 
 
 def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
-    """Return the impairment of the user's audio and the traffic, or None."""
+    """Return the impairment of the user's audio and of the traffic, or None."""
     impairment = parse(config.impair.specs, config.turns.seed)
     if not impairment:
         return None
@@ -303,12 +303,12 @@ def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
 
 
 def _within_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:
-    """Reduce the default concurrency to the endpoint's limit on sessions, with a note."""
+    """Reduce the default concurrency to the endpoint's session limit, with a note."""
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
         return config, ()
     takes = f"{spec.name} takes {counted(limit, 'session')} at a time"
-    if "concurrency" in config.turns.model_fields_set:  # some servers can be started with more sessions
+    if "concurrency" in config.turns.model_fields_set:  # some servers can be configured for more sessions
         note = (
             f"{takes} unless its server was started with more: {asked} are tried, and a turn without a free "
             "session waits for one"
@@ -320,7 +320,7 @@ def _within_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple
 
 
 def _prompt(config: RunConfig) -> SystemPrompt:
-    """Return the system prompt of conversations."""
+    """Return the conversation system prompt."""
     if not config.endpoint.instructions:
         return load_prompt(config.task.prompt)
     if config.task.prompt != "no":
@@ -347,12 +347,12 @@ def _cases_of(data: DataSet, config: RunConfig, prompt: SystemPrompt) -> list[Ca
 def _left_out(
     data: DataSet, config: RunConfig, offered: Sequence[Case], chosen: Sequence[Case]
 ) -> Iterator[str]:
-    """Yield which tasks a run of several leaves out, and why."""
+    """Yield notes on the tasks that a run of several tasks omits, with reasons."""
     there, selected = {case.task for case in offered}, {case.task for case in chosen}
     for task in _tasks(config):
         if task in there and task not in selected:
             yield f"the task {task} is left out: none of its cases matches the selection"
-        elif task not in there and task not in data.unread:  # which the data's own notes report
+        elif task not in there and task not in data.unread:  # already reported in the notes on the data
             yield f"the task {task} is left out: {data.absence(task)}"
 
 
@@ -361,7 +361,7 @@ def _tasks(config: RunConfig) -> tuple[Task, ...]:
 
 
 def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
-    """Raise if cases need instructions and the endpoint takes none."""
+    """Raise if cases need instructions and the endpoint does not accept any."""
     case = next((case for case in cases if case.instructions), None)
     if case is not None and not spec.takes_instructions:
         raise UsageError(
@@ -393,7 +393,7 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
 
 
 def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
-    """Raise if turns are manual and cases need an endpoint that detects turns."""
+    """Raise if turn detection is manual and cases need an endpoint that detects turns."""
     if turn_mode is not TurnMode.MANUAL:
         return
     for case in cases:
@@ -410,7 +410,7 @@ def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
 
 
 def _check_turn_ids(jobs: Sequence[Job]) -> None:
-    """Raise if two turns have one name: a case's id may end like the name of a repetition."""
+    """Raise if two turns have the same name: a case id may end like the name of a repetition."""
     found: dict[str, Job] = {}
     for job in jobs:
         other = found.setdefault(job.turn_id, job)
@@ -423,7 +423,7 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
 
 
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
-    """Raise if the endpoint cannot do what the configuration asks for."""
+    """Raise if the endpoint does not support the configuration."""
     if spec.base_url is None and config.endpoint.base_url is None and spec.launch is None:
         raise UsageError(f"{spec.title} has no default URL: pass --base-url")
     mode = config.turns.mode

@@ -1,8 +1,8 @@
-"""Sessions in processes of their own (``--processes N``), which do nothing else.
+"""Run sessions in dedicated processes (``--processes N``).
 
-Plan, rate limits, retries, decoding, timing and storing stay in this process, whose interpreter then does not
-compete with the event loops that time sessions. An order goes to the process with the fewest sessions,
-through a pair of sockets: never on a command line, in the environment or in a file. See
+The main process still handles the plan, rate limits, retries, decoding, timing and storage, so that its
+interpreter does not compete with the event loops that time sessions. Each order is sent to the process with the
+fewest sessions, over a socket pair: never on a command line, in the environment or in a file. See
 `live_eval.run.session_workers` for processes that die.
 """
 
@@ -55,8 +55,8 @@ def session_runner(
     """Run sessions with an endpoint; cancel those in progress at the end of the block.
 
     Args:
-        processes: How many processes run them; 0 to run them on this event loop.
-        transport: Makes their transports, in place of the client's; only without processes.
+        processes: Number of session processes; 0 to run sessions on this event loop.
+        transport: Creates the transports, instead of the client's; only if `processes` is 0.
 
     Raises:
         UsageError: As in `session_processes`.
@@ -74,7 +74,7 @@ def session_runner(
 
 @contextlib.asynccontextmanager
 async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SpreadSessions]:
-    """Start processes that run sessions; end them, and the sessions in progress, with the block.
+    """Start session processes; end them, and the sessions in progress, at the end of the block.
 
     Raises:
         UsageError: This system has no Unix sockets.
@@ -87,7 +87,7 @@ async def session_processes(number: int, settings: ProcessSettings) -> AsyncIter
 
 
 class _Process:
-    """One process; a `SessionWorker`."""
+    """A session process; a `SessionWorker`."""
 
     def __init__(self, settings: ProcessSettings) -> None:
         self._settings = settings
@@ -118,7 +118,7 @@ class _Process:
                     stdin=theirs.fileno(),
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=self._errors,
-                    start_new_session=True,  # Ctrl-C is for this process, which then ends that one
+                    start_new_session=True,  # Ctrl-C must reach only this process, which then ends the session process
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
         except OSError as error:
@@ -171,8 +171,8 @@ class _Process:
             self._errors = None
 
     async def _watch(self) -> None:
-        """Kill the process once it is stopped or stuck."""
-        # Beats are counted and no time is measured: while this process is suspended or busy, none is missed.
+        """Kill the process if it is stopped or stuck."""
+        # Count heartbeats instead of measuring time: no heartbeat is missed while this process is suspended or busy.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)
@@ -203,10 +203,10 @@ class _Process:
         for future in awaited:
             if not future.done():
                 future.set_exception(EOFError())
-                future.exception()  # nobody may be waiting for it
+                future.exception()  # there may be no waiter
 
     async def _obituary(self, when: str) -> str:
-        """Return how it ended, in words."""
+        """Describe how the process ended."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):

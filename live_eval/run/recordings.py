@@ -1,4 +1,4 @@
-"""The recordings of a run: their speech boundaries, found before anything is timed, and their frames."""
+"""The recordings of a run: their speech boundaries, found before any timing starts, and their frames."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["PlayableCase", "Recordings"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayableCase:
-    """A case whose recording is ready to be streamed."""
+    """A case whose recording is ready for streaming."""
 
     audio: Audio  # at the endpoint's rate
     utterance: Utterance
-    warnings: Sequence[Failure]  # oddities of the file
+    warnings: Sequence[Failure]  # warnings about the file
 
 
 class Recordings:
-    """Reads recordings in threads of its own, away from the event loop."""
+    """Reads recordings in separate threads, outside the event loop."""
 
     def __init__(self, config: RunConfig, spec: ClientSpec) -> None:
         self._config = config
@@ -101,7 +101,7 @@ class Recordings:
         return Recogniser() if word_times != "off" and not problem else None
 
     def _find(self, case: Case) -> SpeechBoundaries | TurnError:
-        """Return the speech boundaries of a case, or why it cannot be run."""
+        """Return the speech boundaries of a case, or the reason why the case cannot be run."""
         if case.problem is not None:
             kind = FailureKind.AUDIO_MISSING if case.lacks_recording else FailureKind.CASE_UNUSABLE
             return TurnError(kind, case.problem)
@@ -112,5 +112,5 @@ class Recordings:
             return error
         except UsageError:
             raise  # no case can be prepared on this machine
-        except Exception as error:  # a bug costs this case, not the run
+        except Exception as error:  # a bug fails this case, not the run
             return TurnError(FailureKind.INTERNAL, f"speech boundaries: {describe(error)}")

@@ -1,4 +1,4 @@
-"""Settings whose secrets a manifest omits, so that a later command needs them again."""
+"""Settings whose secrets a manifest omits, so that later commands need them again."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def check_repeated(
     flags: Mapping[str, str],
     needs: Callable[[SettingPath], bool],
 ) -> None:
-    """Check that the user gives every needed setting again that an earlier run's manifest redacts.
+    """Check that the user repeats every required setting that the manifest of an earlier run redacts.
 
     Args:
-        given: The tables and keys that the user gives.
+        given: The user's tables and keys.
         flags: The flag of each run-file key.
         needs: Returns whether a setting is used.
 
     Raises:
-        UsageError: One is missing; the message names the flags to repeat.
+        UsageError: A setting is missing; the message lists the flags to repeat.
     """
     config = manifest.get("config", {})
     paths = manifest.get("redacted")
-    if paths is None:  # a run of an earlier version
+    if paths is None:  # a run recorded with an earlier version
         paths = [path for path, value in _leaves(config, ()) if _is_masked(value)]
     named = [tuple(map(str, path)) for path in paths if len(path) > 1] if _is_paths(paths) else []
     missing = [path for path in named if not _is_given(given, path) and needs(path)]
@@ -81,7 +81,7 @@ def _flag(path: SettingPath, flags: Mapping[str, str]) -> str:
 
 
 def _leaves(value: Any, path: SettingPath) -> Iterator[tuple[SettingPath, Any]]:
-    """Yield the settings within tables; a list is one setting."""
+    """Yield the settings within tables; a list counts as one setting."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, (*path, str(key)))

@@ -1,4 +1,4 @@
-"""A session from its first attempt to its last: decide how each attempt ends, and wait in between."""
+"""Run a session from its first attempt to its last: decide each attempt's outcome, and wait between attempts."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from live_eval.types import Failure
 
 __all__ = ["FinalAttempt", "RetriedSessions", "Slot"]
 
-_LAST_BUSY_TRY = 4  # an endpoint without a free session is asked every few seconds
+_LAST_BUSY_TRY = 4  # poll an endpoint without a free session every few seconds
 
 
 @dataclass(slots=True)
 class Slot:
-    """One of a run's concurrent sessions; `refused` counts its sessions in a row that were not opened."""
+    """One of a run's concurrent slots; `refused` counts consecutive sessions that were not opened."""
 
     opens_ns: int
     refused: int = 0
 
 
 class FinalAttempt(NamedTuple):
-    """The last attempt at a session.
+    """The last attempt of a session.
 
-    Its records count once a session dialled at `undecided_since_ns` or later has been opened; if that is
-    None, they count at once.
+    Its records count once a session dialled at `undecided_since_ns` or later has been opened, or immediately
+    if `undecided_since_ns` is None.
     """
 
     records: Sequence[TurnRecord]
@@ -49,10 +49,10 @@ class _RetryAt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RetriedSessions:
-    """Runs sessions, each until it is captured or no further attempt can help.
+    """Runs sessions, each until it is captured or another attempt cannot help.
 
     Args:
-        store_failed: Stores the failures of an attempt that is not the last.
+        store_failed: Stores the failures of every attempt but the last.
     """
 
     plan: Plan
@@ -64,16 +64,16 @@ class RetriedSessions:
     observer: Observer
     store_failed: Callable[[Sequence[TurnRecord]], Awaitable[None]]
     _gate: RateGate = field(init=False)
-    _stays_busy: bool = False  # a turn waited for a free session in vain, and none has been free since
+    _stays_busy: bool = False  # a turn gave up waiting for a free session, and no session has been free since
 
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
 
     async def run(self, session: DueSession, slot: Slot) -> FinalAttempt | None:
-        """Run a session, and retry it while its failure may pass.
+        """Run a session, and retry it while its failure may be temporary.
 
         Returns:
-            The last attempt; None once an outage has outlasted the run's patience.
+            The last attempt; None once an outage exceeds the run's patience.
         """
         while isinstance(verdict := await self._attempt(session, slot), _RetryAt):
             await self.store_failed(verdict.failed)
@@ -88,22 +88,22 @@ class RetriedSessions:
         health: Health = Health.UP,
         outcome: AttemptOutcome | None = None,
     ) -> FinalAttempt | _RetryAt:
-        """Decide how an attempt ends; `outcome` is None if the endpoint was not dialled."""
+        """Decide the result of an attempt; `outcome` is None if the endpoint was not dialled."""
         now_ns, failed = self.clock.now_ns(), _failed(records)
         kind = None if failed is None or failed.failure is None else failed.failure.kind
-        # A schedule does not wait for a free session; elsewhere, that is no attempt.
+        # A schedule does not wait for a free session; without a schedule, a refusal is not an attempt.
         busy = kind is FailureKind.BUSY and session.due_ns is None
         self._stays_busy &= busy
         sign = Sign.NONE if kind is None else sign_of(kind)
         opened = outcome is None or outcome.heard_ns is not None
         refused = not opened and sign in (Sign.NOT_OPENED, Sign.LOST)
-        # A slot more than the endpoint has leaves the turns to the slots that are served.
+        # A slot beyond the endpoint's limit leaves its turns to the slots that the endpoint serves.
         limited = kind is FailureKind.RATE_LIMITED
         rests = self.health.may_answer if refused else limited and not opened and self.health.serves
         slot.refused = slot.refused + 1 if rests and session.due_ns is None else 0
         session.cut = health is not Health.UP and (session.cut or sign is Sign.LOST)
         if health is Health.DOWN and session.excuse(len(self.health.outages)):
-            session.attempt += not refused  # a probe that is refused is no attempt
+            session.attempt += not refused  # a refused probe is not an attempt
             return _RetryAt(now_ns, () if refused else records)
         if not session.undecided:
             session.busy += busy
@@ -115,7 +115,7 @@ class RetriedSessions:
         asked_s, how = self._requested_wait_s(failed), retry_of(kind)
         if busy:
             tries = min(session.busy, _LAST_BUSY_TRY)
-        else:  # a rate limit delays all slots, however often one of them was refused
+        else:  # a rate limit delays all slots, however often a slot was refused
             tries = session.tries if limited else max(session.tries, slot.refused)
         delay_s = self.backoff.delay_s(tries, asked_s, how)
         if limited:  # the gate keeps other sessions from the same limit; this one waits there too
@@ -137,7 +137,7 @@ class RetriedSessions:
     def _why_final(
         self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float
     ) -> str | None:
-        """Return why a failed attempt is the last, which may be empty; None if another one follows."""
+        """Return why a failed attempt is the last (may be empty); None if another attempt follows."""
         if (
             session.undecided
             or session.tries > self.plan.config.turns.retries
@@ -184,7 +184,7 @@ class RetriedSessions:
         return self._verdict(session, slot, records, health, outcome)
 
     async def _dial(self) -> int | None:
-        """Wait until a session may be dialled, and return that time; None once no session is dialled."""
+        """Wait until a session may be dialled, and return that time; None if no more sessions are dialled."""
         while not self.health.given_up:
             now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
             if opens_ns is not None and opens_ns <= now_ns:
@@ -194,7 +194,7 @@ class RetriedSessions:
         return None
 
     def _requested_wait_s(self, failed: TurnRecord) -> float | None:
-        """Return the seconds that the endpoint asks to wait after a failure, or None."""
+        """Return the wait in seconds that the endpoint requests after a failure, or None."""
         asked_s = failed.retry_after_s
         if asked_s is not None and not math.isnan(asked_s):
             return asked_s
@@ -203,12 +203,12 @@ class RetriedSessions:
 
 
 def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
-    """Return the turn that ended a session; later turns fail only because of it."""
+    """Return the turn that ended a session and caused the failure of later turns."""
     return next((record for record in records if record.failure is not None), None)
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
-    """Yield when the endpoint was heard in a turn: its session became ready, audio arrived."""
+    """Yield the times of signs of life in a turn: the session became ready, audio arrived."""
     if record.trace.ready_ns is not None:
         yield record.trace.ready_ns
     for response in record.trace.responses:
@@ -217,7 +217,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
 
 
 def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
-    """Add to the failed turn of an attempt why no attempt follows."""
+    """Add the reason why no attempt follows to the failed turn of an attempt."""
     if failed.failure is None or not why:
         return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")

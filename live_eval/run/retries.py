@@ -1,4 +1,4 @@
-"""How each kind of failure is retried and what it shows about the endpoint; back-off and rate limits."""
+"""Retry rules for each failure kind, what each kind shows about the endpoint, back-off and rate limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", 
 class Retry(StrEnum):
     """How a failed turn is retried, while attempts and patience remain.
 
-    A wait that the endpoint asks for is never shortened, whatever the failure.
+    A wait requested by the endpoint is never shortened, whatever the failure.
     """
 
     AT_ONCE = "at once"
@@ -97,7 +97,7 @@ def sign_of(kind: FailureKind) -> Sign:
 
 
 class Backoff:
-    """How long to wait between attempts: doubling from `first_s`, with jitter, or as the endpoint asks."""
+    """Wait between attempts: exponential from `first_s`, with jitter, or as requested by the endpoint."""
 
     def __init__(self, seed: int, first_s: float = 1.0) -> None:
         self._random = random.Random(seed)
@@ -109,12 +109,12 @@ class Backoff:
             return 0.0
         ceiling = min(_LONGEST_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
-        # A little longer than asked, so that sessions do not all return at once.
+        # Slightly longer than requested, so that sessions do not all return at once.
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 
 class Patience:
-    """The time that a turn may spend waiting, of `seconds` in all."""
+    """The waiting time that a turn has left, initially `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -132,8 +132,8 @@ class Patience:
 class RateGate:
     """Delays new sessions while the endpoint's rate limits are used up.
 
-    A limit counts as used up if less remains than one turn has been seen to use. One that resets after more
-    than `patience_s` does not close the gate: the endpoint refuses sessions, and says for how long.
+    A limit counts as used up if less remains than one turn has been observed to use. A limit that resets after more
+    than `patience_s` does not close the gate: the endpoint refuses sessions and reports for how long.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:
@@ -151,7 +151,7 @@ class RateGate:
             self._opens_ns = max(self._opens_ns, self._clock.now_ns() + round(seconds * 1e9))
 
     def update(self, limits: Sequence[RateLimit]) -> None:
-        """Record the rate limits that the endpoint reports."""
+        """Record rate limits reported by the endpoint."""
         for limit in limits:
             before = self._remaining.get(limit.name)
             if before is not None and before > limit.remaining:
@@ -175,11 +175,11 @@ class RateGate:
         return left_ns / 1e9 if left_ns > 0 else None
 
     async def wait(self, patience_s: float | None = None) -> bool:
-        """Wait until a new session may be opened; waiting sessions pass one after the other.
+        """Wait until a new session may be opened; waiting sessions pass one at a time.
 
         Returns:
-            Whether it may be opened; False once it is clear that it cannot be within `patience_s`, by default
-            the gate's.
+            True if the session may be opened; False once the wait is known to exceed `patience_s` (by default the
+            gate's).
         """
         if self.closed_s == 0:
             return True

@@ -1,4 +1,4 @@
-"""Run files: the settings of a run as TOML. Each flag of ``live-eval run`` but ``--trust-host`` has a key."""
+"""Run files: run settings as TOML. Each flag of ``live-eval run`` except ``--trust-host`` has a key."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ALL_TASKS = "all"
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
 
-_PASTED = ("key_variable", "key_from")  # users may paste the key itself there
+_PASTED = ("key_variable", "key_from")  # users may paste the key itself here
 
 
 def _seconds(value: Any) -> Any:
@@ -120,7 +120,7 @@ class DataTable(_Table):
 
 
 class TaskTable(_Table):
-    """``[task]``: what the endpoint is asked to do."""
+    """``[task]``: the task for the endpoint."""
 
     name: Literal["conversation", "transcription", "understanding", "reasoning", "all"] = Field(
         "conversation",
@@ -200,7 +200,7 @@ class ClusterTable(_Table):
 
 
 class JudgesTable(_Table):
-    """``[judges]``: the judges that score the run afterwards."""
+    """``[judges]``: the judges that score the recorded run."""
 
     names: tuple[str, ...] = Field(
         default_factory=default_judges, description="judges of `live-eval judges`; empty for none"
@@ -256,7 +256,7 @@ class JudgesTable(_Table):
 
 
 class OutputTable(_Table):
-    """``[output]``: where the run is recorded."""
+    """``[output]``: the location of the recorded run."""
 
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
     resume: bool = Field(False, description="continue the run in `out`")
@@ -286,7 +286,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
     """Read a run file without validating its values.
 
     Raises:
-        RunFileError: The file is missing or is not TOML.
+        RunFileError: The file is missing or not valid TOML.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -299,7 +299,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
 
 
 def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
-    """Validate the values of a run file, overridden by flags; errors name lines of the file at `path`.
+    """Validate the values of a run file, overridden by flags; errors report line numbers of the file at `path`.
 
     Raises:
         RunFileError: A key is unknown or a value is not allowed; the message names the allowed ones.

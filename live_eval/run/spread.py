@@ -1,4 +1,4 @@
-"""How many processes run the sessions of a run, and how many sessions a machine can run. Pure."""
+"""Choose the number of session processes of a run, and check a machine's session capacity. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, Transport
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:
     """Return the default number of processes for concurrent sessions; 0 for the run's own process.
 
-    `cores` are by default those that this process may use.
+    `cores` defaults to the number of cores that this process may use.
     """
     if sessions <= _IN_OWN or not hasattr(socket, "AF_UNIX"):
         return 0
@@ -26,7 +26,7 @@ def default_processes(kind: TransportKind, sessions: int, cores: int | None = No
 
 
 def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> str:
-    """Return a warning if a machine may be too slow for concurrent sessions; else an empty text."""
+    """Return a warning if a machine may be too slow for concurrent sessions; empty otherwise."""
     cores = core_count() if cores is None else cores
     most = cores * _PER_PROCESS[kind]
     if sessions <= most:

@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP during a command.
+"""Handle Ctrl-C, SIGTERM and SIGHUP during a command.
 
-The first signal asks the run in progress to stop. A second one ends the command at once, and kills it if it
-does not end within seconds, for example because it waits for a disk. A run survives that.
+The first signal requests the run in progress to stop. A second signal ends the command immediately, and kills it
+if it does not end within seconds, for example because it waits for a disk. The recorded run stays intact.
 Signals within a second of each other count as one: GNU ``timeout`` signals its child and then the child's
 process group. SIGHUP is sent when the terminal is closed; under ``nohup`` it stays ignored.
 """
@@ -31,7 +31,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return the `STOP_SIGNALS` without SIGHUP if it is ignored, as under ``nohup``."""
+    """Return the `STOP_SIGNALS`, without SIGHUP if SIGHUP is ignored, as under ``nohup``."""
     return [
         number
         for number in STOP_SIGNALS
@@ -52,7 +52,7 @@ def close_lost_terminal() -> None:
 
 
 def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> None:
-    """Write a line to standard error, and end the process at once with the status of an interrupt."""
+    """Write a line to standard error, and end the process immediately with the exit status of an interrupt."""
     with contextlib.suppress(OSError):
         show_cursor = _SHOW_CURSOR if os.isatty(2) else ""
         os.write(2, f"{show_cursor}{last_words}\n".encode())
@@ -60,14 +60,14 @@ def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> Non
 
 
 class StopSignals:
-    """Handles the `stop_signals` while it is entered; does nothing outside the main thread.
+    """Context manager that handles the `stop_signals`; does nothing outside the main thread.
 
-    A signal raises KeyboardInterrupt, except that the first one only sets `requested` within `gently`, and
-    also cancels the task within `cancelling`. A later one also ends the process after a few seconds.
+    A signal raises KeyboardInterrupt, except that the first signal only sets `requested` within `gently`, and
+    also cancels the task within `cancelling`. A later signal also ends the process after a few seconds.
 
     Args:
         end_soon: Called on a later signal; by default ends the process after a few seconds.
-        for_command: Whether the process must end soon even after this object is left.
+        for_command: Whether the process must end soon even after the context has exited.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class StopSignals:
     def cancelling(self) -> Iterator[None]:
         """Let the first signal cancel the block, which then ends without an error.
 
-        Use it in a task of an event loop, and do not nest it.
+        Use in an event-loop task; do not nest.
         """
         task = asyncio.current_task()
         assert task is not None

@@ -1,8 +1,8 @@
 """System prompts: the benchmark's settings, or a user's text.
 
-EchoMind compares how models reply with no prompt, a basic one, one that mentions the dimension of vocal cues
-(enhance), and one that names the true cue (upper-bound). The content of each is the benchmark's; the wording,
-in the text files of this folder, is ours. A user's file may contain the same placeholders.
+EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of vocal
+cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the benchmark; the
+wording, in the text files of this folder, is ours. A user's file may contain the same placeholders.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class SystemPrompt:
-    """A system prompt for conversation.
+    """A conversation system prompt.
 
     Raises:
         UsageError: The text contains an unknown placeholder.
     """
 
-    name: str  # a setting of PROMPTS, or the name of the user's file
+    name: str  # a key of PROMPTS, or the name of the user's file
     text: str  # with placeholders
 
     def __post_init__(self) -> None:
@@ -56,8 +56,8 @@ class SystemPrompt:
     def fill(self, case: Case) -> str:
         """Return the prompt for the session of `case`.
 
-        A line is left out if the case has no value for its placeholder; a topic such as "no_specific_topics"
-        is no value.
+        A line is omitted if the case has no value for its placeholder; a topic such as "no_specific_topics"
+        does not count as a value.
         """
         values = _values(case)
         lines = [
@@ -69,10 +69,10 @@ class SystemPrompt:
 
 
 def load_prompt(name: str) -> SystemPrompt:
-    """Return a prompt for conversation: a setting of `PROMPTS`, or a text file.
+    """Return a conversation prompt: a key of `PROMPTS`, or a text file.
 
     Raises:
-        UsageError: It is neither, or the file contains an unknown placeholder.
+        UsageError: The name is neither, or the file contains an unknown placeholder.
     """
     path = _FOLDER / f"{name}.txt" if name in PROMPTS else Path(name)
     try:
@@ -87,14 +87,14 @@ def load_prompt(name: str) -> SystemPrompt:
 
 
 def instructions_for(case: Case, prompt: SystemPrompt) -> str:
-    """Return the system prompt of a case's session; `prompt` is the one for conversation."""
+    """Return the system prompt of a case's session; `prompt` is the conversation prompt."""
     if case.task is Task.CONVERSATION:
         return prompt.fill(case)
     if case.task is Task.TRANSCRIPTION:
         return _text("transcription")
     question = case.question
     if question is None or case.problem is not None:
-        return ""  # the question is not asked; the case has the problem
+        return ""  # the question is not asked; the case records the problem
     options = "\n".join(f"{letter}. {text}" for letter, text in question.options)
     return _text("question").replace("{question}", question.text).replace("{options}", options)
 
@@ -105,7 +105,7 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # For a neutral take, the hint is about its script's cue, so that it does not reveal that it is neutral.
+    # For a neutral take, the hint refers to its script's cue, so that it does not reveal that the take is neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
     # One line for each dimension, after its name and a colon.
