@@ -1,7 +1,7 @@
-"""Deliberate, reproducible damage to the user's audio and to the traffic of connections.
+"""Reproducible impairments of the user's audio and of network traffic.
 
-`parse` reads impairments; `live_eval.impair.paths` computes when traffic is delivered;
-`live_eval.impair.recording` damages a recording.
+`parse` parses impairments; `live_eval.impair.paths` computes delivery times; `live_eval.impair.recording` impairs
+recordings.
 """
 
 from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter

@@ -1,4 +1,4 @@
-"""The impairments: what each damages, its parameters with units and bounds, and the underlying model."""
+"""The impairments: the affected layer, parameters with units and bounds, and the underlying model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PARAMETERS", "QUEUE_MS", "ImpairedLayer", "ImpairmentParameter"]
 
 
 class ImpairedLayer(StrEnum):
-    """What an impairment damages."""
+    """The target of an impairment."""
 
     AUDIO = "audio"
     """The user's audio, before it is sent."""
@@ -29,16 +29,16 @@ class ImpairedLayer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImpairmentParameter:
-    """One ``NAME=VALUE`` of an impairment.
+    """A parameter of an impairment, written ``NAME=VALUE``.
 
     Args:
-        name: Its name.
-        layers: What it damages; network parameters may apply to several transports.
-        value: Its value. A default is added if `needs` is given.
-        help: What the value means.
-        needs: A parameter that it requires; empty for none.
-        excludes: Parameters that contradict it.
-        source: The model or standard that it follows.
+        name: Parameter name.
+        layers: Affected layers; network parameters may apply to several transports.
+        value: Value type. A default is added if the parameter in `needs` is given.
+        help: Meaning of the value.
+        needs: A required parameter; empty for none.
+        excludes: Conflicting parameters.
+        source: Underlying model or standard.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ImpairmentParameter:
 
     @property
     def on_network(self) -> bool:
-        """Whether it damages traffic; each direction may then have its own value."""
+        """Whether the parameter impairs traffic; each direction may then have a separate value."""
         return ImpairedLayer.AUDIO not in self.layers
 
 

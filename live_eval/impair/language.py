@@ -1,6 +1,6 @@
-"""The language of damage, in which impairments and the reference endpoint's faults are written. Pure.
+"""The common syntax of impairments and the reference endpoint's faults. Pure.
 
-Items are separated by commas: ``NAME``, ``NAME=VALUE`` or ``NAME:VALUE``, for faults also
+Items are separated by commas: ``NAME``, ``NAME=VALUE`` or ``NAME:VALUE``; faults also accept
 ``NAME=VALUE@CONDITION``. A value is a number with a unit (``1.2s``, ``17MB``, ``10%``), a word, or a path.
 """
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z%]*)", re.ASCII | r
 
 
 class ValueUnit(StrEnum):
-    """The unit of a value, in which numbers are stored."""
+    """The unit in which a number is stored."""
 
     PERCENT = "%"
     MILLISECONDS = "ms"
@@ -47,14 +47,14 @@ _FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """The value of an impairment or a fault.
+    """The value type of an impairment or a fault.
 
     Args:
-        unit: The unit of its numbers.
-        low: The smallest number.
-        high: The largest number.
+        unit: Unit of numbers.
+        low: Minimum.
+        high: Maximum.
         choices: Words that are also allowed.
-        default: The value if none is given.
+        default: Default value.
     """
 
     unit: ValueUnit
@@ -64,10 +64,10 @@ class BoundedValue:
     default: str | None = None
 
     def read(self, text: str) -> float | str:
-        """Parse a value: a number of the unit, a word or a path.
+        """Parse a value: a number with a unit, a word or a path.
 
         Raises:
-            ValueError: It is not allowed; the message states what is.
+            ValueError: The value is not allowed; the message states the allowed values.
         """
         if text in self.choices:
             return text
@@ -86,7 +86,7 @@ class BoundedValue:
         raise ValueError(f"{self.expected}, but it is {text!r}")
 
     def shown(self, value: float | str) -> str:
-        """Format a value; `read` parses the result."""
+        """Format a value so that `read` parses it."""
         if isinstance(value, str):
             return value
         bare = self.unit in (ValueUnit.PACKETS, ValueUnit.NUMBER)
@@ -94,7 +94,7 @@ class BoundedValue:
 
     @property
     def expected(self) -> str:
-        """The allowed values, in short."""
+        """A short description of the allowed values."""
         last = {ValueUnit.CHOICE: "", ValueUnit.CHOICE_OR_PATH: "FOLDER", ValueUnit.PATH: "FILE"}.get(
             self.unit, f"{self.shown(self.low)} to {self.shown(self.high)}"
         )
@@ -102,7 +102,7 @@ class BoundedValue:
 
     @property
     def described(self) -> str:
-        """The allowed values, and the default."""
+        """A description of the allowed values and the default."""
         return f"{self.expected} (default {self.default})" if self.default else self.expected
 
     def names_file(self, value: str) -> bool:
@@ -111,7 +111,7 @@ class BoundedValue:
 
 
 class DamageItem(NamedTuple):
-    """An item: its whole text, name, value, and the conditions that follow, each after an ``@``."""
+    """A parsed item: the full text, name, value, and conditions, each of which follows an ``@``."""
 
     text: str
     name: str
@@ -120,14 +120,14 @@ class DamageItem(NamedTuple):
 
 
 def items(texts: str | Iterable[str], *, conditional: bool = False) -> Iterator[DamageItem]:
-    """Yield the items of texts.
+    """Yield the items in texts.
 
     >>> next(items("reset=1.2s@first=2", conditional=True))
     DamageItem(text='reset=1.2s@first=2', name='reset', value='1.2s', conditions=('first=2',))
 
     Args:
-        texts: One or several.
-        conditional: Whether items may have conditions; without them, an ``@`` is part of a value.
+        texts: One or more texts.
+        conditional: Whether items may have conditions; otherwise, an ``@`` is part of the value.
     """
     for text in ",".join([texts] if isinstance(texts, str) else texts).split(","):
         head, *conditions = text.strip().split("@") if conditional else (text.strip(),)

@@ -1,4 +1,4 @@
-"""Noise with an RMS of 1: white, pink, babble of the bundled voices, or a recording from a folder."""
+"""Noise with an RMS of 1: white, pink, babble from the bundled voices, or a recording from a folder."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
     Args:
         kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
-        samples: Length of the noise.
-        rate_hz: Its rate.
-        seed: Seed of everything random in it.
-        leveled: Number of first samples over which the RMS is 1. A recording from a folder has an RMS of 1
-            over its whole length instead, whatever part is used.
+        samples: Length of the noise in samples.
+        rate_hz: Sample rate.
+        seed: Random seed.
+        leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an RMS of 1
+            over its full length, whichever part is used.
 
     Raises:
-        AudioError: The folder has no audible recording, or the chosen one cannot be read.
+        AudioError: The folder contains no audible recording, or the selected recording cannot be read.
     """
     draw = np.random.default_rng(seed)
     match kind:
@@ -50,10 +50,8 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
 
 def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz, without lower
-    frequencies.
-    """
-    length = 1 << max(1, (samples - 1).bit_length())  # powers of two are fast
+    """Return noise, shape (samples,), whose power falls by 3 dB per octave above 50 Hz, with nothing below."""
+    length = 1 << max(1, (samples - 1).bit_length())  # FFTs of power-of-two lengths are fast
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)
     shape = np.where(hz >= _LOWEST_HZ, 1 / np.sqrt(np.maximum(hz, _LOWEST_HZ)), 0.0)

@@ -1,8 +1,8 @@
-"""When datagrams and bytes are delivered over a bad line. Pure: the caller gives the send times.
+"""Compute delivery times of datagrams and bytes over an impaired network. Pure: send times are arguments.
 
-One direction of a connection is a link with a capacity, then a path with a delay. Datagrams can be lost,
-duplicated and reordered, as in WebRTC's SimulatedNetwork. A stream loses and reorders nothing, as TCP
-promises, but may stall or end early.
+Each direction of a connection is modelled as a link with a capacity, followed by a path with a delay. Datagrams can
+be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. A byte stream is neither lost nor reordered, as
+with TCP, but may stall or end early.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ __all__ = ["HEADER_BYTES", "PacketPath", "StreamPath", "is_damaged", "is_media"]
 HEADER_BYTES = 28
 """IPv4 without options, and UDP: they take capacity with each datagram."""
 _MS = 1_000_000
-_DTLS_DATA = 23  # RFC 6347: a record of application data
+_DTLS_DATA = 23  # RFC 6347: an application data record
 
 
 def is_media(datagram: bytes) -> bool:
-    """Return whether a datagram is RTP, by RFC 7983 and, to tell it from RTCP, RFC 5761, 4."""
+    """Return whether a datagram is RTP (RFC 7983), as opposed to RTCP (RFC 5761, 4)."""
     return len(datagram) > 1 and 128 <= datagram[0] <= 191 and not 192 <= datagram[1] <= 223
 
 
 def is_damaged(datagram: bytes) -> bool:
-    """Return whether a datagram is media, RTCP or a message of a data channel (RFC 7983)."""
-    # STUN and the handshake and alerts of DTLS pass: a connection whose checks are lost would be given up.
+    """Return whether a datagram is media, RTCP or a data channel message (RFC 7983)."""
+    # Never impair STUN or DTLS handshakes and alerts: peers abandon a connection whose checks are lost.
     return bool(datagram) and (128 <= datagram[0] <= 191 or datagram[0] == _DTLS_DATA)
 
 
@@ -52,7 +52,7 @@ class _Path:
         return round((self._number(name) or 0.0) * _MS)
 
     def _draws(self, what: str) -> random.Random:
-        # Each kind of damage has its own random sequence: jitter does not change which packets are lost.
+        # Each impairment has a separate random sequence, so that jitter does not change which packets are lost.
         return random.Random(f"{self._impairment.seed}/{self._direction}/{what}")
 
     def _next_delay_ns(self) -> int:
@@ -63,11 +63,11 @@ class _Path:
 
 @dataclass(slots=True)
 class _Losses:
-    """Random losses, independent or in bursts (Gilbert's model with two states, good and lost)."""
+    """Random losses, independent or in bursts (two-state Gilbert model: good and lost)."""
 
     draw: random.Random
-    starts: float  # probability that a packet is lost after one that was not
-    continues: float  # and after one that was
+    starts: float  # loss probability after a delivered packet
+    continues: float  # loss probability after a lost packet
     losing: bool
 
     def next(self) -> bool:
@@ -83,7 +83,7 @@ class PacketPath(_Path):
         loss, burst = self._share("loss"), self._number("burst")
         starts = loss if burst is None else loss / (1 - loss) / burst
         continues = loss if burst is None else 1 - 1 / burst
-        # The times of reports and messages vary: they must not change which media packets are lost.
+        # The times of RTCP reports and messages vary; they must not change which media packets are lost.
         self._losses = {}
         for media in (True, False):
             draw = self._draws(f"loss/{media}")
@@ -95,12 +95,12 @@ class PacketPath(_Path):
         self._queue_ns = round((QUEUE_MS if queue_ms is None else queue_ms) * _MS)
 
     def push(self, size: int, at_ns: int, *, media: bool) -> Sequence[int]:
-        """Send a datagram; return its delivery times: none if it is lost, two if it is duplicated.
+        """Send a datagram; return its delivery times: empty if it is lost, two if it is duplicated.
 
         Args:
-            size: Its length in bytes, without headers.
-            at_ns: When it was sent or, on the receiving side, would have arrived; never decreases.
-            media: Whether it is RTP.
+            size: Length in bytes, without headers.
+            at_ns: Send time or, on the receiving side, unimpaired arrival time; must not decrease.
+            media: Whether the datagram is RTP.
         """
         lost = self._losses[media].next()
         delay_ns = self._next_delay_ns()
@@ -147,9 +147,9 @@ class StreamPath(_Path):
         self._next_piece_ns = 0
 
     def push(self, size: int, at_ns: int) -> Iterator[tuple[int, int]]:
-        """Send `size` bytes together; yield the delivery time and the end of each piece, in order.
+        """Send `size` bytes at once; yield the delivery time and the end offset of each piece, in order.
 
-        `at_ns` is when they were sent or, on the receiving side, would have arrived; it never decreases.
+        `at_ns` is the send time or, on the receiving side, the unimpaired arrival time; it must not decrease.
         """
         passes = 0 if self._silent else size
         if self._left_bytes is not None:

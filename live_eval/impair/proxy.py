@@ -1,9 +1,8 @@
-"""A local proxy that damages the traffic between any client and one HTTP or WebSocket endpoint.
+"""A local proxy that impairs the traffic between any client and one HTTP or WebSocket endpoint.
 
-Clients use the proxy's address in place of the endpoint's. The proxy connects to the endpoint, with TLS if
-its URL says so, and replaces the header ``Host`` of the request. A connection carries one request and its
-answer, or one WebSocket. Nothing is forwarded after the end of a request, or before the endpoint has accepted
-a WebSocket.
+Clients use the proxy's address instead of the endpoint's. The proxy connects to the endpoint, with TLS if its URL
+requires TLS, and replaces the request's ``Host`` header. Each connection carries one request and its response, or
+one WebSocket. No data is forwarded after the end of a request, or before the endpoint has accepted a WebSocket.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _MOST_HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
 _MOST_CONNECTIONS = 256
-_MOST_ASKING = 384  # incomplete requests; with the connections, below the usual limit of open files
-_BACKLOG = 128  # below _MOST_ASKING: a full backlog does not displace every waiting client
+_MOST_ASKING = 384  # incomplete requests; together with the connections, below the usual limit on open files
+_BACKLOG = 128  # below _MOST_ASKING, so that a full backlog does not displace every waiting client
 _CONNECT_S = 30.0
 _CLOSE_S = 30.0
 _REFUSE_S = 2.0
@@ -57,14 +56,14 @@ class ImpairingProxy:
     """An async context manager that listens on 127.0.0.1.
 
     Args:
-        url: The endpoint: scheme, host and port, without a path.
-        impairment: The damage to each connection's traffic, once the endpoint has accepted it.
-        clock: Delivers delayed traffic.
-        port: Port to bind; 0 picks a free one.
-        tls: TLS settings towards the endpoint; the system's trust store by default.
+        url: Endpoint URL: scheme, host and port, without a path.
+        impairment: Impairment of each connection's traffic, once the endpoint has accepted the connection.
+        clock: Clock for delayed delivery.
+        port: Port to bind; 0 picks a free port.
+        tls: TLS settings for the connection to the endpoint; defaults to the system trust store.
 
     Raises:
-        UsageError: The URL is not an endpoint's, or the impairment is not one of a stream's traffic.
+        UsageError: The URL is not an endpoint URL, or the impairment does not apply to byte streams.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class ImpairingProxy:
 
     @property
     def origin(self) -> str:
-        """Its URL for clients."""
+        """The proxy's URL for clients."""
         assert self._server is not None
         return f"http://{_HOST}:{self._server.sockets[0].getsockname()[1]}"
 
@@ -106,7 +105,7 @@ class ImpairingProxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening, and end all connections."""
+        """Stop listening, and close all connections."""
         assert self._server is not None
         self._server.close()
         for task in self._tasks:
@@ -154,7 +153,7 @@ class ImpairingProxy:
     async def _pass_on(
         self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
     ) -> None:
-        """Forward a request and its answer, or a WebSocket, until the endpoint closes the connection."""
+        """Forward a request and its response, or a WebSocket, until the endpoint closes the connection."""
         loop = asyncio.get_running_loop()
         theirs = asyncio.StreamReader(_PIECE_BYTES)
         protocol = asyncio.StreamReaderProtocol(theirs)
@@ -185,7 +184,7 @@ class ImpairingProxy:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request to forward; `body` is None for the frames of a WebSocket."""
+    """A request to forward; `body` is None for WebSocket frames."""
 
     method: bytes
     head: bytes
@@ -193,7 +192,7 @@ class _Request:
 
 
 class _RefusedError(Exception):
-    """The proxy itself answers a request, with a status and a sentence."""
+    """The proxy itself responds to a request, with a status and a message."""
 
     def __init__(self, status: HTTPStatus | int, why: str) -> None:
         super().__init__(why)
@@ -201,7 +200,7 @@ class _RefusedError(Exception):
 
 
 def _endpoint(url: str) -> tuple[bool, str, int]:
-    """Return whether an endpoint uses TLS, its host and its port."""
+    """Return an endpoint's TLS use, host and port."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -225,7 +224,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
 
 
 def _checked(data: bytes, authority: str) -> _Request:
-    """Return a request rewritten for the endpoint; unless it opens a WebSocket, it ends its connection."""
+    """Rewrite a request for the endpoint, with ``Connection: close`` unless it opens a WebSocket."""
     try:
         head = Head.read(data)
     except FramingError:
@@ -249,7 +248,7 @@ def _checked(data: bytes, authority: str) -> _Request:
 
 
 def _opens_websocket(head: Head, method: bytes) -> bool:
-    """Return whether a request is the opening handshake of a WebSocket (RFC 6455, 4.2.1)."""
+    """Return whether a request is a WebSocket opening handshake (RFC 6455, 4.2.1)."""
     keys = head.values(b"sec-websocket-key")
     try:
         nonce = base64.b64decode(keys[0], validate=True) if len(keys) == 1 else b""
@@ -266,7 +265,7 @@ def _opens_websocket(head: Head, method: bytes) -> bool:
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refusal: _RefusedError) -> None:
-    """Answer a request, and give the client time to read the answer before closing."""
+    """Respond to a request, and allow the client time to read the response before closing."""
     body = f"live-eval impair: {refusal}\n".encode()
     head = (
         f"HTTP/1.1 {refusal.status} {refusal.status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -289,7 +288,7 @@ async def _send(
     """Forward the rest of a request, or a WebSocket's frames once it is accepted, until the client closes.
 
     Raises:
-        _RefusedError: The body has no valid end; the connection to the endpoint is closed.
+        _RefusedError: The body is not validly terminated; the connection to the endpoint is closed.
     """
     try:
         if request.body is None:
@@ -302,7 +301,7 @@ async def _send(
                 writer.write(request.body.take(data))
                 await writer.drain()
         while await reader.read(_PIECE_BYTES):
-            pass  # drop further requests: the answer tells the client to close
+            pass  # drop any additional requests: the response tells the client to close
     except FramingError as error:
         writer.transport.abort()
         raise _RefusedError(400, str(error)) from None
@@ -317,9 +316,9 @@ async def _answer(
     writer: asyncio.StreamWriter,
     accepted: asyncio.Future[bool],
 ) -> bool:
-    """Forward the endpoint's answer, or a WebSocket's frames; return whether there was one.
+    """Forward the endpoint's response, or a WebSocket's frames; return whether there was a response.
 
-    An answer that is not HTTP is forwarded unchanged: clients are tested with such endpoints too.
+    A response that is not HTTP is forwarded unchanged, since clients are tested with such endpoints too.
     """
     answered = False
     interim = True
@@ -340,7 +339,7 @@ async def _answer(
             body = None
         writer.write(data)
         await writer.drain()
-    if request.body is not None:  # the endpoint was asked to close; a slow close may be under test
+    if request.body is not None:  # the proxy requested the close; a slow close may be under test
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 while await reader.read(_PIECE_BYTES):
@@ -349,7 +348,7 @@ async def _answer(
 
 
 async def _answer_head(reader: asyncio.StreamReader) -> tuple[Head | None, bytes]:
-    """Return the head of an answer and its bytes; None and the bytes read if it is not HTTP."""
+    """Return the head of a response and its bytes; None and the bytes read if the response is not HTTP."""
     try:
         data = await reader.readuntil(HEAD_ENDS)
     except asyncio.IncompleteReadError as error:
@@ -363,13 +362,13 @@ async def _answer_head(reader: asyncio.StreamReader) -> tuple[Head | None, bytes
 
 
 def _status(head: Head | None) -> int:
-    """Return the status of an answer, or 0 if it is not HTTP."""
+    """Return the status of a response, or 0 if the response is not HTTP."""
     line = None if head is None else _STATUS.fullmatch(head.line)
     return 0 if line is None else int(line[1])
 
 
 def _answer_body(head: Head, status: int, method: bytes) -> Body | None:
-    """Return the body of an answer, or None if it lasts until the connection ends."""
+    """Return the body of a response, or None if the end of the connection delimits the body."""
     if method == b"HEAD" or status in _WITHOUT_BODY:
         return Body(0)
     try:
@@ -379,7 +378,7 @@ def _answer_body(head: Head, status: int, method: bytes) -> Body | None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy data until it ends."""
+    """Copy data until end of file."""
     while data := await reader.read(_PIECE_BYTES):
         writer.write(data)
         await writer.drain()

@@ -1,6 +1,6 @@
-"""Damage to a recording: speed, room, noise, level, clipping and band; its rate and onset do not change.
+"""Impair recordings: speed, room, noise, level, clipping and band; sample rate and onset do not change.
 
-Pure, except that files of noise and of rooms are read.
+Pure, except for reading noise and room files.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _BACKGROUND_S = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImpairedRecording:
-    """A recording as the endpoint hears it.
+    """An impaired recording, as sent to the endpoint.
 
     Args:
-        audio: The recording, longer than the clean one by the reverberation of a room.
-        boundaries: Boundaries of the user's speech; only a change of speed moves them.
-        background: Looped while the user is silent; None for silence.
+        audio: The recording, longer than the clean recording by the room's reverberation.
+        boundaries: Boundaries of the user's speech; only a speed change moves them.
+        background: Audio looped while the user is silent; None for silence.
     """
 
     audio: Audio
@@ -50,15 +50,15 @@ class ImpairedRecording:
 
 
 def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Impairment) -> ImpairedRecording:
-    """Damage a recording: speed, room, noise, gain, clipping, band, G.711, in this order.
+    """Impair a recording: speed, room, noise, gain, clipping, band, G.711, in this order.
 
     Args:
         audio: The clean recording, at the endpoint's rate.
-        boundaries: Boundaries of the user's speech in it.
-        impairment: What to do, with the session's seed.
+        boundaries: Boundaries of the user's speech in `audio`.
+        impairment: The impairment, with the session's seed.
 
     Raises:
-        AudioError: A file of noise or of a room cannot be used.
+        AudioError: A noise or room file cannot be used.
     """
     speed = (impairment.number("speed") or 100.0) / 100
     if speed != 1:
@@ -69,7 +69,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
         audio = _in_room(audio, response)
     length = len(audio.samples)
     snr_db = impairment.number("noise")
-    if snr_db is not None:  # the background after the recording gets the same damage
+    if snr_db is not None:  # the background after the recording gets the same impairments
         level = speech_level(audio).rms
         samples = np.concatenate((audio.samples, np.zeros(_BACKGROUND_S * audio.rate_hz, np.float32)))
         kind = str(impairment.text("noise_type"))
@@ -117,25 +117,24 @@ def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: fl
     """Return the recording with noise.
 
     ``y = x + n`` with ``rms(n) = level · 10^(−snr_db / 20)``: the ratio of active speech to noise over the
-    whole band, up to half the rate. If the sum exceeds full scale, both are turned down together.
+    full band, up to half the sample rate. If the sum exceeds full scale, it is attenuated.
 
     Args:
         audio: The recording.
         noise: Noise with an RMS of 1, as long as the recording.
         snr_db: Signal-to-noise ratio in decibels.
-        level: RMS of the active speech; `speech_level` of the recording if omitted. If it is 0, no noise is
-            added.
+        level: RMS of the active speech; defaults to the recording's `speech_level`. With 0, no noise is added.
     """
     rms = speech_level(audio).rms if level is None else level
     return _within_full_scale(audio.samples + rms * 10 ** (-snr_db / 20) * noise, audio.rate_hz)
 
 
 def clip(audio: Audio, share: float = 0.1) -> Audio:
-    """Return the recording as if its level had been too high: ``y = min(max(x, −t), t)``.
+    """Return the recording clipped as by an excessive level: ``y = min(max(x, −t), t)``.
 
-    The threshold ``t`` is exceeded by `share` (0 to 1) of the active samples (`speech_level`). The active
-    level of the recording is then restored, so that only the distortion is heard: clipped samples are not at
-    full scale. Silence is returned unchanged.
+    A `share` (0 to 1) of the active samples (`speech_level`) exceeds the threshold ``t``. The active level of the
+    recording is then restored, so that only the distortion is audible: clipped samples are not at full scale.
+    Silence is returned unchanged.
     """
     level = speech_level(audio)
     if level.rms == 0:
@@ -152,10 +151,10 @@ def room_response(rate_hz: int, rt60_ms: float, direct_db: float, seed: int) -> 
     falls by 60 dB in RT60; ``direct_db = 10 log10(h(0)² / Σ h(t)²)``.
 
     Args:
-        rate_hz: Samples per second.
-        rt60_ms: Reverberation time in milliseconds, and length of the response.
+        rate_hz: Sample rate.
+        rt60_ms: Reverberation time in milliseconds, also the length of the response.
         direct_db: Energy of the direct sound relative to the reverberation, in decibels.
-        seed: Seed of the noise.
+        seed: Random seed of the noise.
     """
     length = max(2, round(rt60_ms * rate_hz / 1000))
     at = np.arange(1, length) / length
@@ -165,7 +164,7 @@ def room_response(rate_hz: int, rt60_ms: float, direct_db: float, seed: int) -> 
 
 
 def _in_room(audio: Audio, response: NDArray[np.float64]) -> Audio:
-    """Return the recording as heard in a room: at its active level, and longer by the response."""
+    """Return the recording as heard in a room: at its active level, and lengthened by the response."""
     from scipy.signal import oaconvolve
 
     heard = oaconvolve(audio.samples.astype(np.float64), response).astype(np.float32)
@@ -173,7 +172,7 @@ def _in_room(audio: Audio, response: NDArray[np.float64]) -> Audio:
 
 
 def _limit_band(audio: Audio, band: Literal["telephone", "8khz"]) -> Audio:
-    """Return the recording in the band of a telephone (300 to 3,400 Hz) or of a sample rate of 8 kHz."""
+    """Return the recording limited to the telephone band (300 to 3,400 Hz) or to the band of 8 kHz audio."""
     if band == "telephone" and len(audio.samples):
         from scipy.signal import butter, sosfiltfilt
 
@@ -186,7 +185,7 @@ def _limit_band(audio: Audio, band: Literal["telephone", "8khz"]) -> Audio:
 
 
 def _through_g711(audio: Audio, law: Literal["mulaw", "alaw"]) -> Audio:
-    """Return the recording encoded with G.711 at 8 kHz, and decoded."""
+    """Return the recording after encoding with G.711 at 8 kHz and decoding."""
     narrow = resample(audio, _TELEPHONE_HZ)
     codec = Codec(CodecName.PCMU if law == "mulaw" else CodecName.PCMA, _TELEPHONE_HZ)
     decoded = int16_to_float(decode(encode(narrow.int16(), codec), codec))
@@ -205,18 +204,18 @@ def _at_speed(audio: Audio, factor: float, *, keeps_pitch: bool) -> Audio:
 
 
 def at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return samples cut to a length, or padded with silence."""
+    """Return samples truncated to a length, or padded with silence."""
     return np.pad(samples[:length], (0, max(0, length - len(samples))))
 
 
 def at_level(audio: Audio, level: float) -> Audio:
-    """Return a recording at an active level (RMS), as far as full scale allows."""
+    """Return a recording scaled to an active level (RMS), limited by full scale."""
     found = speech_level(audio).rms
     return _within_full_scale(audio.samples * (level / found if found else 1.0), audio.rate_hz)
 
 
 def _within_full_scale(samples: NDArray[Any], rate_hz: int) -> Audio:
-    """Return samples as audio, turned down if they exceed full scale."""
+    """Return samples as audio, attenuated if they exceed full scale."""
     peak = float(np.abs(samples).max(initial=0.0))
     most = 32767 / 32768
     return Audio((samples * min(1.0, most / peak) if peak else samples).astype(np.float32), rate_hz)

@@ -1,7 +1,7 @@
-"""Parse impairments: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, except that paths are checked.
+"""Parse impairments: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, except for path checks.
 
-A network parameter applies to both directions; ``up.`` (from us to the endpoint) or ``down.`` before its name
-selects one.
+A network parameter applies to both directions; the prefix ``up.`` (towards the endpoint) or ``down.`` selects a
+single direction.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _WHY_NOT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """The damage to a session's audio and traffic. Immutable; can be pickled.
+    """The impairment of a session's audio and traffic. Immutable and picklable.
 
-    Created by `parse`. ``str()`` gives its canonical form, which `parse` reads.
+    Create instances with `parse`. ``str()`` returns the canonical form, which `parse` accepts.
 
     Args:
         values: The values by key, such as ``"noise"`` or ``"up.loss"``, including defaults: numbers in the
             parameter's unit, or texts.
-        seed: Seed of everything random in it.
+        seed: Random seed.
     """
 
     values: Mapping[str, float | str] = field(default_factory=dict)
@@ -54,42 +54,38 @@ class Impairment:
 
     @property
     def on_audio(self) -> bool:
-        """Whether it damages the user's audio."""
+        """Whether the user's audio is impaired."""
         return any(not _parameter(key).on_network for key in self.values)
 
     @property
     def on_network(self) -> bool:
-        """Whether it damages the traffic."""
+        """Whether network traffic is impaired."""
         return any(_parameter(key).on_network for key in self.values)
 
     def for_session(self, name: str) -> Impairment:
-        """Return the same impairment with a seed derived from the session's name, whatever other sessions
-        there are.
-        """
+        """Return the same impairment with a seed that depends only on the session's name, not on other sessions."""
         digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return replace(self, seed=int.from_bytes(digest, "big"))
 
     def on(self, layer: ImpairedLayer) -> Impairment:
-        """Return the part that damages a layer, with the same seed."""
+        """Return the part that impairs a layer, with the same seed."""
         kept = {key: value for key, value in self.values.items() if layer in _parameter(key).layers}
         return replace(self, values=kept)
 
     def number(self, name: str, direction: str = "") -> float | None:
-        """Return the value of a numeric parameter, for network parameters in one direction."""
+        """Return the value of a numeric parameter; for a network parameter, in one direction."""
         value = self.values.get(_key(name, direction))
         assert not isinstance(value, str)
         return value
 
     def text(self, name: str) -> str | None:
-        """Return the value of a parameter that is a choice or a path."""
+        """Return the value of a choice or path parameter."""
         value = self.values.get(name)
         assert value is None or isinstance(value, str)
         return value
 
     def check_transport(self, kind: str) -> None:
-        """Raise `UsageError` if a transport (``websocket``, ``webrtc`` or ``http``) cannot be damaged like
-        this.
-        """
+        """Raise `UsageError` if the impairment does not apply to a transport (``websocket``, ``webrtc`` or ``http``)."""
         layers = {ImpairedLayer(kind), *((ImpairedLayer.SIGNALLING,) if kind == "webrtc" else ())}
         for key in self.values:
             parameter = _parameter(key)
@@ -100,11 +96,11 @@ class Impairment:
             raise UsageError("impairment 'echo': not possible over http: no audio is sent during a reply")
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for a manifest."""
+        """Return the manifest entry."""
         return {"spec": str(self), "seed": self.seed}
 
     def _merged(self) -> Iterator[tuple[str, float | str]]:
-        """Yield keys and values in canonical order, merging equal values of both directions."""
+        """Yield keys and values in canonical order; merge equal values of both directions."""
         for name, parameter in PARAMETERS.items():
             keys = [_key(name, direction) for direction in DIRECTIONS] if parameter.on_network else [name]
             found = [(key, self.values[key]) for key in keys if key in self.values]
@@ -114,21 +110,21 @@ class Impairment:
 
 
 def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
-    """Read impairments.
+    """Parse impairments.
 
     >>> str(parse(["loss=5%,burst=3", "down.delay=0.08s"]))
     'loss=5%,burst=3,down.delay=80ms'
 
     Args:
         specs: Texts of the form ``NAME=VALUE,NAME=VALUE…``; `live_eval.impair.PARAMETERS` lists the names.
-        seed: Seed of everything random in them.
+        seed: Random seed.
 
     Returns:
-        All of them together, with the defaults of what they leave out; one without values for no text.
+        The combined impairment, with defaults for omitted parameters; an empty impairment if `specs` is empty.
 
     Raises:
-        UsageError: A name is unknown, given twice or contradicts another, or a value is not allowed. The
-            message says what is.
+        UsageError: A name is unknown, repeated or conflicts with another name, or a value is not allowed. The
+            message states the allowed names or values.
     """
     given: dict[str, float | str] = {}
     for item in items(specs):
@@ -142,7 +138,7 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
 
 def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
-    """Return the key and value of an item, for each direction that it applies to."""
+    """Return the key and value of an item for each direction to which it applies."""
     direction, dot, rest = item.name.rpartition(".")
     parameter = PARAMETERS.get(rest if dot else item.name)
     if parameter is None or (dot and direction not in DIRECTIONS):
@@ -164,7 +160,7 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
 
 
 def _complete(given: dict[str, float | str], direction: str) -> None:
-    """Add defaults, and check that the values of a direction, or of the audio, belong together."""
+    """Add defaults, and check that the values for a direction, or for the audio, are consistent."""
     present = [
         parameter
         for parameter in PARAMETERS.values()
@@ -185,7 +181,7 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
             continue
         if (
             PARAMETERS[parameter.needs].layers == parameter.layers
-        ):  # otherwise it applies to only some transports
+        ):  # otherwise the parameter applies to only some transports
             given[key] = parameter.value.read(default)
     loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):

@@ -1,4 +1,4 @@
-"""Test tools: a fake clock, in-memory connections, conformance suites."""
+"""Testing utilities: a fake clock, in-memory connections, conformance suites."""
 
 from live_eval.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock

@@ -1,4 +1,4 @@
-"""A clock that advances only when every task is waiting for it."""
+"""A clock that advances only when every task is waiting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _T = TypeVar("_T")
 class FakeClock:
     """A `Clock` for tests: sleeping takes no time.
 
-    When every task of the event loop is waiting, the time jumps to the earliest time that a task sleeps
-    until. A task that was not ready for some cycles of the loop counts as waiting, so real threads and
-    sockets do not stop the time: use it with memory transports only.
+    When every task of the event loop is waiting, the time jumps to the earliest wake-up time. A task that was not
+    ready for several loop cycles counts as waiting, so real threads and sockets do not stop the clock: use this
+    clock only with in-memory transports.
     """
 
     def __init__(self, start_ns: int = 1_000_000_000_000) -> None:
@@ -37,7 +37,7 @@ class FakeClock:
         return self._now_ns
 
     def advance(self, ns: int) -> None:
-        """Advance the time at once, as if the process had been suspended; sleepers wake late."""
+        """Advance the time immediately, as if the process had been suspended; sleeping tasks wake late."""
         self._now_ns += ns
 
     async def sleep_until(self, at_ns: int) -> None:

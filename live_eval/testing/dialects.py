@@ -1,8 +1,8 @@
 """`check_dialect`: the conformance suite that every client's dialect passes.
 
-It replays cassettes (golden sessions) and checks the messages and events of the dialect, in order and by
-name; that no message of an endpoint makes it raise, in any state; that it closes the session; and that its
-log contains neither audio nor the API key.
+The suite replays cassettes (golden sessions) and checks that the dialect produces the expected messages and events,
+in order and by name; that no endpoint message makes it raise, in any state; that it closes the session; and that
+its log contains neither audio nor the API key.
 """
 
 from __future__ import annotations
@@ -69,19 +69,19 @@ def check_dialect(
     sent_audio: Callable[[Message], bytes] | None = None,
     frame_samples: int = 480,
 ) -> None:
-    """Check that a dialect meets the contract.
+    """Check that a dialect conforms to the contract.
 
     Args:
-        factory: Creates a dialect; the class itself.
-        cassettes: Sessions to replay; at least one. Wrong values are tried in every field of a message: all
-            of them where messages of that type first have the field, before and after the first response
-            starts, and later one at a time.
-        sent_audio: Returns the PCM in the message of a frame, to compare it with the frame's; no comparison
-            if omitted (lossy codecs).
-        frame_samples: Samples in a frame: the specification's rate times its frame length.
+        factory: The dialect class, or another callable that creates a dialect.
+        cassettes: Sessions to replay; at least one. Wrong values are tried in every message field: all wrong
+            values when a message type first contains the field (both before and after the first response starts),
+            and one at a time afterwards.
+        sent_audio: Function that returns the PCM in a frame's message, for comparison with the frame; omit for
+            lossy codecs to skip the comparison.
+        frame_samples: Number of samples per frame: the specification's rate times its frame length.
 
     Raises:
-        ConformanceError: The dialect breaks the contract.
+        ConformanceError: The dialect violates the contract.
 
     ::
 
@@ -115,7 +115,7 @@ def _check_dial(factory: DialectFactory, cassette: Cassette) -> None:
 
 
 def _after(start: _Start, cassette: Cassette, state: int) -> Player:
-    """Return a player that has played the first `state` steps."""
+    """Return a player that has replayed the first `state` steps."""
     player = start(cassette, reads_log=False)
     for number, step in enumerate(cassette.steps[:state]):
         player.play(number, step)
@@ -123,7 +123,7 @@ def _after(start: _Start, cassette: Cassette, state: int) -> Player:
 
 
 def _states(cassette: Cassette) -> Iterator[int]:
-    """Yield the numbers of steps after which the dialect is in a new state, until the connection ends."""
+    """Yield the step counts after which the dialect is in a new state, until the connection ends."""
     yield 0
     for number, step in enumerate(cassette.steps, 1):
         if isinstance(step, Closed):
@@ -133,7 +133,7 @@ def _states(cassette: Cassette) -> Iterator[int]:
 
 
 def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
-    """Make every call that is allowed in any state, until the connection ends."""
+    """Make every call that is always allowed, until the connection ends."""
     player = _after(start, cassette, state)
     for response_id in (*player.responses, "no-such-response"):
         for heard_ms in (0, 40, 10**9):
@@ -147,7 +147,7 @@ def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
 
 
 def _check_leave(player: Player) -> None:
-    """Finish: `Close` must follow, at once or after timers, and then the end is no failure."""
+    """Finish: `Close` must follow, immediately or after timers, and the end is then not a failure."""
     outputs = list(player.call("finish"))
     for _ in range(_FIRED_AT_MOST):
         if any(isinstance(output, Close) for output in outputs) or not player.timers:
@@ -163,7 +163,7 @@ def _check_leave(player: Player) -> None:
 
 
 def _check_garbage(start: _Start, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
-    """Send garbage in this state; garbage that is reported as malformed must change nothing else."""
+    """Send garbage in this state; garbage reported as malformed must have no other effect."""
     player = _after(start, cassette, state)
     for message in _GARBAGE:
         alone = player.receive(message)
@@ -186,7 +186,7 @@ def _is_malformed(output: Output) -> bool:
 
 
 def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) -> None:
-    """Send slightly wrong messages, one after another; the dialect must not raise."""
+    """Send slightly modified messages, one after another; the dialect must not raise."""
     player = start(cassette)
     for message in _GARBAGE:
         player.receive(message)
@@ -204,7 +204,7 @@ def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) ->
 def _mutants(message: Message, tried: Counter[_Field], *, begun: bool) -> Iterator[Message]:
     """Yield a message truncated, and with each field removed or replaced.
 
-    `tried` counts how often each field has been replaced, `begun` is whether a response has started.
+    `tried` counts the replacements per field; `begun` is whether a response has started.
     """
     for share in (1, 2, 3):
         yield message[: len(message) * share // 4]
@@ -223,7 +223,7 @@ def _mutants(message: Message, tried: Counter[_Field], *, begun: bool) -> Iterat
 
 
 def _paths(value: object, here: _Path = ()) -> Iterator[_Path]:
-    """Yield the path of every field, however deep."""
+    """Yield the path of every field, at any depth."""
     inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -235,7 +235,7 @@ def _paths(value: object, here: _Path = ()) -> Iterator[_Path]:
 
 
 def _changed(value: Any, path: _Path, *replacement: object) -> Any:
-    """Return a copy with the field at `path` replaced, or removed without a replacement."""
+    """Return a copy with the field at `path` replaced, or removed if no replacement is given."""
     name, *rest = path
     copy = value.copy()
     if rest:
@@ -253,7 +253,7 @@ def _check_frames(
     sent_audio: Callable[[Message], bytes],
     frame_samples: int,
 ) -> None:
-    """Check that a frame's samples are sent unchanged, and that its log entry is short."""
+    """Check that a frame's samples are sent unchanged, and that the frame's log entry is short."""
     state = next((number for number, step in enumerate(cassette.steps) if isinstance(step, Call)), None)
     if state is None:
         return

@@ -1,8 +1,8 @@
-"""Fuzz dialects with randomly damaged golden sessions.
+"""Fuzz dialects with randomly mutated golden sessions.
 
-``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` plays them to the dialect of a client
-(of every client with a folder, by default) and checks every output against the contract. An error names the
-seed of its session, which damages the same sessions in the same way.
+``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` replays mutated sessions to a client's
+dialect (by default, the dialect of every client with a folder) and checks every output against the contract. An
+error message contains the session's seed, which reproduces the mutation for the same golden sessions.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def fuzz_dialect(
     seed: int = 0,
     frame_samples: int = 480,
 ) -> int:
-    """Play damaged sessions to a dialect; return their number.
+    """Replay mutated sessions to a dialect; return the number of sessions.
 
     Args:
-        factory: Creates a dialect; the class itself.
-        cassettes: Sessions to damage; at least one.
-        go_on: Given the number of sessions played so far, returns whether to play another.
-        seed: Session number n is damaged with the random seed ``seed + n``.
-        frame_samples: Samples in a frame of the user's audio.
+        factory: The dialect class, or another callable that creates a dialect.
+        cassettes: Sessions to mutate; at least one.
+        go_on: Function that accepts the number of sessions replayed so far and returns whether to continue.
+        seed: First random seed; session n is mutated with ``seed + n``.
+        frame_samples: Number of samples per frame of the user's audio.
 
     Raises:
-        ConformanceError: The dialect breaks the contract; the message names the seed.
+        ConformanceError: The dialect violates the contract; the message contains the seed.
     """
     pool = list(cassettes)
     came = [[step for step in cassette.steps if isinstance(step, Received)] for cassette in pool]
@@ -93,7 +93,7 @@ def _play(player: Player, steps: Sequence[Step], pick: random.Random) -> None:
 def _damaged(
     steps: Sequence[Received], others: Sequence[Received], pick: random.Random
 ) -> Iterator[Received]:
-    """Yield the steps; some are omitted, repeated, replaced by others, or damaged."""
+    """Yield the steps; some are omitted, repeated, replaced by other steps, or mutated."""
     for step in steps:
         match pick.randrange(10):
             case 0:
@@ -110,12 +110,12 @@ def _damaged(
 
 
 def damaged_message(message: Message, others: Sequence[Received], pick: random.Random) -> Message:
-    """Return a message with its bytes or one of its JSON values randomly damaged.
+    """Return a message with its bytes or one of its JSON values randomly mutated.
 
-    Parts of `others` may replace parts of it; `pick` decides.
+    Parts of `others` may replace parts of the message; `pick` is the random generator.
     """
     chance = pick.random()
-    if chance < 0.03:  # text instead of binary, or the reverse
+    if chance < 0.03:  # text instead of binary, or vice versa
         return message.decode("latin-1") if isinstance(message, bytes) else message.encode("utf-8", "replace")
     if chance < 0.04:
         return ("[" if pick.random() < 0.5 else '{"type":') * pick.choice((100, 1_000, 100_000))
@@ -130,7 +130,7 @@ def damaged_message(message: Message, others: Sequence[Received], pick: random.R
 
 
 def _odd_value(others: Sequence[Received], pick: random.Random) -> Any:
-    """Return a value from another message, an unusual value, or rarely a huge one."""
+    """Return a value from another message, an unusual value, or rarely a huge value."""
     chance = pick.random()
     if chance < 0.005:
         return pick.choice(_GREAT)
@@ -196,7 +196,7 @@ def _bytes_changed(message: Message, pick: random.Random) -> Message:
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="Time for each client.")
 @click.option("--seed", type=int, default=0, show_default=True)
 def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> None:
-    """Fuzz the dialects of these clients, or of all of them, with the golden sessions in GOLDEN/<name>."""
+    """Fuzz the dialects of the given clients, or of all clients, with the golden sessions in GOLDEN/<name>."""
     clock = SystemClock()
     for name in names or sorted(folder.name.replace("_", "-") for folder in golden.iterdir()):
         spec = client(name)

@@ -1,4 +1,4 @@
-"""`check_judge`: the conformance suite for every kind of judge."""
+"""`check_judge`: the conformance suite for all kinds of judges."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def speechlike(seconds: float, rate_hz: int = 24_000, *, level: float = 0.25) ->
     """Return deterministic audio that resembles speech: syllables of a gliding pitch with formants.
 
     Args:
-        seconds: Length.
+        seconds: Duration.
         rate_hz: Sample rate.
         level: Peak amplitude.
     """
@@ -133,8 +133,8 @@ def odd_turns(needs: frozenset[Need], *, long_replies: bool = False) -> list[Jud
     """Return complete turns with replies and texts that may cause errors in a judge.
 
     Args:
-        needs: The inputs of the judge; only these are unusual.
-        long_replies: Whether to include a reply of five minutes.
+        needs: Inputs of the judge; only these are unusual.
+        long_replies: Whether to include a five-minute reply.
     """
     ordinary = ordinary_turn()
     turns: list[JudgedTurn] = []
@@ -204,25 +204,25 @@ def check_judge(
     good_answers: Mapping[str, float] | None = None,
     tolerance: float = 1e-4,
 ) -> None:
-    """Check that a judge meets the contract of `live_eval.judging`.
+    """Check that a judge conforms to the contract of `live_eval.judging`.
 
-    A local judge returns one judgement per turn, in order; accepts an empty batch; gives the same numbers
-    again and in any batch; scores an ordinary turn; and gives every unusual turn a score within the
-    specification or a reason. A judge that asks a model makes the same request again, in plain JSON, also for
-    turns that it declines to judge; its request contains texts of the turn only as JSON strings, by
-    `live_eval.judges.toolkit.quoted` or a `PromptTemplate`; and it finds no score in garbage.
+    A local judge must return one judgement per turn, in order; accept an empty batch; return the same numbers on
+    repetition and in any batch; score an ordinary turn; and return a score within the specification, or a reason,
+    for every unusual turn. A judge that calls a model must create the same request on repetition, in plain JSON,
+    also for turns that it declines to judge; include the turn's texts only as JSON strings, with
+    `live_eval.judges.toolkit.quoted` or a `PromptTemplate`; and find no score in garbage.
 
     Args:
         spec: The judge's specification.
         judge: The judge.
-        long_replies: Whether to include a reply of five minutes.
-        good_answers: For a judge that asks a model, answers with a score, and the expected value of its first
-            output.
+        long_replies: Whether to include a five-minute reply.
+        good_answers: Model responses that contain a score, with the expected value of the first output; only for
+            judges that call a model.
         tolerance: Maximum difference of a number between batches.
 
     Raises:
-        AssertionError: The judge breaks the contract; the message names the turn, and the expected and actual
-            results.
+        AssertionError: The judge violates the contract; the message contains the turn, and the expected and
+            actual results.
     """
     _check_spec(spec)
     turns = [
@@ -235,7 +235,7 @@ def check_judge(
 
 
 def _of_task(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:
-    """Return the turn as a turn of the judge's first task."""
+    """Return the turn with the judge's first task."""
     task = next((task for task in (Task.CONVERSATION, *Task) if task in spec.tasks), Task.CONVERSATION)
     question = _QUESTION if task.asks else None
     return replace(turn, case=replace(turn.case, task=task, question=question))
@@ -265,7 +265,7 @@ def _check_local(spec: JudgeSpec, judge: LocalJudge, turns: Sequence[JudgedTurn]
     for turn, judgement, other in zip(turns, judgements, backwards, strict=True):
         where = f"{spec.name}, turn {turn.turn_id!r}, again and in another order"
         _check_same(judgement, other, tolerance, where)
-    # Every third turn: judges can be slow, and dependence on the batch affects many turns.
+    # Every third turn is enough: judges can be slow, and batch dependence affects many turns.
     for turn, judgement in list(zip(turns, judgements, strict=True))[::3]:
         where = f"{spec.name}, turn {turn.turn_id!r}, in a batch of its own"
         _check_same(judgement, _score(spec, judge, [turn])[0], tolerance, where)
@@ -352,7 +352,7 @@ def _messages_about(text: str, spec: JudgeSpec, judge: LlmJudge | PairwiseJudge,
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """Return messages with each occurrence of a text replaced."""
+    """Return messages with every occurrence of a text replaced."""
     if isinstance(value, Mapping):
         return {key: _replaced(inner, old, new) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Records of turns, made without a session, to test stores, judges and reports."""
+"""Create turn records without a session, to test stores, judges and reports."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class TurnPlan:
     """The timing of a synthetic turn, in milliseconds after the end of the user's speech.
 
     Args:
-        endpointing_ms: When the endpoint reports the end of speech; None for never.
-        first_byte_ms: When its first audio arrives; None for never.
-        lead_silence_ms: Silence at the start of its audio.
+        endpointing_ms: Time at which the endpoint reports the end of speech; None for never.
+        first_byte_ms: Arrival time of the first reply audio; None for never.
+        lead_silence_ms: Silence at the start of the reply audio.
         reply_ms: Length of the audible reply, unless a recording is given.
-        text_ms: When its first text arrives; None for never.
-        chunk_ms: Length of a chunk; chunks arrive in a burst.
-        frame_late_ns: How late each frame of the user's audio is sent.
+        text_ms: Arrival time of the first reply text; None for never.
+        chunk_ms: Chunk length; chunks arrive in a burst.
+        frame_late_ns: Lateness of each frame of the user's audio.
         uncertain: Whether the end of the user's speech is uncertain.
         boundaries: Boundaries of the user's speech to store with the turn, or None.
         cut_off: Number of earlier responses cancelled because the utterance continued.
-        failure: Why the turn failed, or None.
-        warnings: Warnings of the turn.
+        failure: Reason why the turn failed, or None.
+        warnings: Warnings for the turn.
         reply_text: The endpoint's transcript of its reply, or None.
         heard_text: The endpoint's transcript of the user, or None.
     """
@@ -72,16 +72,16 @@ def spoken_turn(
     repeat: int = 0,
     attempt: int = 1,
 ) -> TurnRecord:
-    """Make the record of a turn: the user speaks for all of `user`, and the endpoint follows the plan.
+    """Create a turn record: the user speaks throughout `user`, and the endpoint follows the plan.
 
     Args:
         case: The case.
         plan: The endpoint's timing.
-        user: The user's audio; 800 ms of a tone if None.
+        user: The user's audio; an 800 ms tone if None.
         reply: The endpoint's audio, without lead silence; a tone if None.
         rate_hz: Sample rate on the wire.
-        repeat: 0 for the first repetition.
-        attempt: 1 for the first attempt.
+        repeat: Repetition number, from 0.
+        attempt: Attempt number, from 1.
     """
     plan = plan or TurnPlan()
     spoken = resample(user, rate_hz) if user is not None else tone(800, rate_hz=rate_hz)

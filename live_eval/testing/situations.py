@@ -1,4 +1,4 @@
-"""Find the situations that a golden session shows, from its events and not from its name."""
+"""Find the situations that a golden session covers, from its events rather than its name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMED_APART = {
 
 
 class Situation(StrEnum):
-    """Situations that the golden sessions of a dialect should show, if its service has them."""
+    """Situations that a dialect's golden sessions should cover, if they can occur with its service."""
 
     ORDINARY_TURN = "ordinary_turn"
     """A session becomes ready, and a response completes."""
@@ -71,15 +71,15 @@ class Situation(StrEnum):
 def situations_in(
     factory: DialectFactory, cassette: Cassette, *, frame_samples: int = 480
 ) -> frozenset[Situation]:
-    """Return the situations that a golden session shows.
+    """Return the situations that a golden session covers.
 
-    A dialect with continuous media does not separate responses: situations of a response then require only a
-    session that is ready.
+    A dialect with continuous media does not separate responses: response situations then require only a session
+    that is ready.
 
     Args:
-        factory: Creates a dialect; the class itself.
-        cassette: The session; the dialect must produce exactly its outputs.
-        frame_samples: Samples in a frame of the user's audio.
+        factory: The dialect class, or another callable that creates a dialect.
+        cassette: The session; the dialect must reproduce its outputs exactly.
+        frame_samples: Number of samples per frame of the user's audio.
 
     Raises:
         ConformanceError: The dialect's outputs differ from the session's.

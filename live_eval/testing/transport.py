@@ -18,11 +18,11 @@ __all__ = ["Link", "MemoryPeer", "MemoryTransport", "memory_pair"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How one direction carries messages.
+    """The delivery of messages in one direction.
 
     Args:
-        delay_ns: Delay of message number n (from 0); one with a short delay can overtake an earlier one.
-        drop: Whether message number n is lost.
+        delay_ns: Delay of message n (from 0); a message with a short delay can overtake an earlier message.
+        drop: Whether message n is lost.
     """
 
     delay_ns: Callable[[int], int] = lambda _: 0
@@ -68,7 +68,7 @@ class _Channel:
 
 
 class MemoryTransport:
-    """The client's end; a `Transport`."""
+    """The client side of the connection; a `Transport`."""
 
     def __init__(self, clock: Clock, up: _Channel, down: _Channel, refuse: ConnectError | None) -> None:
         self._clock, self._up, self._down, self._refuse = clock, up, down, refuse
@@ -76,15 +76,15 @@ class MemoryTransport:
 
     @property
     def track(self) -> None:
-        """None: audio travels in messages."""
+        """None, since messages carry the audio."""
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Empty: nothing needs to be set up."""
+        """Empty, since no setup is necessary."""
         return {}
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
-        """Record the dial, or refuse the connection."""
+        """Record the connection attempt, or refuse the connection."""
         self.dial = dial
         await asyncio.sleep(0)
         if self._refuse is not None:
@@ -102,13 +102,13 @@ class MemoryTransport:
         return await self._down.get()
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """End the connection in both directions."""
+        """Close the connection in both directions."""
         self._up.close(code, reason)
         self._down.close(code, reason)
 
 
 class MemoryPeer:
-    """The endpoint's end, for a test that acts as the endpoint."""
+    """The endpoint side of the connection, for a test that acts as the endpoint."""
 
     def __init__(self, up: _Channel, down: _Channel) -> None:
         self._up, self._down = up, down
@@ -122,7 +122,7 @@ class MemoryPeer:
         self._down.put(message)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """End the connection; messages in transit still arrive."""
+        """Close the connection; messages in transit still arrive."""
         self._down.close(code, reason)
         self._up.close(code, reason)
 
@@ -130,13 +130,13 @@ class MemoryPeer:
 def memory_pair(
     clock: Clock, *, up: Link | None = None, down: Link | None = None, refuse: ConnectError | None = None
 ) -> tuple[MemoryTransport, MemoryPeer]:
-    """Return the two ends of a connection in memory.
+    """Return the two sides of an in-memory connection.
 
     Args:
-        clock: The clock of both ends.
-        up: How messages from the client are carried; immediately and without loss if omitted.
-        down: How messages from the endpoint are carried.
-        refuse: The error that `connect` raises, or None.
+        clock: Clock of both sides.
+        up: Delivery of messages from the client; immediate and lossless if omitted.
+        down: Delivery of messages from the endpoint.
+        refuse: Error raised by `connect`, or None.
     """
     channels = _Channel(clock, up or Link()), _Channel(clock, down or Link())
     return MemoryTransport(clock, *channels, refuse), MemoryPeer(*channels)
