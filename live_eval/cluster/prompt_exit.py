@@ -1,8 +1,8 @@
 """Exit promptly on Ctrl-C while Ray joins or leaves a cluster.
 
-Ray's native code blocks for up to a minute, and Python handles signals only after it returns. After an interrupt,
-Ray may block again or crash during interpreter shutdown, so the process exits without a shutdown: no work is in
-progress at this stage.
+Ray's native code blocks for up to a minute, and Python handles signals only after it returns. After an
+interrupt, Ray may block again or crash during interpreter shutdown, so the process exits without a shutdown:
+no work is in progress at this stage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LAST_WORDS = "Interrupted."
 
 @contextlib.contextmanager
 def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
-    """Let a signal end the process within the block, after two seconds if Python has not handled the signal by then.
+    """Let a signal end the process within the block, after two seconds if Python does not handle it first.
 
     The processes of a cluster started by Ray end with this process. Outside the main thread, do nothing.
     """

@@ -1,8 +1,9 @@
 """Encrypt objects for one reader: Ray sends calls in plaintext, and may spill them to disk.
 
-Each worker creates a key pair and sends its public key; the driver responds with its own public key. Both derive a
-shared key (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoint keys, recordings
-and replies therefore never appear in plaintext in Ray's object store, spill files, logs or job descriptions.
+Each worker creates a key pair and sends its public key; the driver responds with its own public key. Both
+derive a shared key (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoint keys,
+recordings and replies therefore never appear in plaintext in Ray's object store, spill files, logs or job
+descriptions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run sessions on cluster nodes: calibrate the nodes, start workers, and send them orders.
 
-As with ``--processes``, the driver handles the plan, rate limits, patience, retries, decoding, timing and storage.
-Limits therefore apply to the whole run, each turn is committed once, and the sessions of a lost worker are retried
-like any others (`live_eval.run.session_workers`). An order contains the recording's frames, so nodes do not need
-the data set.
+As with ``--processes``, the driver handles the plan, rate limits, patience, retries, decoding, timing and
+storage. Limits therefore apply to the whole run, each turn is committed once, and the sessions of a lost
+worker are retried like any others (`live_eval.run.session_workers`). An order contains the recording's
+frames, so nodes do not need the data set.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def _places(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> list[Place]:
-    """Calibrate nodes until all remaining nodes pass, and start their workers; return no workers if some fail."""
+    """Calibrate nodes until all remaining nodes pass, and start their workers; return none if some fail."""
     while due := spread.not_examined:
         reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
         for report, load in zip(reports, due.values(), strict=True):

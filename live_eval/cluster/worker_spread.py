@@ -83,7 +83,7 @@ class WorkerSpread:
             self._usable.pop(name, None)
 
     def limit(self, node: Node, workers: int, why: str) -> None:
-        """Limit a node to the workers that started there, or refuse the node if none started. `why` is the reason."""
+        """Limit a node to its started workers, or refuse the node if none started. `why` is the reason."""
         if workers:
             self._usable[node.name] = replace(node, cpus=workers)
         else:

@@ -1,7 +1,7 @@
 """Reproducible impairments of the user's audio and of network traffic.
 
-`parse` parses impairments; `live_eval.impair.paths` computes delivery times; `live_eval.impair.recording` impairs
-recordings.
+`parse` parses impairments; `live_eval.impair.paths` computes delivery times; `live_eval.impair.recording`
+impairs recordings.
 """
 
 from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter

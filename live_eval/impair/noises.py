@@ -30,8 +30,8 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
         samples: Length of the noise in samples.
         rate_hz: Sample rate.
         seed: Random seed.
-        leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an RMS of 1
-            over its full length, whichever part is used.
+        leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an
+            RMS of 1 over its full length, whichever part is used.
 
     Raises:
         AudioError: The folder contains no audible recording, or the selected recording cannot be read.
@@ -50,7 +50,7 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
 
 def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise, shape (samples,), whose power falls by 3 dB per octave above 50 Hz, with nothing below."""
+    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz and is 0 below."""
     length = 1 << max(1, (samples - 1).bit_length())  # FFTs of power-of-two lengths are fast
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)

@@ -1,8 +1,8 @@
 """Compute delivery times of datagrams and bytes over an impaired network. Pure: send times are arguments.
 
-Each direction of a connection is modelled as a link with a capacity, followed by a path with a delay. Datagrams can
-be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. A byte stream is neither lost nor reordered, as
-with TCP, but may stall or end early.
+Each direction of a connection is modelled as a link with a capacity, followed by a path with a delay.
+Datagrams can be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. A byte stream is neither
+lost nor reordered, as with TCP, but may stall or end early.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class _Path:
         return round((self._number(name) or 0.0) * _MS)
 
     def _draws(self, what: str) -> random.Random:
-        # Each impairment has a separate random sequence, so that jitter does not change which packets are lost.
+        # Each impairment has a separate random sequence, so that jitter does not change which packets are
+        # lost.
         return random.Random(f"{self._impairment.seed}/{self._direction}/{what}")
 
     def _next_delay_ns(self) -> int:

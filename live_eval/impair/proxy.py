@@ -1,8 +1,9 @@
 """A local proxy that impairs the traffic between any client and one HTTP or WebSocket endpoint.
 
-Clients use the proxy's address instead of the endpoint's. The proxy connects to the endpoint, with TLS if its URL
-requires TLS, and replaces the request's ``Host`` header. Each connection carries one request and its response, or
-one WebSocket. No data is forwarded after the end of a request, or before the endpoint has accepted a WebSocket.
+Clients use the proxy's address instead of the endpoint's. The proxy connects to the endpoint, with TLS if its
+URL requires TLS, and replaces the request's ``Host`` header. Each connection carries one request and its
+response, or one WebSocket. No data is forwarded after the end of a request, or before the endpoint has
+accepted a WebSocket.
 """
 
 from __future__ import annotations

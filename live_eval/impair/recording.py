@@ -123,7 +123,8 @@ def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: fl
         audio: The recording.
         noise: Noise with an RMS of 1, as long as the recording.
         snr_db: Signal-to-noise ratio in decibels.
-        level: RMS of the active speech; defaults to the recording's `speech_level`. With 0, no noise is added.
+        level: RMS of the active speech; defaults to the recording's `speech_level`. With 0, no noise is
+            added.
     """
     rms = speech_level(audio).rms if level is None else level
     return _within_full_scale(audio.samples + rms * 10 ** (-snr_db / 20) * noise, audio.rate_hz)
@@ -132,9 +133,9 @@ def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: fl
 def clip(audio: Audio, share: float = 0.1) -> Audio:
     """Return the recording clipped as by an excessive level: ``y = min(max(x, −t), t)``.
 
-    A `share` (0 to 1) of the active samples (`speech_level`) exceeds the threshold ``t``. The active level of the
-    recording is then restored, so that only the distortion is audible: clipped samples are not at full scale.
-    Silence is returned unchanged.
+    A `share` (0 to 1) of the active samples (`speech_level`) exceeds the threshold ``t``. The active level of
+    the recording is then restored, so that only the distortion is audible: clipped samples are not at full
+    scale. Silence is returned unchanged.
     """
     level = speech_level(audio)
     if level.rms == 0:

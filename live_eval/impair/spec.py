@@ -1,7 +1,7 @@
 """Parse impairments: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, except for path checks.
 
-A network parameter applies to both directions; the prefix ``up.`` (towards the endpoint) or ``down.`` selects a
-single direction.
+A network parameter applies to both directions; the prefix ``up.`` (towards the endpoint) or ``down.`` selects
+a single direction.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Impairment:
         return any(_parameter(key).on_network for key in self.values)
 
     def for_session(self, name: str) -> Impairment:
-        """Return the same impairment with a seed that depends only on the session's name, not on other sessions."""
+        """Return the same impairment with a seed derived only from this seed and the session's name."""
         digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return replace(self, seed=int.from_bytes(digest, "big"))
 
@@ -85,7 +85,7 @@ class Impairment:
         return value
 
     def check_transport(self, kind: str) -> None:
-        """Raise `UsageError` if the impairment does not apply to a transport (``websocket``, ``webrtc`` or ``http``)."""
+        """Raise `UsageError` if `transport` (``websocket``, ``webrtc`` or ``http``) cannot be impaired this way."""
         layers = {ImpairedLayer(kind), *((ImpairedLayer.SIGNALLING,) if kind == "webrtc" else ())}
         for key in self.values:
             parameter = _parameter(key)
@@ -120,7 +120,8 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
         seed: Random seed.
 
     Returns:
-        The combined impairment, with defaults for omitted parameters; an empty impairment if `specs` is empty.
+        The combined impairment, with defaults for omitted parameters; an empty impairment if `specs` is
+        empty.
 
     Raises:
         UsageError: A name is unknown, repeated or conflicts with another name, or a value is not allowed. The

@@ -9,10 +9,10 @@
 A session attempt (`live_eval.run.retried_sessions`) ends as
 
 - *done*: the turns were captured, or their failure counts;
-- *retry at t*: the failure may be temporary, and attempts and patience remain; an attempt during an outage does
-  not count, and the next attempt waits for a probe;
-- *undecided*: the session could not be opened or lost contact, and no attempts remain. The session is done once a
-  newer session is opened, and retried once the endpoint is down.
+- *retry at t*: the failure may be temporary, and attempts and patience remain; an attempt during an outage
+  does not count, and the next attempt waits for a probe;
+- *undecided*: the session could not be opened or lost contact, and no attempts remain. The session is done
+  once a newer session is opened, and retried once the endpoint is down.
 
 While the endpoint is down, one session at a time is dialled as a probe. An endpoint that has never responded
 is always considered up: its address may be wrong, so its turns fail.
@@ -91,7 +91,7 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether the outage explains that a session dialled at `at_ns` lost contact (`lost`) or was not opened."""
+        """Return whether the outage explains why a session dialled at `at_ns` failed (`lost`: lost contact)."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)

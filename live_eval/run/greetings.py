@@ -19,7 +19,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Greetings:
-    """Learns from the first sessions whether an endpoint speaks first, so that later sessions need not wait."""
+    """Learns from the first sessions whether an endpoint greets, so that later sessions need not wait."""
 
     def __init__(self, on_greeting: OnGreeting | None = None) -> None:
         self._greets = None if on_greeting is None else on_greeting is OnGreeting.WAIT

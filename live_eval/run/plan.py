@@ -258,7 +258,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
 
 
 def _load(plan: Plan) -> None:
-    """Import the sessions' dependencies before the event loop runs; raise if the session settings are invalid."""
+    """Import the sessions' dependencies before the event loop runs; raise if the settings are invalid."""
     load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
     load_object(plan.spec.transport)
 

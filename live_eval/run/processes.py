@@ -1,8 +1,8 @@
 """Run sessions in dedicated processes (``--processes N``).
 
 The main process still handles the plan, rate limits, retries, decoding, timing and storage, so that its
-interpreter does not compete with the event loops that time sessions. Each order is sent to the process with the
-fewest sessions, over a socket pair: never on a command line, in the environment or in a file. See
+interpreter does not compete with the event loops that time sessions. Each order is sent to the process with
+the fewest sessions, over a socket pair: never on a command line, in the environment or in a file. See
 `live_eval.run.session_workers` for processes that die.
 """
 
@@ -118,7 +118,7 @@ class _Process:
                     stdin=theirs.fileno(),
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=self._errors,
-                    start_new_session=True,  # Ctrl-C must reach only this process, which then ends the session process
+                    start_new_session=True,  # Ctrl-C must reach only this process, which ends its child
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
         except OSError as error:
@@ -172,7 +172,8 @@ class _Process:
 
     async def _watch(self) -> None:
         """Kill the process if it is stopped or stuck."""
-        # Count heartbeats instead of measuring time: no heartbeat is missed while this process is suspended or busy.
+        # Count heartbeats instead of measuring time: no heartbeat is missed while this process is suspended
+        # or busy.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)

@@ -1,4 +1,4 @@
-"""Run a session from its first attempt to its last: decide each attempt's outcome, and wait between attempts."""
+"""Run all attempts of a session: decide each attempt's outcome, and wait between attempts."""
 
 from __future__ import annotations
 

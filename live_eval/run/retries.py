@@ -132,8 +132,9 @@ class Patience:
 class RateGate:
     """Delays new sessions while the endpoint's rate limits are used up.
 
-    A limit counts as used up if less remains than one turn has been observed to use. A limit that resets after more
-    than `patience_s` does not close the gate: the endpoint refuses sessions and reports for how long.
+    A limit counts as used up if less remains than one turn has been observed to use. A limit that resets
+    after more than `patience_s` does not close the gate: the endpoint refuses sessions and reports for how
+    long.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:
@@ -178,8 +179,8 @@ class RateGate:
         """Wait until a new session may be opened; waiting sessions pass one at a time.
 
         Returns:
-            True if the session may be opened; False once the wait is known to exceed `patience_s` (by default the
-            gate's).
+            True if the session may be opened; False once the wait is known to exceed `patience_s` (by default
+            the gate's).
         """
         if self.closed_s == 0:
             return True

@@ -299,7 +299,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
 
 
 def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
-    """Validate the values of a run file, overridden by flags; errors report line numbers of the file at `path`.
+    """Validate the values of a run file, overridden by flags; errors report line numbers in `path`.
 
     Raises:
         RunFileError: A key is unknown or a value is not allowed; the message names the allowed ones.

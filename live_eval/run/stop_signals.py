@@ -1,7 +1,7 @@
 """Handle Ctrl-C, SIGTERM and SIGHUP during a command.
 
-The first signal requests the run in progress to stop. A second signal ends the command immediately, and kills it
-if it does not end within seconds, for example because it waits for a disk. The recorded run stays intact.
+The first signal requests the run in progress to stop. A second signal ends the command immediately, and kills
+it if it does not end within seconds, for example because it waits for a disk. The recorded run stays intact.
 Signals within a second of each other count as one: GNU ``timeout`` signals its child and then the child's
 process group. SIGHUP is sent when the terminal is closed; under ``nohup`` it stays ignored.
 """
@@ -52,7 +52,7 @@ def close_lost_terminal() -> None:
 
 
 def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> None:
-    """Write a line to standard error, and end the process immediately with the exit status of an interrupt."""
+    """Write a line to standard error, and end the process immediately with an interrupt's exit status."""
     with contextlib.suppress(OSError):
         show_cursor = _SHOW_CURSOR if os.isatty(2) else ""
         os.write(2, f"{show_cursor}{last_words}\n".encode())

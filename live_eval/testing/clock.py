@@ -17,9 +17,9 @@ _T = TypeVar("_T")
 class FakeClock:
     """A `Clock` for tests: sleeping takes no time.
 
-    When every task of the event loop is waiting, the time jumps to the earliest wake-up time. A task that was not
-    ready for several loop cycles counts as waiting, so real threads and sockets do not stop the clock: use this
-    clock only with in-memory transports.
+    When every task of the event loop is waiting, the time jumps to the earliest wake-up time. A task that was
+    not ready for several loop cycles counts as waiting, so real threads and sockets do not stop the clock:
+    use this clock only with in-memory transports.
     """
 
     def __init__(self, start_ns: int = 1_000_000_000_000) -> None:

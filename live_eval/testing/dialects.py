@@ -1,8 +1,8 @@
 """`check_dialect`: the conformance suite that every client's dialect passes.
 
-The suite replays cassettes (golden sessions) and checks that the dialect produces the expected messages and events,
-in order and by name; that no endpoint message makes it raise, in any state; that it closes the session; and that
-its log contains neither audio nor the API key.
+The suite replays cassettes (golden sessions) and checks that the dialect produces the expected messages and
+events, in order and by name; that no endpoint message makes it raise, in any state; that it closes the
+session; and that its log contains neither audio nor the API key.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def check_dialect(
     Args:
         factory: The dialect class, or another callable that creates a dialect.
         cassettes: Sessions to replay; at least one. Wrong values are tried in every message field: all wrong
-            values when a message type first contains the field (both before and after the first response starts),
-            and one at a time afterwards.
-        sent_audio: Function that returns the PCM in a frame's message, for comparison with the frame; omit for
-            lossy codecs to skip the comparison.
+            values when a message type first contains the field (both before and after the first response
+            starts), and one at a time afterwards.
+        sent_audio: Function that returns the PCM in a frame's message, for comparison with the frame; omit
+            for lossy codecs to skip the comparison.
         frame_samples: Number of samples per frame: the specification's rate times its frame length.
 
     Raises:

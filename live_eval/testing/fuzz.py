@@ -1,8 +1,9 @@
 """Fuzz dialects with randomly mutated golden sessions.
 
-``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` replays mutated sessions to a client's
-dialect (by default, the dialect of every client with a folder) and checks every output against the contract. An
-error message contains the session's seed, which reproduces the mutation for the same golden sessions.
+``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` replays mutated sessions to a
+client's dialect (by default, the dialect of every client with a folder) and checks every output against the
+contract. An error message contains the session's seed, which reproduces the mutation for the same golden
+sessions.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def _bytes_changed(message: Message, pick: random.Random) -> Message:
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="Time for each client.")
 @click.option("--seed", type=int, default=0, show_default=True)
 def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> None:
-    """Fuzz the dialects of the given clients, or of all clients, with the golden sessions in GOLDEN/<name>."""
+    """Fuzz the dialects of these clients, or of all of them, with the golden sessions in GOLDEN/<name>."""
     clock = SystemClock()
     for name in names or sorted(folder.name.replace("_", "-") for folder in golden.iterdir()):
         spec = client(name)

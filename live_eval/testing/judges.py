@@ -206,18 +206,18 @@ def check_judge(
 ) -> None:
     """Check that a judge conforms to the contract of `live_eval.judging`.
 
-    A local judge must return one judgement per turn, in order; accept an empty batch; return the same numbers on
-    repetition and in any batch; score an ordinary turn; and return a score within the specification, or a reason,
-    for every unusual turn. A judge that calls a model must create the same request on repetition, in plain JSON,
-    also for turns that it declines to judge; include the turn's texts only as JSON strings, with
+    A local judge must return one judgement per turn, in order; accept an empty batch; return the same numbers
+    on repetition and in any batch; score an ordinary turn; and return a score within the specification, or a
+    reason, for every unusual turn. A judge that calls a model must create the same request on repetition, in
+    plain JSON, also for turns that it declines to judge; include the turn's texts only as JSON strings, with
     `live_eval.judges.toolkit.quoted` or a `PromptTemplate`; and find no score in garbage.
 
     Args:
         spec: The judge's specification.
         judge: The judge.
         long_replies: Whether to include a five-minute reply.
-        good_answers: Model responses that contain a score, with the expected value of the first output; only for
-            judges that call a model.
+        good_answers: Model responses that contain a score, with the expected value of the first output; only
+            for judges that call a model.
         tolerance: Maximum difference of a number between batches.
 
     Raises:

@@ -73,8 +73,8 @@ def situations_in(
 ) -> frozenset[Situation]:
     """Return the situations that a golden session covers.
 
-    A dialect with continuous media does not separate responses: response situations then require only a session
-    that is ready.
+    A dialect with continuous media does not separate responses: response situations then require only a
+    session that is ready.
 
     Args:
         factory: The dialect class, or another callable that creates a dialect.

@@ -1,8 +1,9 @@
 """System prompts: the benchmark's settings, or a user's text.
 
-EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of vocal
-cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the benchmark; the
-wording, in the text files of this folder, is ours. A user's file may contain the same placeholders.
+EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of
+vocal cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the
+benchmark; the wording, in the text files of this folder, is ours. A user's file may contain the same
+placeholders.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # For a neutral take, the hint refers to its script's cue, so that it does not reveal that the take is neutral.
+    # For a neutral take, the hint refers to its script's cue, so that it does not reveal that the take is
+    # neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
     # One line for each dimension, after its name and a colon.
