@@ -141,7 +141,7 @@ def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Return the number of workers by node: one each, the rest in proportion to processors, within their number.
+    """Return the number of workers by node: one each, then by processors, at most one per processor.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}

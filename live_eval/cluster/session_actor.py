@@ -50,7 +50,7 @@ class SessionActor:
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:
-        """Start the session process with the driver's sealed `ProcessSettings`; return `Ready` or `Failure`."""
+        """Start the session process with sealed `ProcessSettings`; return `Ready` or a `Failure`."""
         self._seal = self._keys.seal_with(other)
         settings: ProcessSettings = self._seal.open(sealed)
         SECRETS.learn_all(settings.secrets)
