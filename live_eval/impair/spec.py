@@ -85,7 +85,7 @@ class Impairment:
         return value
 
     def check_transport(self, kind: str) -> None:
-        """Raise `UsageError` if a ``websocket``, ``webrtc`` or ``http`` transport cannot be impaired this way."""
+        """Raise `UsageError` if transports of a `kind`, such as ``webrtc``, cannot be impaired this way."""
         layers = {ImpairedLayer(kind), *((ImpairedLayer.SIGNALLING,) if kind == "webrtc" else ())}
         for key in self.values:
             parameter = _parameter(key)

@@ -1,7 +1,8 @@
-"""The built-in reference endpoint: a realtime speech server with exact delays and logged true times.
+"""The built-in reference endpoint: a realtime speech server with exact delays and ground-truth logs.
 
-`engine` runs one session independently of any protocol; `protocols` translate it into the messages of each
-dialect; `server` connects both to sockets and media tracks; `responders` recognise speech and find replies.
+`engine` runs one session independently of any protocol; `protocols` translates its events into each dialect's
+messages; `server` connects both to sockets and media tracks; `responders` recognises speech and finds
+replies.
 """
 
 from __future__ import annotations

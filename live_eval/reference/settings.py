@@ -35,7 +35,7 @@ StopTime: TypeAlias = int | Literal["never"] | None
 
 
 class Cadence(StrEnum):
-    """How fast reply audio is sent once it has started."""
+    """The pace at which reply audio is sent once it has started."""
 
     BURST = "burst"
     """The first chunk, and all others at once after two milliseconds."""
@@ -62,7 +62,7 @@ class OnBackchannel(StrEnum):
 
 
 class AfterStop(StrEnum):
-    """What follows when the user who stopped a reply has spoken."""
+    """The endpoint's behaviour after the user has stopped a reply and finished speaking."""
 
     ANSWER = "answer"
     """An answer to the user."""
@@ -86,44 +86,45 @@ def _within(least: int, most: int) -> Mapping[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSettings:
-    """Behaviour of sessions: defaults of the process, which a session's URL can override.
+    """Session behaviour: the process defaults, which a session's URL can override.
 
     Args:
         delay_ms: Delay from the end of the user's speech to the reply's first chunk. A reply that is ready
-            later is sent at once.
+            later is sent immediately.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a chunk of reply audio; packets of a media track always have 20 ms.
-        cadence: How fast chunks are sent. On a media track it applies to events: packets are sent at the pace
-            of speech.
-        calibrate: Whether to load no models: speech ends with the arrival of a marked sample, and the reply
-            is a synthetic signal.
+        chunk_ms: Length of a reply audio chunk; packets of a media track always have 20 ms.
+        cadence: Pace at which chunks are sent. On a media track it applies only to events: packets are sent
+            in real time.
+        calibrate: Whether to calibrate without models: speech ends with the arrival of a marked sample, and
+            the reply is a synthetic signal.
         reply_ms: Length of the synthetic reply, without lead silence and pause.
         reply_pause_ms: Digital silence in the middle of the synthetic reply, as between two sentences.
-        stall_ms: Length of a stall: in the first `stall_ms` of every `stall_every_ms` of the monotonic clock,
-            no reply starts in any session; those that are due start when the stall ends.
-        stall_every_ms: Time from one stall to the next; 0 for no stalls.
+        stall_ms: Length of a stall: during the first `stall_ms` of every `stall_every_ms` of the monotonic
+            clock, no reply starts in any session; delayed replies start when the stall ends.
+        stall_every_ms: Stall period; 0 for no stalls.
         faults: The faults to inject.
         session_limit_s: Maximum duration of a session.
-        notice_s: How long before the end of a session to announce it, in dialects that can (Gemini's
-            ``goAway``); 0 for no announcement.
-        idle_rtp: What a media track carries between replies.
-        stop_ms: How long a reply continues after the user starts to speak over it, counted from the arrival
-            of the user's first sample; `NEVER` to complete it; None to stop as soon as the endpoint detects
-            the user's speech. If it is set, a response ends when its audio has been played, so that it can be
-            stopped until then.
-        on_backchannel: The effect of speech over a reply that is shorter than `backchannel_ms`.
-        backchannel_ms: That length.
-        after_stop: What follows when the user who stopped a reply has spoken.
-        patience_ms: Silence that ends the user's turn, instead of the client's setting and of the mark; None
-            for those.
-        talk_over_ms: How long after the user starts to speak, with no reply in progress, the endpoint starts
-            its answer; None to wait for the end of the user's turn.
-        greeting_ms: How long after the session opens the endpoint speaks first; None to wait for the user.
-        label: The client's label for the session, logged with its true times, as not every dialect sends a
+        notice_s: Time before the end of a session at which the end is announced, in dialects with such a
+            message (Gemini's ``goAway``); 0 for no announcement.
+        idle_rtp: Content of a media track between replies.
+        stop_ms: Time for which a reply continues after the user starts to speak over it, counted from the
+            arrival of the user's first sample; `NEVER` to complete the reply; None to stop as soon as the
+            endpoint detects the user's speech. If set, a response ends when its audio has been played, so
+            that it can be stopped until then.
+        on_backchannel: Effect of speech over a reply if the speech is shorter than `backchannel_ms`.
+        backchannel_ms: Maximum length of a backchannel.
+        after_stop: Behaviour after the user has stopped a reply and finished speaking.
+        patience_ms: Silence that ends the user's turn, overriding the client's setting and the mark; None to
+            use these.
+        talk_over_ms: Delay from the start of the user's speech, with no reply in progress, to the start of
+            the endpoint's response; None to wait for the end of the user's turn.
+        greeting_ms: Delay from the opening of the session to the endpoint's greeting; None to wait for the
+            user.
+        label: The client's label for the session, logged with the true times, since not every dialect sends a
             session id.
 
     Raises:
-        UsageError: A value is out of bounds, or contradicts another.
+        UsageError: A value is out of bounds, or conflicts with another value.
     """
 
     delay_ms: int = field(default=0, metadata=_within(0, 600_000))
@@ -178,15 +179,15 @@ class ReferenceSettings:
 
     @property
     def scripted(self) -> bool:
-        """Whether the settings script the behaviour while the user speaks, or pauses."""
+        """Whether the settings script the behaviour during the user's speech or pauses."""
         return any(value is not None for value in (self.stop_ms, self.patience_ms, self.talk_over_ms))
 
     def of_reply(self, number: int) -> ReferenceSettings:
-        """Return the settings of a session's reply, counted from 1, with the faults that affect it."""
+        """Return the settings of a session's reply (numbered from 1), with the faults that affect it."""
         return replace(self, faults=self.faults.in_reply(number)) if self.faults else self
 
     def after_stall(self, at_ns: int) -> int:
-        """Return when something that is due at `at_ns` happens: then, or at the end of the stall.
+        """Return `at_ns`, or the end of the stall if `at_ns` is within a stall.
 
         >>> ReferenceSettings(stall_ms=200, stall_every_ms=1000).after_stall(3_050_000_000)
         3200000000
@@ -203,7 +204,7 @@ class ReferenceSettings:
         removes them.
 
         Args:
-            query: The URL parameters, without those of the dialect.
+            query: URL parameters, except the dialect's.
 
         Raises:
             UsageError: A key is unknown, or a value is not allowed.

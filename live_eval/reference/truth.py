@@ -1,11 +1,12 @@
-"""Log the true times of replies and of the user's utterances, to compare a client's measurements with.
+"""Log the true times of replies and of the user's utterances, for comparison with a client's measurements.
 
-All times are on the machine's monotonic clock, which its processes share. Arrivals are stamped by the kernel
-(`live_eval.sockets`), sends right before the message is handed to it; the network and the client lie between.
+All times are on the machine's monotonic clock, which its processes share. The kernel timestamps arrivals
+(`live_eval.sockets`); sends are timestamped right before the message is passed to the kernel. The network and
+the client add further delays.
 
-On a media track, packets are stamped. The onset of the reply is the first audible sample of the decoded
-packets, played from their send times. Opus delays every sample by 6.5 ms; a listener hears that too, so it is
-part of `voice_to_voice` here and at the client.
+On a media track, packets are timestamped. The reply's onset is the first audible sample of the decoded
+packets, if each packet is played at its send time. Opus delays every sample by 6.5 ms; a listener hears this
+delay too, so both this log and the client include it in `voice_to_voice`.
 """
 
 from __future__ import annotations
@@ -44,29 +45,29 @@ class TrueReply:
 
     Args:
         session_id: The session's id, as sent to the client.
-        label: The client's label for it, from its URL; may be empty.
-        response_id: The response.
-        turn: Its number in the session, from 0.
+        label: The client's label for the session, from its URL; may be empty.
+        response_id: The response id.
+        turn: Number of the response in the session, from 0.
         voice_end_ns: Arrival of the message that contained the end of the user's speech; None without speech.
         voice_end_by: How the end was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
-        utterance: Number of the user's utterance that it answers; None for no utterance.
-        talks_over: Whether it began, as scripted, while the user was still speaking.
-        resumes: Id of the stopped response that it continues; empty for none.
-        created_ns: When the response was announced.
-        first_text_ns: When its first text was sent.
-        chunk_sent_ns: When each chunk of audio, or each packet of a media track, was sent.
+        utterance: Number of the user's utterance that the response answers; None for no utterance.
+        talks_over: Whether the response began, as scripted, while the user was still speaking.
+        resumes: Id of the stopped response that this response continues; empty for none.
+        created_ns: Announcement time of the response.
+        first_text_ns: Send time of the first text.
+        chunk_sent_ns: Send time of each audio chunk, or of each packet of a media track.
         chunk_samples: Samples in each chunk.
         rate_hz: Sample rate; None without audio.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: How the onset was found: ``constructed``, ``given`` or ``detector``.
-        stopped_ns: When the client was asked to drop its unplayed audio; None if it was not.
-        heard_from_ns: When the first audible sample is heard, if chunks are played at their send times with a
-            buffer of zero depth; None for silence.
-        heard_until_ns: When the last audible sample is heard, without the audio that the client drops at
-            `stopped_ns` (a track drops none); None for silence.
-        ended_ns: When the end of the response was announced; None if it was not.
-        status: How it ended.
-        reason: Why it was cut off or failed.
+        stopped_ns: Time of the request to the client to drop unplayed audio; None without a request.
+        heard_from_ns: Time at which the first audible sample is heard, if chunks are played at their send
+            times without buffering; None for silence.
+        heard_until_ns: Time at which the last audible sample is heard, excluding audio that the client drops
+            at `stopped_ns` (a track drops none); None for silence.
+        ended_ns: Time at which the end of the response was announced; None if it was not.
+        status: Final status.
+        reason: Reason for an interruption or failure.
         first_byte_ns: Duration from `voice_end_ns` to the first chunk.
         voice_to_voice_ns: Duration from `voice_end_ns` to `heard_from_ns`.
         lag_ns: Largest lateness of the server's event loop, from 200 ms before the end of speech to the
@@ -102,17 +103,17 @@ class TrueReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueUtterance:
-    """An utterance of the user as the endpoint heard it. Times are absolute monotonic nanoseconds.
+    """A user utterance as received by the endpoint. Times are absolute monotonic nanoseconds.
 
     Args:
         session_id: The session's id, as sent to the client.
-        label: The client's label for it, from its URL; may be empty.
-        utterance: Its number in the session, from 0. If the endpoint ends the user's turn in a pause, the
-            speech after the pause is another utterance.
+        label: The client's label for the session, from its URL; may be empty.
+        utterance: Number of the utterance in the session, from 0. If the endpoint ends the user's turn in a
+            pause, the speech after the pause is another utterance.
         onset_ns: Arrival of the message that contains its first sample.
         end_ns: Arrival of the message that contains its last sample; None if the session ended earlier.
         end_by: How the end was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
-        over: The response in progress at its onset, audible or not; empty for none.
+        over: Response in progress at the onset, audible or not; empty for none.
         reaction: The endpoint's reaction, a value of `Reaction`; empty without a response in progress, or if
             the session ended earlier.
     """
@@ -128,7 +129,7 @@ class TrueUtterance:
 
 
 class Truth(NamedTuple):
-    """The content of a truth file, in the order in which it became known."""
+    """The content of a truth file, in log order."""
 
     replies: list[TrueReply]
     utterances: list[TrueUtterance]
@@ -138,9 +139,9 @@ class TruthKeeper:
     """Collects the true times of one session from its events and their send times. Pure.
 
     Args:
-        session_id: The session.
-        label: The client's label for it.
-        paced: Whether its audio is one continuous stream at the pace of speech.
+        session_id: The session id.
+        label: The client's label for the session.
+        paced: Whether the session's audio is one continuous real-time stream.
     """
 
     def __init__(self, session_id: str, label: str = "", *, paced: bool = False) -> None:
@@ -151,25 +152,25 @@ class TruthKeeper:
         self._open: dict[str, _OpenReply] = {}
 
     def queued(self, piece: AudioPiece) -> None:
-        """Note a piece that a track will send later; its reply is complete only after that."""
+        """Record a piece that a track will send later; its reply is complete only after that."""
         reply = self._open.get(piece.response.response_id)
         if reply is not None:
             reply.unplayed += 1
             reply.paced = True
 
     def played(self, piece: AudioPiece, at_ns: int) -> TrueReply | None:
-        """Note that a queued piece is about to be sent; return the reply's truth if this completes it."""
+        """Record that a queued piece is about to be sent; return the reply's truth if it is complete."""
         reply = self._open.get(piece.response.response_id)
         if reply is None:
             return None
         reply.add(piece, at_ns)
-        reply.unplayed = max(0, reply.unplayed - 1)  # others may have been dropped while this one was sent
+        reply.unplayed = max(0, reply.unplayed - 1)  # other pieces may have been dropped in the meantime
         return self._complete(reply)
 
     def dropped(self, response_id: str, told_ns: int | None) -> TrueReply | None:
-        """Note that a response's queued pieces were dropped; return its truth if this completes it.
+        """Record that a response's queued pieces were dropped; return its truth if it is complete.
 
-        `told_ns` is when the client was told, or None if it was not.
+        `told_ns` is the time at which the client was notified, or None.
         """
         reply = self._open.get(response_id)
         if reply is None:
@@ -178,9 +179,9 @@ class TruthKeeper:
         return self._complete(reply)
 
     def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
-        """Note that an event was sent; return the reply's truth if this completes it.
+        """Record that an event was sent; return the reply's truth if the event completes it.
 
-        `stops`: whether the client drops the unplayed audio of a cancelled response.
+        `stops` is whether the client drops the unplayed audio of a cancelled response.
         """
         if not isinstance(event, AudioPiece | TextPiece | ResponseCreated | ResponseEnded):
             return None
@@ -292,7 +293,7 @@ class _OpenReply:
     def heard_until_ns(self) -> int | None:
         if self.last is None or self.last.ends is None:
             return None
-        # On a track no sent packet waits to be played: the one before the stop is heard.
+        # On a track no sent packet waits for playback: the packet before the stop is heard.
         playout = self._playout(None if self.paced else self.stopped_ns)
         ends = np.flatnonzero(self.last.ends[: playout.end_sample])
         return playout.heard_ns(int(ends[-1])) if len(ends) else None
@@ -327,7 +328,7 @@ class TruthFile:
         self._thread.start()
 
     def put(self, truth: TrueReply | TrueUtterance) -> None:
-        """Queue a line; return at once."""
+        """Queue a line; do not block."""
         self._lines.put(truth)
 
     def close(self) -> None:

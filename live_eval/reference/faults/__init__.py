@@ -1,1 +1,1 @@
-"""Faults that the reference endpoint injects: what there is, scripts of them, and when each one strikes."""
+"""Fault injection in the reference endpoint: the fault catalogue, fault scripts, and fault timing."""

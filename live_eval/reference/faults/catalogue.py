@@ -1,4 +1,4 @@
-"""The faults that the endpoint can inject: the layer, argument and expected failure of each."""
+"""The faults that the endpoint can inject, with the layer, argument and expected failure of each fault."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FaultLayer(StrEnum):
 
 
 class Moment(StrEnum):
-    """When a fault that happens once strikes, if not at a time of the session."""
+    """The event at which a one-time fault occurs, if not at a fixed session time."""
 
     ACCEPT = "accept"
     """As soon as the connection is accepted."""
@@ -48,7 +48,7 @@ class Moment(StrEnum):
 
 
 class FaultName(StrEnum):
-    """The names of the faults, which `FAULTS` describes."""
+    """The fault names; `FAULTS` describes each fault."""
 
     REFUSE = "refuse"
     SLOW_ACCEPT = "slow_accept"
@@ -118,15 +118,16 @@ class FaultDescription:
     """A fault.
 
     Args:
-        name: Its name.
-        layer: The layer on which it acts.
-        value: Its argument. Without a default it may be omitted, with another meaning.
-        help: What it does.
-        moves: Whether ``@MOMENT`` sets when it happens; otherwise in the middle of a reply, or all the time.
-        dialects: The dialects that it applies to.
-        kind: The failure that a client should report for the default argument; None if the turn should be
+        name: Fault name.
+        layer: Layer on which the fault acts.
+        value: Argument type. An argument without a default may be omitted, with another meaning.
+        help: Effect of the fault.
+        moves: Whether ``@MOMENT`` sets the time of the fault; otherwise it occurs in the middle of a reply,
+            or is permanent.
+        dialects: Dialects to which the fault applies.
+        kind: Failure kind that a client should report for the default argument; None if the turn should be
             captured.
-        kinds: The same for dialects that differ.
+        kinds: Failure kinds for dialects that differ from `kind`.
     """
 
     name: FaultName

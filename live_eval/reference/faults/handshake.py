@@ -42,7 +42,7 @@ _BAD_ACCEPT = (
 
 
 class ConnectionFaults:
-    """Applies the faults of the process to the new connections that the schedule selects."""
+    """Applies the process's faults to the new connections selected by the schedule."""
 
     def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
         self._script = script
@@ -51,21 +51,21 @@ class ConnectionFaults:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def prepare(self) -> None:
-        """Create the untrusted certificate, if one is needed."""
+        """Create the untrusted certificate, if needed."""
         fault = self._script.get(FaultName.TLS)
         if fault is not None and fault.value == "untrusted":
             self._tls = await asyncio.to_thread(_untrusted)
 
     @property
     def opens_s(self) -> float | None:
-        """Seconds from the start until the port listens; None for never."""
+        """Delay in seconds from the start until the port listens; None for never."""
         fault = self._script.get(FaultName.REFUSE)
         if fault is None:
             return 0.0
         return None if fault.value is None else fault.number / 1000
 
     def receive(self, sock: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        """Serve a new connection, unless a fault strikes it."""
+        """Serve a new connection, unless a fault affects it."""
         script = self._schedule.of_connection(self._script)
         slow, tls = script.get(FaultName.SLOW_ACCEPT), script.get(FaultName.TLS)
         if script.has(FaultName.RESET):
@@ -93,7 +93,7 @@ class ConnectionFaults:
 
 
 class _FixedAnswer(asyncio.Protocol):
-    """Answers any data with the same bytes, and closes."""
+    """Responds to any data with fixed bytes, and closes."""
 
     def __init__(self, answer: bytes = b"") -> None:
         self._answer = answer
@@ -140,7 +140,7 @@ async def apply_request_faults(
     """Apply the faults of a session to its request.
 
     Returns:
-        The answer instead of a session; None for a session.
+        The response to send instead of a session; None to run the session.
 
     Raises:
         RefusedError: The request is refused.
@@ -175,7 +175,7 @@ async def apply_request_faults(
 
 
 def _say(request: web.Request, answer: bytes) -> None:
-    """Send these bytes as the whole answer, close, and raise `ConnectionError`."""
+    """Send these bytes as the entire response, close, and raise `ConnectionError`."""
     assert request.transport is not None
     request.transport.write(answer)
     request.transport.close()

@@ -1,4 +1,4 @@
-"""Apply the faults of a session to its events, its messages and its connection."""
+"""Apply a session's faults to its events, messages and connection."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _NO_CODE = 1006  # RFC 6455, 7.4.1: there was no close frame
 _BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a complete text message
 _BAD_FRAME = bytes([0x83, 2]) + b"no"  # opcode 3 is reserved: RFC 6455, 5.2
 _NO_BASE64 = b"*not*base64*"
-_NO_OPUS = b"\xff"  # code 3 without its count of frames: RFC 6716, 3.2.5
+_NO_OPUS = b"\xff"  # code 3 without the frame count byte: RFC 6716, 3.2.5
 _NO_OGG = b"not an Ogg page"
 
 
 class FaultyChannel(Protocol):
-    """The operations of a connection that faults need."""
+    """The connection operations that faults need."""
 
     async def send(self, message: bytes) -> int:
-        """Send a message; return the time."""
+        """Send a message; return the send time."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
@@ -42,7 +42,7 @@ class FaultyChannel(Protocol):
         ...
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection without a close frame, with a TCP `reset` or without."""
+        """End the connection without a close frame, with or without a TCP `reset`."""
         ...
 
     async def send_raw(self, data: bytes) -> None:
@@ -51,7 +51,7 @@ class FaultyChannel(Protocol):
 
 
 class DeltaFaults(Generic[_T]):
-    """Loses, duplicates and reorders deltas or packets, as the faults of a session say."""
+    """Loses, duplicates and reorders deltas or packets, as configured by a session's faults."""
 
     def __init__(self, script: FaultScript) -> None:
         self._script = script
@@ -62,11 +62,11 @@ class DeltaFaults(Generic[_T]):
         return any(map(self._script.has, (FaultName.DUPLICATE, FaultName.MISSING, FaultName.REORDER)))
 
     def push(self, delta: Sequence[_T], turn: int | None = None) -> list[_T]:
-        """Return what to send for the next delta, in order.
+        """Return the messages or packets to send for the next delta, in order.
 
         Args:
-            delta: Its messages or packets.
-            turn: The number, from 1, of the reply that it belongs to; None for any.
+            delta: Messages or packets of the delta.
+            turn: Number of the delta's reply, from 1; None for any.
         """
         self._number += 1
         if self._hits(FaultName.MISSING, turn):
@@ -79,7 +79,7 @@ class DeltaFaults(Generic[_T]):
         return [*list(delta) * times, *late]
 
     def flush(self) -> list[_T]:
-        """Return what is still held back, as nothing follows that could overtake it."""
+        """Return the remaining held-back messages or packets, since no later delta can overtake them."""
         late, self._held = self._held, []
         return late
 
@@ -137,7 +137,7 @@ class SessionFaults:
         return self._deltas.push(messages, event.response.number if isinstance(event, AudioPiece) else None)
 
     async def strike(self, fault: Fault, channel: FaultyChannel) -> bool:
-        """Apply a fault to the connection; return False for one that is an event of the protocol."""
+        """Apply a fault to the connection; return False if the fault is a protocol event."""
         match fault.name:
             case FaultName.RESET:
                 channel.drop(reset=True)

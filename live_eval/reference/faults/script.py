@@ -1,4 +1,4 @@
-"""Parse faults such as ``close:1011@speech`` or ``status:503@first=2``, and select those that strike."""
+"""Parse faults such as ``close:1011@speech`` or ``status:503@first=2``, and select those that apply."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _LATER = replace(MOMENT, choices=(Moment.OPEN, Moment.SPEECH, Moment.REPLY))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault of a script. ``str()`` gives its canonical form, which `parse_faults` reads.
+    """A fault in a script. ``str()`` returns the canonical form, which `parse_faults` accepts.
 
     Args:
-        name: Its name.
-        value: Its argument: a number (milliseconds, bytes, a code, one in N, percent), a text, or None.
-        moment: When it strikes, if it happens once; None for a time.
-        after_ms: That time, since the session opened.
-        turn: The number, from 1, of the only reply that it affects; None for all.
-        first: The number of first sessions that it affects; None for all.
-        every: It affects only every session with a multiple of this number; None for all.
-        share: The share of sessions that it affects, in percent, drawn with the script's seed; None for all.
+        name: Fault name.
+        value: Argument: a number (milliseconds, bytes, a code, one in N, percent), a text, or None.
+        moment: Event at which a one-time fault occurs; None if it occurs at a session time.
+        after_ms: Session time of a one-time fault, from the opening of the session.
+        turn: Number, from 1, of the only affected reply; None for all replies.
+        first: Number of leading sessions that are affected; None for all sessions.
+        every: Session interval: only sessions whose number is a multiple are affected; None for all sessions.
+        share: Percentage of affected sessions, drawn with the script's seed; None for all sessions.
     """
 
     name: FaultName
@@ -69,14 +69,14 @@ class Fault:
 
     @property
     def number(self) -> int:
-        """Its argument as a whole number."""
+        """The argument as an integer."""
         assert isinstance(self.value, int | float)
         return round(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class FaultScript:
-    """The faults of a process or of a session, and the seed of random draws."""
+    """The faults of a process or session, and the seed for random draws."""
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
@@ -100,23 +100,23 @@ class FaultScript:
 
     @property
     def pace(self) -> float:
-        """The rate of timestamps: 1.0 without `FaultName.SKEW`."""
+        """The timestamp rate; 1.0 without `FaultName.SKEW`."""
         skew = self.get(FaultName.SKEW)
         return 1.0 if skew is None else 1.0 + float(skew.value or 0) / 100
 
     def codec(self, agreed: Codec) -> Codec:
-        """Return the encoding of reply audio: with another rate than `agreed` for `FaultName.AUDIO_RATE`."""
+        """Return the encoding of reply audio: `agreed`, or with the rate of a `FaultName.AUDIO_RATE`."""
         fault = self.get(FaultName.AUDIO_RATE)
         if fault is None or agreed.name is not CodecName.PCM16:
             return agreed
         return replace(agreed, rate_hz=fault.number)
 
     def at(self, moment: Moment) -> tuple[Fault, ...]:
-        """Return the faults that strike once, at a moment."""
+        """Return the one-time faults that occur at `moment`."""
         return tuple(each for each in self.faults if each.moment is moment and FAULTS[each.name].moves)
 
     def timed(self) -> tuple[Fault, ...]:
-        """Return the faults that strike at a time of the session, in order."""
+        """Return the faults that occur at a session time, in order."""
         found = [fault for fault in self.faults if fault.after_ms is not None]
         return tuple(sorted(found, key=lambda fault: fault.after_ms or 0))
 
@@ -125,7 +125,7 @@ class FaultScript:
         return tuple(fault for fault in self.faults if fault.layer in layers)
 
     def in_reply(self, number: int) -> FaultScript:
-        """Return the faults that affect a reply of the session, counted from 1."""
+        """Return the faults that affect a reply of the session (numbered from 1)."""
         found = tuple(fault for fault in self.faults if fault.turn in (None, number))
         return FaultScript(found, self.seed)
 
@@ -134,20 +134,20 @@ NO_FAULTS = FaultScript()
 
 
 class FaultSchedule:
-    """Counts, for each fault, the connections or sessions that it could strike.
+    """Counts, for each fault, the connections or sessions that it could affect.
 
-    Faults of the layer `FaultLayer.ACCEPT` count TCP connections, the others sessions.
+    Faults on `FaultLayer.ACCEPT` count TCP connections; all other faults count sessions.
     """
 
     def __init__(self) -> None:
         self._met: Counter[Fault] = Counter()
 
     def of_connection(self, script: FaultScript) -> FaultScript:
-        """Return the faults that strike a new TCP connection."""
+        """Return the faults that affect a new TCP connection."""
         return self._drawn(script, accepting=True)
 
     def of_session(self, script: FaultScript) -> FaultScript:
-        """Return the faults that strike a new session."""
+        """Return the faults that affect a new session."""
         return self._drawn(script, accepting=False)
 
     def _drawn(self, script: FaultScript, *, accepting: bool) -> FaultScript:
@@ -165,17 +165,18 @@ class FaultSchedule:
 
 
 def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
-    """Read faults of the form ``NAME[:VALUE][@MOMENT][@turn=N][@first=N][@every=N][@share=P%]``.
+    """Parse faults of the form ``NAME[:VALUE][@MOMENT][@turn=N][@first=N][@every=N][@share=P%]``.
 
     >>> str(parse_faults("reset:1.2s, close=4000@speech@every=3"))
     'reset:1200ms,close:4000@speech@every=3'
 
     Args:
-        texts: One or several; a text may hold several, separated by commas. ``none`` is no fault.
-        seed: Seed of what is drawn.
+        texts: One or more texts; a text may contain several faults, separated by commas. ``none`` means no
+            fault.
+        seed: Seed for random draws.
 
     Raises:
-        UsageError: A name is unknown or given twice, or what follows it is not allowed.
+        UsageError: A name is unknown or repeated, or its value or a condition is not allowed.
     """
     found: dict[FaultName, Fault] = {}
     for item in items(texts, conditional=True):

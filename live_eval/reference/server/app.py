@@ -1,4 +1,4 @@
-"""The reference endpoint as an aiohttp application: its WebSocket routes, and serving them."""
+"""The reference endpoint as an aiohttp application, with its WebSocket routes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from live_eval.sockets.stream import StampedTransport
 __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
 
-# For an offer, or the settings of a session.
+# For an offer or session settings.
 _MAX_BODY_BYTES = 256 * 1024
 
 
@@ -75,13 +75,13 @@ class Route:
         protocol: Creates the protocol of a session.
         config: Initial settings of its sessions.
         header: A required header, in lower case, and a text that it must contain.
-        parameters: URL parameters of the dialect; all others belong to the endpoint.
+        parameters: The dialect's URL parameters; all other parameters are endpoint settings.
         subprotocols: WebSocket subprotocols that clients may offer.
         binary: Whether the endpoint sends binary messages.
-        most_bytes: Maximum size of a message; a longer one closes the connection with code 1009.
-        exclusive: Whether sessions run one at a time; other clients wait, connected.
-        refusals: Close codes, by HTTP status, of refusals that follow the handshake; others refuse the
-            handshake.
+        most_bytes: Maximum message size; a longer message closes the connection with code 1009.
+        exclusive: Whether sessions run one at a time while other clients stay connected and wait.
+        refusals: Close codes, by HTTP status, of refusals after the handshake; a refusal with any other
+            status rejects the handshake.
     """
 
     dialect: str
@@ -146,9 +146,9 @@ ROUTES = (
 
 
 class Endpoint:
-    """The reference endpoint as an application: its routes, and its sessions over WebSocket.
+    """The reference endpoint application: its routes, and its WebSocket sessions.
 
-    The host, which all sessions share, is closed with the application.
+    The host, shared by all sessions, is closed with the application.
     """
 
     def __init__(self, host: SessionHost) -> None:
@@ -162,7 +162,7 @@ class Endpoint:
 
     @property
     def connection_faults(self) -> ConnectionFaults | None:
-        """The faults of new connections; None if there are none."""
+        """The faults for new connections, or None."""
         return self._connection_faults if self.host.settings.faults.in_layers(FaultLayer.ACCEPT) else None
 
     def application(self) -> web.Application:
@@ -232,7 +232,7 @@ class Endpoint:
                     engine = self.host.engine(settings, route.config)
                     expires_at = self.host.expires_at(settings)
                     opening = SessionRequest(request.query, self._stored_sessions, expires_at)
-                    # A protocol may load its codec.
+                    # Creating a protocol may load its codec.
                     protocol = await asyncio.to_thread(route.protocol, engine, opening)
                     await self.host.run_session(channel, protocol)
         finally:

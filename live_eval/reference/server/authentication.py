@@ -23,7 +23,7 @@ _HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 
 
 class RefusedError(LiveEvalError):
-    """A client is refused, with an HTTP status, OpenAI's ``error.code``, and headers."""
+    """A refused client, with the HTTP status, OpenAI's ``error.code``, and headers."""
 
     def __init__(
         self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
@@ -35,10 +35,10 @@ class RefusedError(LiveEvalError):
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client presents the token, in any place that a dialect uses, or raise `RefusedError`.
+    """Check that a client presents the token, in any place used by a dialect, or raise `RefusedError`.
 
-    Without a token, every client is admitted except web pages from other origins, and those whose host name
-    has been rebound to this machine.
+    Without a token, every client is admitted except web pages from other origins, including DNS-rebound host
+    names.
     """
     if token is not None:
         wanted = token.reveal().encode()
@@ -47,7 +47,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         if not any(hmac.compare_digest(given, wanted) for given in presented):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
-    # Without a token, web pages from other origins in this machine's browser must not use the server.
+    # Without a token, web pages from other origins in a local browser must not use the server.
     origin = request.headers.get("Origin")
     if origin is not None and not is_local_page(origin):
         raise RefusedError(403, "origin", "Web pages from other origins need a token.")

@@ -1,8 +1,8 @@
-"""One client's session: passes inputs to the protocol, and sends its outputs.
+"""Run one client's session: pass inputs to the protocol, and send its outputs.
 
 Three tasks run concurrently: reading messages, sending due pieces of the reply, and running the voice
-detector. With a media track, two more receive and send packets. One lock covers every change of the engine
-and the sending of its outputs, so that messages are sent in the engine's order.
+detector. With a media track, two additional tasks receive and send packets. One lock covers every change of
+the engine and the sending of its outputs, so that messages are sent in the engine's order.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
-# How often to check whether a pending output still is due at that time.
+# Interval at which to recheck when a pending output is due.
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
 
 
 class Channel(FaultyChannel, Protocol):
-    """A connection to one client. What is sent after it has ended is dropped."""
+    """A connection to one client. Messages sent after its end are dropped."""
 
     async def receive(self) -> Arrival | None:
         """Wait for the next message; None once the connection has ended."""
@@ -46,7 +46,7 @@ class Channel(FaultyChannel, Protocol):
 
 
 class _Words(NamedTuple):
-    """The result of recognition: the text, or the reason for None."""
+    """The recognition result: the text, or None and the reason."""
 
     text: str | None
     reason: str = ""
@@ -65,10 +65,10 @@ class ServerSession:
         protocol: The dialect, with its engine.
         speech_models: Voice detector and recogniser.
         responder: Finds replies.
-        fixed: The constant reply, encoded for the session's first output encoding, or None.
+        fixed: The constant reply, encoded in the session's initial output encoding, or None.
         clock: The clock.
-        truth: Called with the true times of each response that has ended and been played, and of each
-            completed utterance of the user.
+        truth: Called with the true times of each response after its end and playback, and of each completed
+            user utterance.
         audio: The media track; None if messages contain the audio.
     """
 
@@ -164,7 +164,7 @@ class ServerSession:
                 await self._clock.sleep_until(now_ns)
 
     async def _react(self) -> None:
-        """Carry out the script for overlapping speech when it is due."""
+        """Execute the script for overlapping speech when it is due."""
         while True:
             self._alarmed.clear()
             self._reacts_ns = self._engine.reacts_ns
@@ -196,7 +196,7 @@ class ServerSession:
             await self._carry_out(self._protocol.expired())
 
     async def _greet(self) -> None:
-        """Speak first, if the settings say so."""
+        """Speak first, if configured."""
         greeting_ms = self._engine.settings.greeting_ms
         if greeting_ms is not None:
             await self._clock.sleep_until(self._clock.now_ns() + greeting_ms * _MS_NS)
@@ -204,7 +204,7 @@ class ServerSession:
                 await self._carry_out(self._engine.respond(self._clock.now_ns()))
 
     async def _strike(self) -> None:
-        """Inject the faults that are due at a time of the session."""
+        """Inject the faults that are scheduled for a session time."""
         began_ns = self._clock.now_ns()
         for fault in self._script.timed():
             await self._clock.sleep_until(began_ns + (fault.after_ms or 0) * _MS_NS)
@@ -232,7 +232,7 @@ class ServerSession:
         while self._unheard and self._unheard[0].epoch == epoch:
             yield self._unheard.popleft().data
 
-    # -- Carrying out -----------------------------------------------------------------------------------
+    # -- Executing outputs -----------------------------------------------------------------------------------
 
     async def _carry_out(self, outputs: Iterable[events.Output]) -> None:
         waiting = deque(outputs)
@@ -320,7 +320,7 @@ class ServerSession:
         await self._carry_out(self._audio.playback(playback))
 
     def _left(self, piece: events.AudioPiece, at_ns: int) -> None:
-        """Note that a piece of a reply is about to be sent as a packet."""
+        """Record that a piece of a reply is about to be sent as a packet."""
         self._known(self._truths.played(piece, at_ns))
 
     def _listen(self, work: events.RecogniseSpeech) -> Iterable[events.Output]:
@@ -382,8 +382,9 @@ class ServerSession:
 
 
 def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
-    """Return the encoder of a session's replies, in `codec`. It may load a codec: call it outside the event
-    loop.
+    """Return the encoder of a session's replies, in `codec`.
+
+    May load a codec: call this function outside the event loop.
     """
     engine = protocol.engine
     faults = engine.settings.faults

@@ -1,4 +1,4 @@
-"""What all sessions of the reference endpoint share, over any transport."""
+"""The host shared by all sessions of the reference endpoint, over any transport."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
-_MOST_HANDSHAKES = 512  # more than any run opens at once
+_MOST_HANDSHAKES = 512  # more than any run opens concurrently
 _WAIT = {"Retry-After": "1"}
 # Encoding a reply would block the sessions in progress.
 _FIXED_REPLIES = 16
@@ -44,10 +44,10 @@ class SessionHost:
     """Admits sessions, limits their number, and runs them.
 
     Args:
-        settings: Default behaviour of sessions, which their URL can override.
+        settings: Default session settings, which a session's URL can override.
         speech_models: Voice detector and recogniser; closed by `close`.
         responder: Finds replies; closed by `close`.
-        token: Bearer token that clients must present, or None to accept any client.
+        token: Bearer token required from clients, or None to accept any client.
         truth: File for the true times, or None.
         clock: The clock of all sessions.
     """
@@ -64,7 +64,7 @@ class SessionHost:
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.probe = LoopProbe(self.clock)  # its lag is the error bar of the true times
+        self.probe = LoopProbe(self.clock)  # event-loop lag is the error bar of the true times
         self.schedule = FaultSchedule()
         self._speech_models = speech_models
         self._responder = responder
@@ -91,7 +91,7 @@ class SessionHost:
 
         Args:
             request: The request.
-            parameters: URL parameters that belong to the dialect.
+            parameters: The dialect's URL parameters.
             known: Whether the client is already authenticated.
 
         Raises:
@@ -111,8 +111,7 @@ class SessionHost:
     async def begin(
         self, request: web.Request, settings: ReferenceSettings
     ) -> tuple[ReferenceSettings, web.Response | None]:
-        """Return the settings of a session, with the faults that strike it, and the answer of a fault to its
-        request.
+        """Return a session's settings, with the faults that affect it, and a fault's response to its request.
 
         Raises:
             RefusedError: A fault refuses the request.
@@ -123,9 +122,7 @@ class SessionHost:
 
     @contextlib.contextmanager
     def handshake(self) -> Iterator[None]:
-        """Count a handshake: a requested session that is not open yet. Raise `RefusedError` if there are too
-        many.
-        """
+        """Count a handshake (a requested session, not yet open), or raise `RefusedError` above the limit."""
         if self._handshakes >= _MOST_HANDSHAKES:
             message = f"Expected at most {_MOST_HANDSHAKES} handshakes at a time."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
@@ -156,9 +153,7 @@ class SessionHost:
     async def run_session(
         self, channel: Channel, protocol: ServerProtocol, audio: SessionAudio | None = None
     ) -> None:
-        """Run a session until its connection ends, with a track unless messages contain the audio; never
-        raises.
-        """
+        """Run a session until its connection ends, with a track unless messages contain audio; never raise."""
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)
         link = ServerSession(

@@ -1,4 +1,4 @@
-"""The output audio buffer of a media track: sends replies as packets at the pace of speech."""
+"""The output audio buffer of a media track: sends replies as packets in real time."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def silence() -> bytes:
 class ReplyPlayer:
     """Sends the replies of one session.
 
-    Packets are sent on a grid of 20 ms. A reply starts with the next packet of the grid or, if no packets are
-    sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets are sent at once, also silent ones:
-    a gap in the timestamps would mean that the track had fallen silent.
+    Packets are sent on a 20 ms grid. A reply starts with the next packet of the grid or, if no packets are
+    sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent packets, are sent
+    immediately: a gap in the timestamps would mean that the track had fallen silent.
 
     Args:
         media: The track.
         clock: The clock.
-        idle: What to send between replies.
-        notify: Called before the first packet of a response, and when it has been played.
-        left: Called with each piece of a reply and the time when its packet was sent.
+        idle: Packets to send between replies.
+        notify: Called before the first packet of a response, and when the response has been played.
+        left: Called with each piece of a reply and the send time of its packet.
     """
 
     def __init__(
@@ -88,23 +88,23 @@ class ReplyPlayer:
             self._due_ns += _PACKET_NS
 
     async def push(self, piece: AudioPiece) -> bool:
-        """Add a piece of a reply, one packet; return whether it will be sent."""
+        """Add a piece of a reply (one packet); return whether the packet will be sent."""
         if piece.response.response_id in self._cleared:
             return False
         self._queue.append(piece)
-        # Announce the reply after the last idle packet and before its first one.
+        # Announce the reply between the last idle packet and the reply's first packet.
         if self._playing is None and not self._sending:
             await self._notify_changes()
         self._wake.set()
         return True
 
     def ended(self, response: ServerResponse) -> None:
-        """Note that a response has no further pieces."""
+        """Mark a response as having no more pieces."""
         self._whole.add(response.response_id)
         self._wake.set()
 
     def clear(self) -> list[TrackPlayback]:
-        """Drop unsent pieces and later ones of the same responses; return what to report."""
+        """Drop unsent pieces and later pieces of the same responses; return the playback reports."""
         dropped = {} if self._playing is None else {self._playing.response_id: self._playing}
         dropped |= {piece.response.response_id: piece.response for piece in self._queue}
         reports = [self._report(PlaybackState.CLEARED, response) for response in dropped.values()]
@@ -136,7 +136,7 @@ class ReplyPlayer:
             await self._notify(change)
 
     def _change(self) -> TrackPlayback | None:
-        """Start or end a response if it is time; return what to report."""
+        """Start or end a response if due; return the playback reports."""
         playing, first = self._playing, self._queue[0].response if self._queue else None
         if playing is not None and (self._has_played_all or first not in (None, playing)):
             stopped = self._report(PlaybackState.STOPPED, playing)

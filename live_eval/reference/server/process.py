@@ -35,15 +35,15 @@ _TAIL_CHARACTERS = 2_000
 
 
 class ReferenceProcess:
-    """Run ``live-eval endpoint`` as a context manager. It ignores Ctrl-C and exits when this process does.
+    """Run ``live-eval endpoint`` as a context manager. The process ignores Ctrl-C and exits with its parent.
 
     Args:
-        log_folder: Folder for its log; created if missing.
-        calibrate: Whether to load no model; see `ReferenceSettings`.
+        log_folder: Folder for the log; created if missing.
+        calibrate: Whether to calibrate without models; see `ReferenceSettings`.
         truth: File for the true times, or None.
-        data: Data set whose scripts it answers, in addition to the bundled sample.
-        arguments: Further flags of ``live-eval endpoint``.
-        start_timeout_s: Maximum time until it is ready.
+        data: Data set whose scripts the endpoint answers, in addition to the bundled sample.
+        arguments: Additional flags of ``live-eval endpoint``.
+        start_timeout_s: Startup timeout.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ReferenceProcess:
 
     @property
     def base_url(self) -> str:
-        """Its base URL, for example ``"ws://127.0.0.1:40123/v1"``; see `origin`."""
+        """The base URL, for example ``"ws://127.0.0.1:40123/v1"``; see `origin`."""
         return f"{self.origin}/v1"
 
     @property
@@ -85,21 +85,21 @@ class ReferenceProcess:
 
     @property
     def process_id(self) -> int:
-        """Its process id, once started."""
+        """The process id, once started."""
         assert self._process is not None
         return self._process.pid
 
     async def __aenter__(self) -> Self:
-        """Start it and wait until it is ready.
+        """Start the process and wait until it is ready.
 
         Raises:
-            LiveEvalError: It exited or took too long; the message contains the end of its log.
+            LiveEvalError: The process exited or timed out; the message contains the end of its log.
         """
         self._port = await self._start()
         return self
 
     async def _start(self) -> int:
-        """Start a process and return its port: that of the previous process, if there was one."""
+        """Start a process and return its port, reusing the port of the previous process, if any."""
         log = await asyncio.to_thread(self._open_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -109,7 +109,7 @@ class ReferenceProcess:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C must reach only this process, which completes its turns
                 env={
-                    # Its clients have no token.
+                    # Clients have no token.
                     **{name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
                     "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                     "PYTHONUNBUFFERED": "1",
@@ -126,7 +126,7 @@ class ReferenceProcess:
             raise
 
     async def keep_running(self) -> None:
-        """Restart it at the same address whenever it exits, until cancelled; retry if a restart fails."""
+        """Restart the process at the same address whenever it exits, until cancelled; retry failed restarts."""
         assert self._process is not None
         clock, said = SystemClock(), False
         while True:
@@ -141,7 +141,7 @@ class ReferenceProcess:
             await clock.sleep_until(clock.now_ns() + _AGAIN_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Stop it, or raise `LiveEvalError` if it had exited by itself and no other error occurred."""
+        """Stop the process, or raise `LiveEvalError` if it exited unexpectedly and no other error occurred."""
         process = self._process
         assert process is not None
         died = process.returncode
@@ -196,8 +196,9 @@ class ReferenceProcess:
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
     """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
 
-    This is the launch hook of its client's specification. If `URL_VARIABLE` names a running endpoint, that
-    one is used, with its own scripts. A killed endpoint is restarted, and the run pauses meanwhile.
+    This is the launch hook in its client's specification. If `URL_VARIABLE` contains the URL of a running
+    endpoint, that endpoint is used, with its own scripts. A killed endpoint is restarted while the run
+    pauses.
     """
     running = os.environ.get(URL_VARIABLE)
     if running:
@@ -214,7 +215,7 @@ async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
 
 
 def _give_way(pid: int) -> None:
-    """Lower the priority of a process and of its future threads."""
+    """Lower the priority of a process and its future threads."""
     if hasattr(os, "setpriority"):  # not on Windows
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)

@@ -1,7 +1,7 @@
-"""WebRTC signalling: take an offer, return the answer, and run the session, with its faults.
+"""WebRTC signalling: accept an offer, return the answer, and run the session, with its faults.
 
 Supports OpenAI's ``/v1/realtime/calls``, pipecat's ``/api/offer`` and fastrtc's ``/webrtc/offer``. CORS
-allows web pages to use all of them; authentication is the same as elsewhere.
+allows web pages to use all three; authentication is the same as for WebSocket.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class WebRtcSessions:
         return _as_json(created)
 
     def _forget_secrets(self, now_s: int) -> None:
-        # They are in order of issue, and have the same lifetime.
+        # Secrets are in order of issue, and have the same lifetime.
         while self._secrets and next(iter(self._secrets.values())).expires_at <= now_s:
             del self._secrets[next(iter(self._secrets))]
 
@@ -196,7 +196,7 @@ class WebRtcSessions:
     async def _run(
         self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
-        # The endpoint does not know when a client measures: never collect garbage during a session.
+        # A client may measure at any time: never collect garbage during a session.
         with self._host.session(), self._collector.session(lambda: True):
             try:
                 with handshake:
@@ -234,7 +234,7 @@ def _new_id() -> str:
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
-    # Faults in the middle of a reply must strike in the middle of its audio, not of the burst of its events.
+    # Faults in the middle of a reply must occur in the middle of its audio, not of its event burst.
     middle = bool(settings.faults.at(Moment.REPLY)) or any(map(settings.faults.has, _MID_REPLY))
     return replace(settings, cadence=Cadence.REALTIME) if middle else settings
 
@@ -248,7 +248,7 @@ async def _offer(request: web.Request) -> _Offer:
     try:
         async with asyncio.timeout(_BODY_S):
             form = await request.post()
-    except (ValueError, LookupError) as error:  # a part may name an unknown charset
+    except (ValueError, LookupError) as error:  # a part may declare an unknown charset
         raise OfferError(f"expected a form with the part 'sdp'; {error}") from None
     sdp, session = (_field(form.get(name)) for name in ("sdp", "session"))
     if sdp is None:
@@ -299,9 +299,9 @@ def _as_json(body: _Json) -> web.Response:
 def _allow_any_origin(
     handler: Callable[[web.Request], Awaitable[web.Response]], code: str
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Add CORS headers to a handler's responses, for web pages of any origin, and answer refusals.
+    """Add CORS headers for any origin to a handler's responses, and respond to refusals.
 
-    `code` is the error code of a request that the handler cannot parse.
+    `code` is the error code for a request that the handler cannot parse.
     """
 
     async def handle(request: web.Request) -> web.Response:
@@ -338,7 +338,7 @@ class _FaultyConnection(RtcConnection):
         self._pace = faults.pace
 
     async def answer(self, offer: str) -> str:
-        """As `RtcConnection.answer`."""
+        """Override `RtcConnection.answer`."""
         answer = await super().answer(offer)
         for sender in self._peer.getSenders():
             if sender.track is self._track:
@@ -349,7 +349,7 @@ class _FaultyConnection(RtcConnection):
         return self._spoilt(answer)
 
     async def close(self, code: int, reason: str) -> None:
-        """As `RtcConnection.close`; with `FaultName.CLOSE_CHANNEL`, close only the data channel."""
+        """Override `RtcConnection.close`; with `FaultName.CLOSE_CHANNEL`, close only the data channel."""
         channel = self._channel
         if self._faults.has(FaultName.CLOSE_CHANNEL) and channel is not None and channel.readyState == "open":
             await self._farewell(channel)
@@ -358,7 +358,7 @@ class _FaultyConnection(RtcConnection):
             await super().close(code, reason)
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """As `RtcConnection.say`; None if no packet is sent."""
+        """Override `RtcConnection.say`; return None if no packet is sent."""
         if self._faults.has(FaultName.NO_RTP):
             return None
         return await super().say(packet, round(timestamp * self._pace))
@@ -370,7 +370,7 @@ class _FaultyConnection(RtcConnection):
         if self._faults.has(FaultName.BAD_FINGERPRINT):
             return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
         if self._faults.has(FaultName.BAD_CANDIDATES):
-            # Our connectivity checks reach the client anyway: make their credentials wrong.
+            # Our connectivity checks still reach the client: send wrong credentials.
             answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
             return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
         return answer
@@ -381,7 +381,7 @@ async def _ignore(data: bytes) -> None:
 
 
 def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
-    """Make a DTLS transport lose, duplicate and reorder packets that it numbers and counts as sent."""
+    """Make a DTLS transport lose, duplicate and reorder packets that it has counted as sent."""
     if not faults:
         return
     send = transport._send_rtp

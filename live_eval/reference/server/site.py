@@ -1,4 +1,4 @@
-"""The listening sockets of the reference endpoint, and its WebSockets, with the kernel's arrival stamps."""
+"""The listening sockets and WebSockets of the reference endpoint, with kernel arrival timestamps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_S = 1.0
 MOST_CONNECTIONS = 4_096
 """Maximum number of connections, including those of requests."""
-_NEW_PER_S = 100.0  # from each other machine
+_NEW_PER_S = 100.0  # per remote machine
 _NEW_AT_ONCE = 1_000
 _TOO_MANY = b'{"error":{"type":"requests","code":"rate_limit_exceeded","message":"Too many connections."}}'
 _REFUSAL = (
@@ -43,14 +43,14 @@ _log = logging.getLogger(__name__)
 
 
 class StampedSite(LimitedSite):
-    """Listens on a TCP port, with stamps and faults; see `LimitedSite`.
+    """Listens on a TCP port, with arrival timestamps and faults; see `LimitedSite`.
 
     Args:
-        runner: The application's runner, set up.
+        runner: The application's runner, already set up.
         host: Address to bind.
-        port: Port to bind; 0 picks a free one.
-        clock: Stamps arrivals if the kernel does not.
-        connection_faults: Faults of new connections, or None.
+        port: Port to bind; 0 picks a free port.
+        clock: Clock for arrival timestamps if the kernel provides none.
+        connection_faults: Faults for new connections, or None.
         connections: The application's connections.
     """
 
@@ -168,7 +168,7 @@ class _Listener:
 
 
 def _refuse(sock: socket.socket) -> None:
-    """Answer a new connection with status 429 and close it, without waiting for its request."""
+    """Send status 429 on a new connection and close it, without waiting for its request."""
     with contextlib.suppress(OSError), sock:
         sock.setblocking(False)
         sock.send(_REFUSAL)
@@ -180,8 +180,8 @@ class SocketChannel:
 
     Args:
         socket: The WebSocket, open.
-        framing: Contains the stamp of each arrived message.
-        stream: Its transport.
+        framing: Contains the timestamp of each received message.
+        stream: The socket's transport.
         binary: Whether to send binary messages.
     """
 
@@ -209,7 +209,7 @@ class SocketChannel:
         return None
 
     async def send(self, message: bytes) -> int:
-        """Send a message, or drop it if the connection has ended; return the time."""
+        """Send a message, or drop it if the connection has ended; return the send time."""
         # `receive` reports the end of the connection.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_frame(message, self._kind)
