@@ -153,7 +153,7 @@ class SessionHost:
     async def run_session(
         self, channel: Channel, protocol: ServerProtocol, audio: SessionAudio | None = None
     ) -> None:
-        """Run a session until its connection ends, with a track unless messages contain audio; never raise."""
+        """Run a session until its connection ends, with a track unless messages carry audio; never raise."""
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)
         link = ServerSession(

@@ -126,7 +126,7 @@ class ReferenceProcess:
             raise
 
     async def keep_running(self) -> None:
-        """Restart the process at the same address whenever it exits, until cancelled; retry failed restarts."""
+        """Restart the process at its address whenever it exits, until cancelled; retry failed restarts."""
         assert self._process is not None
         clock, said = SystemClock(), False
         while True:
@@ -141,7 +141,7 @@ class ReferenceProcess:
             await clock.sleep_until(clock.now_ns() + _AGAIN_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Stop the process, or raise `LiveEvalError` if it exited unexpectedly and no other error occurred."""
+        """Stop the process, or raise `LiveEvalError` if it exited unexpectedly without another error."""
         process = self._process
         assert process is not None
         died = process.returncode
