@@ -1,4 +1,4 @@
-"""The studio's answers: JSON computed in a thread, and errors with a status, a kind and a message."""
+"""The studio's responses: JSON computed in a thread, and errors with a status, a kind and a message."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class NotFoundError(LiveEvalError):
-    """The object of a request does not exist, or no longer."""
+    """The requested object does not exist, or no longer exists."""
 
 
 async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
-    """Return the JSON values that a function returns, called with its arguments in a thread."""
+    """Call a function in a thread and return its JSON values as a response."""
     body = await asyncio.to_thread(lambda: json_text(make(*arguments)).encode())
     return web.Response(body=body, content_type="application/json")
 
@@ -37,7 +37,7 @@ def json_text(value: Any) -> str:
 
 
 def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:
-    """Return an error: JSON for the API, plain text for other paths."""
+    """Return an error response: JSON for the API, plain text for other paths."""
     if request.path.startswith("/api/"):
         body = json_text({"error": {"kind": kind, "message": message}})
         return web.Response(status=status, text=body, content_type="application/json")
@@ -46,10 +46,10 @@ def refusal(request: web.Request, status: int, kind: str, message: str) -> web.R
 
 @web.middleware
 async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Answer errors with a status, a kind and a message.
+    """Convert errors to responses with a status, a kind and a message.
 
     The kinds: ``missing`` (404), ``request`` (400), ``schema`` (409: another version of live-eval wrote it),
-    ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500) and those of HTTP itself.
+    ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and HTTP's own errors.
     """
     try:
         return await handler(request)

@@ -54,11 +54,11 @@ _MOST_CONNECTIONS = 512
 def application(
     folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = PARTS, talk: TalkSettings | None = None
 ) -> web.Application:
-    """Return the studio.
+    """Return the studio application.
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
-        talk: Settings of conversations; None for the endpoints' default addresses.
+        talk: Conversation settings; None for the endpoints' default addresses.
     """
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
     app.on_response_prepare.append(set_headers)
@@ -71,17 +71,18 @@ def application(
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads for which the event loop does not wait when it closes."""
+    """A thread pool that the event loop does not wait for on closing."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Refuse further work, and return at once."""
+        """Refuse new work and return at once."""
         super().shutdown(wait=False, cancel_futures=True)
 
 
 async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
     """Serve an application on an address; see `live_eval.http.connections.serve`.
 
-    It returns without waiting for threads that still compute an answer; Python waits for them at its exit.
+    Returns without waiting for threads that are still computing a response; Python waits for these threads at
+    exit.
     """
     asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())

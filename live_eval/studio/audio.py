@@ -33,12 +33,12 @@ _SECOND_NS = 1_000_000_000
 
 
 def excerpt(both: NDArray[np.int16], rate_hz: int, start_s: float, end_s: float) -> NDArray[np.int16]:
-    """Return an interval of the audio of both sides, int16, shape (samples, 2)."""
+    """Return an interval of both sides' audio, int16, shape (samples, 2)."""
     return both[round(start_s * rate_hz) : round(min(end_s, len(both) / rate_hz) * rate_hz)]
 
 
 def as_wav(pcm: NDArray[np.int16], rate_hz: int) -> bytes:
-    """Return a WAV file of int16 samples, shape (samples,) or (samples, channels)."""
+    """Return int16 samples, shape (samples,) or (samples, channels), as a WAV file."""
     made = io.BytesIO()
     soundfile.write(made, pcm, rate_hz, format="WAV", subtype="PCM_16")
     return made.getvalue()
@@ -48,11 +48,11 @@ def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, A
     """Return the peaks of both sides in at most `bins` bins.
 
     Args:
-        both: int16, shape (samples, 2).
+        both: Audio of both sides, int16, shape (samples, 2).
 
     Returns:
-        The length of a bin in seconds, and the peaks of each side from 0 to 255, on a square-root scale that
-        makes quiet speech visible.
+        The bin length in seconds, and each side's peaks from 0 to 255, on a square-root scale that makes
+        quiet speech visible.
     """
     step = max(1, math.ceil(len(both) / bins))
     found = peaks(both, rate_hz, -(-step * _SECOND_NS // rate_hz))
@@ -66,20 +66,20 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
     """Return the spectrogram of one side.
 
     Args:
-        pcm: int16 mono, shape (samples,).
-        columns: Most columns, of equal duration.
-        rows: Bands of equal width, up to `HIGH_HZ` or half the rate.
+        pcm: Audio, int16 mono, shape (samples,).
+        columns: Maximum number of columns, which have equal durations.
+        rows: Number of bands of equal width, up to `HIGH_HZ` or half the sample rate.
 
     Returns:
-        The length of a column in seconds, the highest frequency, and the levels in base64: one byte for each
-        band, column by column from the lowest band, from 0 at `LOW_DB` to 255 at full scale.
+        The column length in seconds, the highest frequency, and the levels in base64: one byte per band,
+        column by column from the lowest band, from 0 at `LOW_DB` to 255 at full scale.
     """
     from scipy.signal import ShortTimeFFT
     from scipy.signal.windows import hann
 
     window = hann(round(_WINDOW_S * rate_hz), sym=False)
     hop = max(1, round(_HOP_S * rate_hz))
-    # At least one point for each band.
+    # At least one spectral line per band.
     points = max(len(window), 2 * math.ceil(rows * rate_hz / min(2 * HIGH_HZ, rate_hz)))
     transform = ShortTimeFFT(window, hop, rate_hz, mfft=points, scale_to="magnitude", fft_mode="onesided")
     padded = np.pad(int16_to_float(pcm), (0, max(0, len(window) - len(pcm))))
@@ -88,7 +88,7 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
     magnitude = magnitude[transform.f <= high_hz]
     together = math.ceil(magnitude.shape[1] / columns)
     loudest = _loudest(_loudest(magnitude, rows).T, math.ceil(magnitude.shape[1] / together))
-    level = 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # a sine's power is in two lines of the spectrum
+    level = 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # a sine's power is in two spectral lines
     drawn = np.rint(np.clip(1 - level / LOW_DB, 0, 1) * 255).astype(np.uint8)
     return {
         "step_s": together * hop / rate_hz,

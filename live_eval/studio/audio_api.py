@@ -1,4 +1,4 @@
-"""The audio of a turn: files with range requests, waveforms and spectrograms."""
+"""Serve a turn's audio: files with range requests, waveforms and spectrograms."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _file(request: web.Request) -> Path:
 
 
 def _both_sides(request: web.Request) -> tuple[NDArray[np.int16], int]:
-    """Return the audio of the turn in a request, int16, shape (samples, 2), and its rate."""
+    """Return the audio of the requested turn, int16, shape (samples, 2), and its rate."""
     with open_turn(request) as (run, turn_id):
         both = run.both_sides(turn_id)
         if both is None:

@@ -1,4 +1,4 @@
-"""The folders in the studio: runs, and campaigns with their runs, each with an id."""
+"""The studio's folders: runs, and campaigns with their runs, each with an id."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ListedFolder:
     """A folder in the studio.
 
     Args:
-        id: Its name in requests.
-        campaign: The id of the campaign that the run belongs to; None for other folders.
+        id: Identifier in requests.
+        campaign: Campaign id, for a run of a campaign; None otherwise.
     """
 
     id: str
@@ -36,7 +36,7 @@ class ListedFolder:
 class Library:
     """Finds runs and campaigns. Call its methods in a thread.
 
-    Requests name folders by id only; an id is looked up among the found folders, never joined to a path.
+    Requests refer to folders by id only; ids are looked up among the found folders, never joined to a path.
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
@@ -48,11 +48,11 @@ class Library:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders that the user named."""
+        """The folders given by the user."""
         return tuple(root.resolve() for root in self._roots)
 
     def folders(self) -> list[ListedFolder]:
-        """Return the folders that exist now, in descending order of their names."""
+        """Return the existing folders, in descending order of names."""
         found = [_listed(each) for each in find_folders(self._roots)]
         self._known = {each.id: each for each in found}
         return found
@@ -69,7 +69,7 @@ class Library:
             kinds: Accepted kinds; all if empty.
 
         Raises:
-            NotFoundError: No folder has the id, or its kind is not accepted.
+            NotFoundError: No folder has the id, or the folder's kind is not accepted.
         """
         if folder_id not in self._known:
             self.folders()
@@ -87,7 +87,7 @@ class Library:
         return [each for each in self.folders() if each.campaign == campaign.id]
 
     def new_run(self, name: str) -> ListedFolder:
-        """Return the place of a new run: in the first root that is not a run or campaign itself.
+        """Return the parent folder for a new run: the first root that is not itself a run or campaign.
 
         Raises:
             UsageError: Every root is a run or campaign.

@@ -1,4 +1,4 @@
-"""Listening tests in the browser: set up, listen, vote, results, export."""
+"""Serve listening tests in the browser: setup, trials, votes, results, export."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["add_routes", "routes"]
 
 _LONGEST_NAME = 60
 _MOST_CASES = 10_000
-_MOST_SEED = 2**53 - 1  # every program that reads JSON reads it exactly
+_MOST_SEED = 2**53 - 1  # exactly representable in every JSON reader
 _STRICT = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
 
@@ -65,15 +65,15 @@ def add_routes(app: web.Application) -> None:
 
 
 def routes(app: web.Application, clock: Clock) -> None:
-    """Serve listening tests, timed by a clock."""
+    """Serve listening tests with a given clock."""
     ListeningApi(app[LIBRARY], clock).add_to(app)
 
 
 class ListeningApi:
-    """The requests of listening tests.
+    """The request handlers for listening tests.
 
-    No answer before a vote reveals the run of a reply: sounds and trials have random names, and the file of a
-    test is named by its kind.
+    Before a vote, no response reveals a reply's run: clips and trials have random names, and a test file is
+    named after its kind.
     """
 
     def __init__(self, library: Library, clock: Clock) -> None:
@@ -99,7 +99,7 @@ class ListeningApi:
             rows = [_test_json(file) for file in self._files().values()]
             if not is_listener(request):
                 return rows
-            # Without the other listeners, and without paths of unreadable files.
+            # Without other listeners or the paths of unreadable files.
             return [{**row, "listeners": []} for row in rows if row["problem"] is None]
 
         return await answer(lambda: {"tests": tests(), "scales": _scales_json()})
@@ -205,7 +205,7 @@ class ListeningApi:
         return found
 
     def _files(self) -> dict[str, VoteFile]:
-        """Return the tests next to all runs, by id, the latest first."""
+        """Return the tests next to all runs, by id, latest first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
         paths = [
             path for place in places for path in (place / FOLDER).glob("*.jsonl") if is_own_file(place, path)
@@ -219,7 +219,7 @@ def _id_of(path: Path) -> str:
 
 
 def _test_json(file: VoteFile) -> dict[str, Any]:
-    """Return a test without the names of its runs, or its problem if it cannot be read."""
+    """Return a test without its run names, or the error if the test cannot be read."""
     row: dict[str, Any] = {
         "id": _id_of(file.path),
         "name": file.path.stem,
@@ -265,7 +265,7 @@ def _scales_json() -> list[dict[str, Any]]:
 
 
 async def _listener(request: web.Request) -> str:
-    """Return the listener's name in a request, with white space normalised."""
+    """Return the listener name of a request, with normalised white space."""
     given = (await _body(request, _LISTENER)).listener
     name = " ".join(unicodedata.normalize("NFC", given).split())
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():

@@ -1,4 +1,4 @@
-"""Parts of requests: a turn, numbers."""
+"""Look up the turn and numbers in a request."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["count_in", "number_in", "open_turn"]
 
 @contextmanager
 def open_turn(request: web.Request) -> Iterator[tuple[RunReader, str]]:
-    """Open the run of the turn in a request; yield it with the turn's id.
+    """Open the run of the requested turn; yield the run and the turn id.
 
     Raises:
         NotFoundError: The run or the turn does not exist.
-        StoreError: It cannot be read.
+        StoreError: The run cannot be read.
     """
     turn_id = request.match_info["turn"]
     with RunReader.open(request.app[LIBRARY].find(request.match_info["run"], "run").path) as run:
@@ -31,7 +31,7 @@ def open_turn(request: web.Request) -> Iterator[tuple[RunReader, str]]:
 
 
 def number_in(request: web.Request, name: str, default: float, low: float, high: float) -> float:
-    """Return a number in the request's query."""
+    """Return a number from the request's query."""
     text = request.query.get(name)
     if text is None:
         return default
@@ -45,7 +45,7 @@ def number_in(request: web.Request, name: str, default: float, low: float, high:
 
 
 def count_in(request: web.Request, name: str, default: int, high: int) -> int:
-    """Return a whole number in the request's query, from 0 to `high`."""
+    """Return an integer from 0 to `high` from the request's query."""
     value = number_in(request, name, default, 0, high)
     if value != int(value):
         raise UsageError(f"{name}: expected a whole number, found {value:g}")

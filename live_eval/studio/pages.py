@@ -1,8 +1,8 @@
-"""The pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``, rendered for the studio.
+"""Serve the pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``, rendered for the studio.
 
-Pages in a run's folder may be foreign and are not served: each page is rendered anew. A page runs only its
-own script and cannot send requests. Nothing is written into the folders: a duplex page and its audio files
-are written to a temporary folder of the studio.
+Pages in a run folder may be untrusted, so they are not served: each page is rendered again. A page runs only
+its own script and cannot send requests. Nothing is written into run folders: a duplex page and its audio
+files are written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _place(app: web.Application) -> AsyncIterator[None]:
-    """Provide a temporary folder for pages with files."""
+    """Provide a temporary folder for pages with audio files."""
     folder = await asyncio.to_thread(
         tempfile.TemporaryDirectory, prefix="live-eval-studio-", ignore_cleanup_errors=True
     )
@@ -71,7 +71,7 @@ async def _leaderboard(request: web.Request) -> web.Response:
 
 
 def _of_runs(request: web.Request, render: Callable[[tuple[Path, ...], tuple[Stamp, ...]], str]) -> str:
-    """Return a page on the runs in the query."""
+    """Return a page about the runs in the query."""
     run_ids = tuple(dict.fromkeys(request.query.getall("run", [])))
     if not 1 <= len(run_ids) <= _MOST_RUNS:
         raise UsageError(f"run: expected the ids of 1 to {_MOST_RUNS} runs, found {len(run_ids)}")
@@ -118,7 +118,7 @@ async def _audio(request: web.Request) -> web.FileResponse:
 
 
 async def _page(make: Callable[..., str], *arguments: Any) -> web.Response:
-    """Return the page that a function renders in a thread."""
+    """Render a page with a function in a thread."""
     text = await asyncio.to_thread(make, *arguments)
     return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _POLICY})
 
@@ -151,7 +151,7 @@ def _latency_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _duplex_of(folder: Path, place: Path, _stamps: tuple[Stamp, ...]) -> str:
-    """Render the page into a folder of the studio, next to its audio files."""
+    """Render the page into the studio's temporary folder, next to its audio files."""
     campaign = read_duplex(folder)
     place.mkdir(mode=0o700, exist_ok=True)
     return write_duplex_page(campaign, duplex_summary(campaign), place).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Runs and campaigns: the list, the values of each, comparisons, and the progress of a run."""
+"""Serve runs and campaigns: list, values, comparisons, and run progress."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _listing(library: Library) -> list[dict[str, Any]]:
 
 
 def _values(library: Library, run_id: str) -> dict[str, Any]:
-    """Return a folder's row of the list, its manifest, and the values that its own command prints."""
+    """Return a folder's list row, its manifest, and the values printed by the command for its kind."""
     folder = library.find(run_id)
     facts = folder_facts(folder)
     if folder.kind == "run":
@@ -92,7 +92,7 @@ def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
 
 
 def folder_facts(folder: ListedFolder) -> dict[str, Any]:
-    """Return a row of the list of runs; with the problem if the folder cannot be read."""
+    """Return a row of the run list, with the error if the folder cannot be read."""
     row: dict[str, Any] = {
         "id": folder.id,
         "name": folder.path.name,
@@ -128,10 +128,10 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
 
 
 def run_progress(folder: Path, latest: int) -> dict[str, Any]:
-    """Return the progress of a run, and its latest turns in descending order.
+    """Return a run's progress, and its latest turns in descending order.
 
     Raises:
-        StoreError: It cannot be read.
+        StoreError: The run cannot be read.
     """
     with RunReader.open(folder) as run:
         facts = _run_facts(run)
@@ -152,7 +152,7 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
 def _run_facts(run: RunReader) -> dict[str, Any]:
     endpoint = part_of(run.manifest, "endpoint")
     planned = run.manifest.get("turns")
-    # The database of a killed run still contains the state "running".
+    # After a kill, the database still contains the state "running".
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),
@@ -214,11 +214,11 @@ async def _stop(app: web.Application) -> None:
 async def _progress(request: web.Request) -> web.StreamResponse:
     """Send server-sent events (HTML standard, section 9.2) on a run in progress.
 
-    ``progress`` whenever it has changed, ``problem`` if it becomes unreadable, and ``end``, after which the
-    page closes the stream instead of reconnecting.
+    The events are ``progress`` on every change, ``problem`` if the run becomes unreadable, and ``end``, after
+    which the page closes the stream instead of reconnecting.
     """
     library, run_id = request.app[LIBRARY], request.match_info["run"]
-    state = await asyncio.to_thread(_read, library, run_id)  # refuses an unknown run
+    state = await asyncio.to_thread(_read, library, run_id)  # raises an error for an unknown run
     stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await stream.prepare(request)
     with suppress(ConnectionError):  # the page was closed

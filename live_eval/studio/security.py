@@ -1,10 +1,11 @@
-"""Access control: the studio serves only holders of a token, and only its own pages.
+"""Access control: the studio serves only clients with a token, and only its own pages.
 
-Every request must name this server as its host, which prevents DNS rebinding. Every request needs a token,
-which the link contains and a cookie keeps. Requests from pages of other origins are refused. The studio's
+Every request must have this server as its host, which prevents DNS rebinding. Every request needs a token,
+which is in the link and then in a cookie. Requests from pages of other origins are refused. The studio's
 pages load nothing from other hosts.
 
-There are two tokens: the owner's grants everything, the listeners' only handlers marked with `for_listeners`.
+There are two tokens: the owner's grants full access, the listeners' only handlers marked with
+`for_listeners`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _HEADERS = {
 
 
 def _cookie_name(port: int, who: str = "studio") -> str:
-    """Return the name of a cookie, with the port: browsers share cookies between the ports of a host."""
+    """Return a cookie name with the port, because browsers share cookies between the ports of a host."""
     return f"live-eval-{who}-{port}"
 
 
@@ -59,8 +60,8 @@ class Guard:
     """Admits requests with a token from the studio's own pages.
 
     Args:
-        host: The address that the studio is bound to.
-        listeners: The listeners' token; None for no access of listeners.
+        host: Bind address of the studio.
+        listeners: Token for listeners; None for no listener access.
     """
 
     def __init__(self, token: Secret, host: str = "127.0.0.1", listeners: Secret | None = None) -> None:
@@ -70,7 +71,7 @@ class Guard:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Answer a request, or refuse it."""
+        """Handle a request, or refuse it."""
         port = _port_of(request)
         if not self.serves(request.headers.get("Host", ""), port):
             return refusal(
@@ -108,7 +109,7 @@ class Guard:
         name = named[0]
         if is_loopback(self._host):
             return name in _LOCAL_NAMES
-        # Names can be rebound to this address, numbers cannot.
+        # DNS names can be rebound to this address, numeric addresses cannot.
         return name in (*_LOCAL_NAMES, self._host.lower()) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
@@ -143,6 +144,6 @@ def _port_of(request: web.Request) -> int:
 
 
 async def set_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the default headers of every answer."""
+    """Add the default headers to every response."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)

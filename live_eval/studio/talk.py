@@ -1,4 +1,4 @@
-"""Talk to an endpoint with the browser's microphone: a page's SDP offer begins a conversation."""
+"""Serve conversations through the browser's microphone: a page's SDP offer starts a conversation."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ class _BusyError(Exception):
 
 
 class _Talks:
-    """The conversations of pages, of which one is connected at a time.
+    """The pages' conversations, at most one of which is connected.
 
-    A page that is closed while it connects cannot report it, so a later offer replaces an unconnected one.
+    A page closed during connection setup cannot report this, so a later offer replaces an unconnected
+    conversation.
     """
 
     def __init__(self) -> None:
-        self.lock = asyncio.Lock()  # offers are answered in the order of their arrival
+        self.lock = asyncio.Lock()  # offers are answered in order of arrival
         self._running: dict[asyncio.Task[None], PageConversation] = {}
 
     @property
@@ -49,10 +50,10 @@ class _Talks:
         return any(talk.connected for talk in self._running.values())
 
     async def begin(self, talk: PageConversation, offer: str) -> str:
-        """Begin a conversation in place of unconnected ones; return the answer to its offer.
+        """Start a conversation, replacing unconnected conversations; return the SDP answer.
 
         Raises:
-            UsageError: The offer cannot be answered.
+            UsageError: The SDP offer is not acceptable.
             _BusyError: Another page is connected.
         """
         answer = await talk.answer(offer)
@@ -102,8 +103,8 @@ async def _endpoints(request: web.Request) -> web.Response:
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The body contains ``offer`` and a run file's tables ``endpoint`` and ``turns``. While another page is
-    connected, the error is ``busy`` (409).
+    The request body contains ``offer`` and the run-file tables ``endpoint`` and ``turns``. The error is
+    ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
     try:
@@ -127,10 +128,10 @@ async def _begin(request: web.Request) -> web.Response:
 def _prepare(
     tables: dict[str, dict[str, Any]], library: Library, settings: TalkSettings
 ) -> Callable[[], PageConversation]:
-    """Do the slow preparations of a conversation.
+    """Run the slow preparation of a conversation.
 
     Returns:
-        A function that makes the conversation; call it on the event loop.
+        A function that creates the conversation; call it on the event loop.
     """
     from live_eval.studio.talking.conversation import PageConversation
 
@@ -155,7 +156,7 @@ def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> 
 
 
 def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return the offer and the tables in a request."""
+    """Return a request's SDP offer and settings tables."""
     try:
         given = orjson.loads(body)
     except ValueError:

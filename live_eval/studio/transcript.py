@@ -1,4 +1,4 @@
-"""The transcript of a turn, with the times at which it is heard.
+"""The transcript of a turn, timed as heard.
 
 Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
 """
@@ -17,22 +17,22 @@ __all__ = ["seconds_after", "transcript_of", "zero_ns_of"]
 
 
 def zero_ns_of(turn: TurnRecord) -> int:
-    """Return the origin of a turn's times."""
+    """Return the time origin of a turn."""
     return turn.trace.t0_ns if turn.trace.t0_ns is not None else turn.trace.dial_ns
 
 
 def seconds_after(zero_ns: int, at_ns: int | None) -> float | None:
-    """Return the seconds between two moments; None for None."""
+    """Return the seconds between two times; None for None."""
     return None if at_ns is None else round((at_ns - zero_ns) / 1e9, 6)
 
 
 def transcript_of(run: RunReader, turn: TurnRecord) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what each side said, in the order of time.
+    """Return the transcript lines of both sides in chronological order.
 
-    A user without a script, as in a live run, gets the text of the endpoint's transcriber.
+    Without a script, as in a live run, the user's text is from the endpoint's transcriber.
 
     Returns:
-        The lines as JSON values; and a problem if audio is missing, without lines.
+        The lines as JSON values, and None; or no lines and the problem, if audio is missing.
     """
     try:
         conversation = conversation_of(run, [turn])

@@ -91,7 +91,8 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
 
 
 def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> dict[str, Any]:
-    """Return a page of a turn's messages in the order of time: ``in`` from the endpoint, ``out`` to it."""
+    """Return a page of a turn's messages in chronological order: ``in`` from the endpoint, ``out`` to the
+    endpoint."""
     log = run.log(turn.turn_id)
     zero_ns = zero_ns_of(turn)
     return {
@@ -110,7 +111,7 @@ def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> di
 
 
 def _type_of(body: Mapping[str, Any]) -> str | None:
-    """Return the type of a message; without one, its first field identifies it (Gemini)."""
+    """Return the type of a message, or else its first field (Gemini)."""
     kind = body.get("type")
     return kind if isinstance(kind, str) else next(iter(body), None)
 

@@ -42,14 +42,14 @@ CHOICES = ("status", "task", "variant", "cue", "speech")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuery:
-    """A query for a page of turns.
+    """A query for one page of the turn list.
 
     Args:
-        text: Words in the turn's id, texts, cue or failure, in any case; empty for all turns.
-        choices: The requested values, by name in `CHOICES`.
-        flagged: The requested value of ``flagged``; None for both.
+        text: Case-insensitive words to find in a turn's id, texts, cue or failure; empty for all turns.
+        choices: Requested values, by name in `CHOICES`.
+        flagged: Requested value of ``flagged``; None for both.
         sort: `RECORDED`, `BY_NAME`, a latency or a score.
-        descending: Whether to sort in descending order. Turns without the value are last in either order.
+        descending: Whether to sort in descending order. Turns without a value are last in either order.
     """
 
     text: str = ""
@@ -66,8 +66,8 @@ class RunIndex:
     """The turns of a run.
 
     Args:
-        rows: The turns as JSON values, in the order in which they were recorded.
-        words: The searchable text of each, in lower case.
+        rows: Turns as JSON values, in recording order.
+        words: Lower-case searchable text of each turn.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -75,7 +75,7 @@ class RunIndex:
     columns: tuple[ScoreColumn, ...]
 
     def select(self, query: RowQuery) -> dict[str, Any]:
-        """Return the page of a query, with the scores and choices of the run.
+        """Return the page for a query, with the run's scores and choices.
 
         Raises:
             UsageError: The sort key is unknown.
@@ -116,7 +116,7 @@ class RunIndex:
 
 
 def stamp_of(folder: Path) -> Stamp:
-    """Return the times and sizes of a run's databases."""
+    """Return the modification times and sizes of a run's databases."""
     stamp = []
     for name in (RUN_FILE, SCORES_FILE):
         for suffix in ("", "-wal"):
@@ -129,10 +129,10 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def read_index(folder: Path) -> RunIndex:
-    """Return the turns of a run, from a cache if the run has not changed.
+    """Return the turns of a run, from the cache if the run is unchanged.
 
     Raises:
-        StoreError: The folder contains no run, or it cannot be read.
+        StoreError: The folder contains no run, or the run cannot be read.
     """
     return _read(folder, stamp_of(folder))
 
@@ -153,7 +153,7 @@ def _read(folder: Path, _stamp: Stamp) -> RunIndex:
 
 
 def score_columns(columns: Iterable[ScoreColumn]) -> list[dict[str, Any]]:
-    """Return the columns of scores as JSON values."""
+    """Return the score columns as JSON values."""
     return [
         {
             "name": column.name,

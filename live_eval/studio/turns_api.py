@@ -1,4 +1,4 @@
-"""The turns of a run: a page of the list, and one turn in full."""
+"""Serve a run's turns: a page of the list, and single turns in full."""
 
 from __future__ import annotations
 

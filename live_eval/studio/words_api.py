@@ -1,4 +1,4 @@
-"""The times of a turn's words, from the offline recogniser on request."""
+"""Serve the times of a turn's words, from the offline recogniser on request."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def _words(request: web.Request) -> web.Response:
 
 @lru_cache(maxsize=_KEPT_TURNS)
 def _recognised(folder: Path, turn_id: str, _stamp: Stamp) -> list[list[dict[str, Any]]]:
-    """Return the words of each line of the transcript, with their times."""
+    """Return each transcript line's words with times."""
     with RunReader.open(folder) as run:
         lines, _ = transcript_of(run, run.turn(turn_id))
         both = run.both_sides(turn_id)

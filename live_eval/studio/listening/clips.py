@@ -1,4 +1,4 @@
-"""The audio of a trial: WAV with one rate and one level, which do not reveal the run."""
+"""The audio of a trial: WAV files at the same rate and level, so that they do not reveal the run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AFTER_SPEECH_NS = 300_000_000
 
 @dataclass(frozen=True, slots=True)
 class ListeningClip:
-    """A clip: a WAV file, int16 mono, and its length in seconds."""
+    """A clip: an int16 mono WAV file and its length in seconds."""
 
     wav: bytes
     seconds: float
@@ -58,7 +58,7 @@ def reply_clip(run: Path, turn_id: str) -> ListeningClip:
 
 
 def case_context(run: Path, turn_id: str, reference: ReferenceKind) -> CaseContext:
-    """Return the context of a case, as one of the runs recorded it.
+    """Return the context of a case as recorded by one of the runs.
 
     Raises:
         StoreError: The run or the turn was deleted.
@@ -76,7 +76,7 @@ def case_context(run: Path, turn_id: str, reference: ReferenceKind) -> CaseConte
 
 
 def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:
-    """Return the user's side up to shortly after the end of speech, without silence or an interruption."""
+    """Return the user's side until shortly after the end of speech, without silence or an interruption."""
     try:
         both = reader.both_sides(turn.turn_id)
     except StoreError:

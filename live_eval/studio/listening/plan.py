@@ -1,4 +1,4 @@
-"""The plan of a listening test, and each listener's order of trials. Pure."""
+"""The plan of a listening test, and each listener's trial order. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 LISTENING_SCHEMA_VERSION = 1
 
-# Position of the first run, and which reply X is: in a block of four, each combination once.
+# Position of the first run, and the identity of X: each combination once per block of four.
 _BLOCK = ((False, 0), (False, 1), (True, 0), (True, 1))
 
 
@@ -52,7 +52,7 @@ class ReferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListenedRun:
-    """A run of a listening test: the name of its folder, and its path relative to the test's folder."""
+    """A run of a listening test: folder name, and path relative to the test's folder."""
 
     name: str
     path: str
@@ -69,17 +69,17 @@ class ListenedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningTest:
-    """The first line of a test's file.
+    """The first line of a test file.
 
     Args:
-        runs: The runs: two, or one or two for ratings.
-        scales: The scores that listeners rate (``rubric.c4``), for ratings.
-        created: Date and time, ISO 8601 in UTC.
-        listening: Version of the file's format.
+        runs: Two runs; one or two for ratings.
+        scales: Scores to rate (``rubric.c4``), for ratings.
+        created: Creation time, ISO 8601 in UTC.
+        listening: Version of the file format.
 
     Raises:
-        UsageError: The number of runs is wrong, two share a name, a path is invalid, or the scales do not
-            match the kind.
+        UsageError: The number of runs is wrong, two runs have the same name, a path is invalid, or the scales
+            do not match the kind.
     """
 
     kind: ListeningKind
@@ -108,7 +108,7 @@ class ListeningTest:
 
     @property
     def trials(self) -> int:
-        """The number of trials of a listener."""
+        """The number of trials per listener."""
         return len(self.cases) * (len(self.runs) if self.kind is ListeningKind.RATING else 1)
 
 
@@ -117,8 +117,8 @@ class ListeningTrial:
     """One question to a listener.
 
     Args:
-        runs: The runs of the presented replies, A first.
-        x: The place of X's run in `runs`, for ABX.
+        runs: Runs of the presented replies, A first.
+        x: Index of X's run in `runs`, for ABX.
     """
 
     case: ListenedCase
@@ -127,21 +127,21 @@ class ListeningTrial:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The identity of a listener's trial: the turn, and the run for a rating."""
+        """The key of a listener's trial: the turn, and for ratings the run."""
         return self.case.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 
 def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]:
-    """Return the trials of a listener in order; the same at every call.
+    """Return a listener's trials in order; deterministic.
 
-    The order of cases is random. A/B order is balanced in blocks of four trials, and so is X in ABX. Every
-    second listener gets the reverse order of cases with A, B and X swapped, so that each pair of listeners
-    hears each case in both positions.
+    The case order is random. A/B order, and X in ABX, are balanced in blocks of four trials. Every second
+    listener gets the reverse case order with A, B and X swapped, so each pair of listeners hears each case in
+    both positions.
 
-    Ratings cover all cases once before a case is repeated with the other run.
+    For ratings, all cases appear once before a case is repeated with the other run.
 
     Args:
-        listener: Number of the listener in the order of joining, from 0.
+        listener: Number of the listener, from 0, in order of joining.
     """
     pair, mirrored = divmod(listener, 2)
     draw = random.Random(f"{test.seed}/{pair}")
@@ -167,7 +167,7 @@ def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]
 
 
 def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
-    """Yield for each trial whether the runs are swapped and which reply is X, in balanced blocks."""
+    """Yield, for each trial in balanced blocks, whether the runs are swapped and which reply is X."""
     for _ in range(count // 4):
         yield from draw.sample(_BLOCK, 4)
     (swapped, x), (other, y) = draw.sample(_BLOCK, 1)[0], (draw.random() < 0.5, draw.randrange(2))
@@ -175,7 +175,7 @@ def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
 
 
 def rating_scales() -> dict[str, OutputSpec]:
-    """Return the scores that people can rate, by name: those of installed judges with anchors."""
+    """Return the scores that people can rate, by name: scores with anchors, from installed judges."""
     return {
         score_name(spec.name, output.name): output
         for spec in installed_judges()

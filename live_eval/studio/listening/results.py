@@ -1,4 +1,4 @@
-"""The results of a listening test, the agreement of listeners and of judges with them, and votes as CSV."""
+"""The results of a listening test, the agreement of listeners and judges with them, and votes as CSV."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_ARENA_BYTES = 1 << 26
 
 
 def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
-    """Return the results for the page, with the runs' names."""
+    """Return the results for the page, with run names."""
     test = ballots.test
     shown: dict[str, Any] = {
         "kind": test.kind.value,
@@ -53,7 +53,7 @@ def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
 
 
 def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable], list[str]]:
-    """Return the scores of each readable run, and the problems of the others."""
+    """Return the scores of each readable run, and the errors of unreadable runs."""
     tables: dict[str, ScoreTable] = {}
     problems: list[str] = []
     for run in ballots.test.runs:
@@ -67,7 +67,7 @@ def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable]
 
 
 def _identities(ballots: Ballots) -> dict[str, Any]:
-    """Return how often X was recognised; the chance level is one half."""
+    """Return the recognition rate of X; the chance level is one half."""
 
     def correct(votes: Sequence[ListenerVote]) -> dict[str, Any]:
         right = [float(vote.choice == vote.x) for vote in votes]
@@ -107,7 +107,7 @@ def _preferences(ballots: Ballots, tables: Mapping[str, ScoreTable], folder: Pat
 def _same_sign(
     people: Mapping[str, float], judge: Mapping[str, float], scripts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the share of turns with the same preference, of the turns on which both have one."""
+    """Return the share of turns with the same preference, among turns with a preference on both sides."""
     both = [turn_id for turn_id, mean in people.items() if mean and judge.get(turn_id)]
     same = [float((people[turn_id] > 0) == (judge[turn_id] > 0)) for turn_id in both]
     return estimate_share(same, [scripts[turn_id] for turn_id in both], whole=1.0).as_json(scripts=True)
@@ -116,7 +116,7 @@ def _same_sign(
 def _by_scores(
     tables: Mapping[str, ScoreTable], names: Sequence[str], turn_ids: Sequence[str]
 ) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield each score with a direction, its version, and the advantage of the first run by turn."""
+    """Yield each score that has a direction, with its version and the first run's advantage by turn."""
     if len(tables) < 2:
         return
     first, second = (tables[name] for name in names)
@@ -139,7 +139,7 @@ def _by_scores(
 
 
 def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield the verdicts on these runs in the files of ``live-eval arena`` next to them."""
+    """Yield the verdicts on these runs from adjacent ``live-eval arena`` files."""
     for path in sorted(folder.glob("arena-*.jsonl")):
         try:
             heading, *rows = [
@@ -153,7 +153,7 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
                 if not row.get("vote") and {row["first"], row["second"]} == set(names)
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # not a file of arena
+            continue  # not an arena file
         yield heading["judge"], str(heading.get("version", "")), verdicts
 
 
@@ -184,7 +184,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
 
 
 def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the commands that score each run with a judge, if necessary, and compare the ratings with it."""
+    """Yield the commands that score each run with a judge, if necessary, and compare ratings with scores."""
     for run in ballots.test.runs:
         if not any(unit.startswith(_unit(run.name, "")) for unit in scored):
             yield shlex.join(["live-eval", "score", run.name, "--judges", judge])
@@ -192,7 +192,7 @@ def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterato
 
 
 def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:
-    """Return the ratings of a judge's scores as labels of an audit."""
+    """Return the ratings of a judge's scores as audit labels."""
     labels = Labels("votes")
     for vote in ballots.votes:
         for output in spec.outputs:
@@ -225,10 +225,10 @@ def _unit(run: str, turn_id: str) -> str:
 
 
 def votes_csv(ballots: Ballots, run: str = "") -> str:
-    """Return the votes of a test as CSV for ``live-eval arena --votes`` and ``live-eval audit --labels``.
+    """Return a test's votes as CSV for ``live-eval arena --votes`` and ``live-eval audit --labels``.
 
     Args:
-        run: The run whose ratings are returned.
+        run: Run whose ratings to return.
     """
     kind = ballots.test.kind
     rows: Iterable[Sequence[object]]

@@ -36,12 +36,12 @@ def plan_test(
     seed: int = 0,
     wall_ns: int = 0,
 ) -> ListeningTest:
-    """Return the plan of a test on the cases with reply audio in all runs, spread over scripts.
+    """Return a test plan for cases with reply audio in all runs, spread over scripts.
 
     Args:
-        runs: Folders of the runs: two of the same data, or one or two for ratings.
-        folder: The folder of the test's file.
-        limit: The most cases; 0 for all.
+        runs: Run folders: two with the same data, or one or two for ratings.
+        folder: Folder for the test file.
+        limit: Maximum number of cases; 0 for all.
 
     Raises:
         UsageError: The runs are not comparable or have no common case with audio, or a scale is unknown.
@@ -71,12 +71,12 @@ def plan_test(
 
 
 def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, ListenedCase]:
-    """Return the first turn of each case with reply audio in every run, by turn.
+    """Return the first turn of each case that has reply audio in every run, by turn.
 
     Raises:
-        UsageError: There is none; the message counts the turns of each run.
+        UsageError: No such case exists; the message contains each run's number of turns.
     """
-    # One turn for each case, because votes name cases.
+    # One turn per case, because votes refer to cases.
     found = [_audible(run) for run in runs]
     common = [turn_id for turn_id in found[0] if all(turn_id in turns for turns in found)]
     by_case: dict[str, ListenedCase] = {}

@@ -1,4 +1,4 @@
-"""Give trials to listeners under random names, and take their votes."""
+"""Present trials to listeners under random names, and record votes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _FASTEST = 1.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """A vote as a browser sends it.
+    """A vote as sent by a browser.
 
     Args:
-        trial: The random name of the trial.
+        trial: Random name of the trial.
         choice: ``A``, ``B`` or, for a preference, ``tie``; empty for ratings.
-        played: The played parts of each reply, by its label: begin and end in seconds.
+        played: Played parts of each reply, by label: start and end in seconds.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -52,12 +52,12 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class GivenTrial:
-    """A trial that was given to a listener.
+    """A trial that was presented to a listener.
 
     Args:
-        name: Its random name, the only one that the browser gets.
-        replies: The random names of the replies by label, in order: A, B, and X for ABX.
-        sounds: All clips, by random names.
+        name: Random name, the only identifier sent to the browser.
+        replies: Random names of the replies by label, in the order A, B, and X for ABX.
+        sounds: All clips by random name.
     """
 
     name: str
@@ -70,18 +70,19 @@ class GivenTrial:
     given_ns: int
 
     def named(self, clip: ListeningClip | None) -> str | None:
-        """Return the random name of a clip; None for None."""
+        """Return a clip's random name; None for None."""
         return next((name for name, found in self.sounds.items() if found is clip), None)
 
 
 class TrialDesk:
-    """Gives trials and takes votes. Call its methods in a thread.
+    """Presents trials and records votes. Call its methods in a thread.
 
-    The latest trials are kept in memory with their audio. A page has to request older ones, or trials given
+    The latest trials are kept in memory with their audio. A page must request older trials, or trials from
     before a restart, again.
 
     Args:
-        is_shown: Returns whether the studio shows a run; a foreign test may name other folders.
+        is_shown: Function that returns whether a run is in the studio; an untrusted test may refer to other
+            folders.
     """
 
     def __init__(self, clock: Clock, is_shown: Callable[[Path], bool]) -> None:
@@ -91,9 +92,11 @@ class TrialDesk:
         self._given: OrderedDict[str, GivenTrial] = OrderedDict()
 
     def next(self, file: VoteFile, listener: str) -> tuple[Ballots, GivenTrial | None]:
-        """Join a listener; return the votes so far and the listener's next trial, None after the last.
+        """Add a listener; return the votes so far and the listener's next trial, or None after the last
+        trial.
 
-        Until the vote it returns the same trial under the same name. Trials without audio are skipped.
+        Repeated calls before the vote return the same trial under the same name. Trials without audio are
+        skipped.
 
         Raises:
             StoreError: The test cannot be read, or all remaining trials lack audio.
@@ -122,7 +125,7 @@ class TrialDesk:
         return ballots, None
 
     def sound(self, name: str) -> ListeningClip | None:
-        """Return the clip with a name; None if it belongs to no open trial."""
+        """Return the clip with a name; None if the clip is not part of an open trial."""
         with self._lock:
             return next((given.sounds[name] for given in self._given.values() if name in given.sounds), None)
 
@@ -132,11 +135,11 @@ class TrialDesk:
             return self._given.get(name)
 
     def vote(self, given: GivenTrial, opinion: Opinion) -> Ballots:
-        """Take a vote.
+        """Record a vote.
 
         Raises:
-            UsageError: A reply was not heard to its end, or the opinion does not match the trial.
-            StoreError: It cannot be written.
+            UsageError: A reply was not played to its end, or the opinion does not match the trial.
+            StoreError: The test file cannot be written.
         """
         lengths_s = {label: given.sounds[name].seconds for label, name in given.replies.items()}
         elapsed_s = (self._clock.now_ns() - given.given_ns) / 1e9
@@ -152,11 +155,11 @@ class TrialDesk:
         return ballots
 
     def undo(self, file: VoteFile, listener: str) -> Ballots:
-        """Take back the last vote of a listener.
+        """Undo a listener's last vote.
 
         Raises:
-            UsageError: There is none.
-            StoreError: It cannot be written.
+            UsageError: The listener has no valid vote.
+            StoreError: The test file cannot be written.
         """
         return file.undo(listener, self._now())
 
@@ -199,12 +202,12 @@ def _answer(test: ListeningTest, opinion: Opinion) -> dict[str, Any]:
 def why_not_heard(
     lengths_s: Mapping[str, float], played: Mapping[str, Sequence[tuple[float, float]]], elapsed_s: float
 ) -> str:
-    """Return what a listener has not heard; empty if every reply was heard to its end.
+    """Return which reply was not played to its end; empty if all were.
 
     Args:
-        lengths_s: Length of each reply by its label ("A").
-        played: The played parts of each reply, as reported by the browser: begin and end in seconds.
-        elapsed_s: Seconds since the replies were given: at least their total length.
+        lengths_s: Length of each reply by label ("A").
+        played: Played parts of each reply, as reported by the browser: start and end in seconds.
+        elapsed_s: Seconds since the replies were presented; must be at least their total length.
 
     >>> why_not_heard({"A": 2.0, "B": 1.0}, {"A": [(0.0, 2.0)], "B": [(0.0, 0.5)]}, 9.0)
     'B was not heard to its end: 0.5 of 1.0 s'

@@ -31,19 +31,19 @@ FOLDER = "listening"
 """The folder of listening tests, next to the runs."""
 
 _LOCK_TIMEOUT_S = 5.0
-_MOST_BYTES = 1 << 26  # a vote has about 300
+_MOST_BYTES = 1 << 26  # a vote is about 300 bytes
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerVote:
-    """A vote of a listener on one trial.
+    """A listener's vote on one trial.
 
     Args:
-        vote: Its number in the file, from 1.
-        runs: The runs of the presented replies, A first.
-        x: The place of X's run in `runs`, for ABX.
-        choice: The place of the chosen reply's run in `runs`; None for a tie or ratings.
+        vote: Number of the vote in the file, from 1.
+        runs: Runs of the presented replies, A first.
+        x: Index of X's run in `runs`, for ABX.
+        choice: Index of the chosen reply's run in `runs`; None for a tie or ratings.
         seconds: Time from the presentation of the replies to the vote.
         at: Time of the vote, ISO 8601 in UTC.
     """
@@ -62,7 +62,7 @@ class ListenerVote:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key of the trial, as `ListeningTrial.key`."""
+        """The trial's key; see `ListeningTrial.key`."""
         return self.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 
@@ -86,12 +86,12 @@ _UNDONE = TypeAdapter(_Undone)
 
 @dataclass(frozen=True, slots=True)
 class Ballots:
-    """The contents of a test's file.
+    """The contents of a test file.
 
     Args:
-        listeners: The listeners in the order of joining.
-        votes: The valid votes in order, without undone ones.
-        last: The highest number of a vote, including undone ones.
+        listeners: Listeners in order of joining.
+        votes: Valid votes in order, excluding undone votes.
+        last: Highest vote number, including undone votes.
     """
 
     test: ListeningTest
@@ -104,17 +104,17 @@ class Ballots:
         return [vote for vote in self.votes if vote.listener == listener]
 
     def open_trials(self, listener: str) -> list[ListeningTrial]:
-        """Return a listener's trials without a vote, in order."""
+        """Return a listener's remaining trials in order."""
         done = {vote.key for vote in self.of(listener)}
         trials = trials_for(self.test, self.listeners.index(listener))
         return [trial for trial in trials if trial.key not in done]
 
 
 class VoteFile:
-    """The file of a test. Call its methods in a thread.
+    """A test file. Call its methods in a thread.
 
-    Each change takes a lock, reads the file, adds a line and waits until it is on disk. An incomplete line of
-    a crash was never acknowledged: it is ignored, and replaced by the next one.
+    Each change acquires a lock, reads the file, appends a line and waits until the line is on disk. An
+    incomplete line after a crash was never acknowledged: it is ignored, and overwritten by the next line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -122,12 +122,12 @@ class VoteFile:
 
     @classmethod
     def create(cls, folder: Path, test: ListeningTest) -> VoteFile:
-        """Write a new test into a folder, named by its kind and a number.
+        """Create a test file in a folder, named after the test's kind and a number.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The file cannot be written.
         """
-        line = orjson.dumps(_TEST.dump_python(test, mode="json"))  # before there is a file
+        line = orjson.dumps(_TEST.dump_python(test, mode="json"))  # checked before the file is created
         try:
             own_folder(folder.parent, private_folder(folder))
             for number in range(1, 10_000):
@@ -147,7 +147,7 @@ class VoteFile:
         """Return the contents of the file.
 
         Raises:
-            StoreError: It is missing or damaged.
+            StoreError: The file is missing or damaged.
             SchemaVersionError: Another version of live-eval wrote it.
         """
         try:
@@ -157,7 +157,7 @@ class VoteFile:
         return _ballots(self.path, data)
 
     def join(self, listener: str, at: str) -> Ballots:
-        """Add a listener; do nothing if they have joined.
+        """Add a listener; no-op if the listener has already joined.
 
         Raises:
             StoreError: The file cannot be read or written.
@@ -172,7 +172,7 @@ class VoteFile:
         """Add a vote.
 
         Args:
-            given: Further fields of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
+            given: Other fields of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
 
         Raises:
             UsageError: The listener has already voted on this trial.
@@ -189,10 +189,10 @@ class VoteFile:
             return self.read()
 
     def undo(self, listener: str, at: str) -> Ballots:
-        """Undo the last valid vote of a listener; its trial is open again.
+        """Undo a listener's last valid vote and reopen its trial.
 
         Raises:
-            UsageError: There is none.
+            UsageError: The listener has no valid vote.
             StoreError: The file cannot be read or written.
         """
         with self._changing() as ballots:
@@ -231,7 +231,7 @@ def _write(fd: int, line: bytes) -> None:
 
 
 def _ballots(path: Path, data: bytes) -> Ballots:
-    lines = data.split(b"\n")[:-1]  # text after the last line end was never acknowledged
+    lines = data.split(b"\n")[:-1]  # text after the last newline was never acknowledged
     if not lines:
         raise StoreError(f"{path}: expected a listening test, found an empty file")
     rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
@@ -260,7 +260,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
 
 
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
-    """Return why a vote does not match its test; empty if it matches."""
+    """Return the reason why a vote does not match its test; empty if it matches."""
     is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
     if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:
         return f"the test has no case {vote.case_id!r}"

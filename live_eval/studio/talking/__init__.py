@@ -1,1 +1,1 @@
-"""Conversations of a page with an endpoint, over WebRTC."""
+"""Conversations between a page and an endpoint, over WebRTC."""

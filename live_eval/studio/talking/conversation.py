@@ -1,4 +1,4 @@
-"""A conversation of a page: its WebRTC connection, the live conversation, and the run."""
+"""A page's conversation: WebRTC connection, live conversation, and run."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ _log = logging.getLogger(__name__)
 
 
 class PageConversation:
-    """Runs a conversation of a page with an endpoint, and stores it as a run.
+    """Runs a conversation between a page and an endpoint, and stores it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
     ``commit``, ``reconnect`` and ``end``. It receives the messages of `messages.as_json`; ``failed`` with a
-    ``message`` on an error that ends the conversation; and finally ``stored`` with the id and the name of the
-    run.
+    ``message`` on an error that ends the conversation; and finally ``stored`` with the run's id and name.
 
     Args:
-        run: The run; its folder is created once the page is connected.
+        run: Run to store; its folder is created once the page is connected.
     """
 
     def __init__(self, plan: Plan, run: ListedFolder) -> None:
@@ -64,14 +63,14 @@ class PageConversation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The turn mode, and the id and name of the run, as JSON values."""
+        """The turn mode and the run's id and name, as JSON values."""
         return {"turn_mode": self._plan.turn_mode.value, "run": self._run.id, "name": self._run.path.name}
 
     async def answer(self, offer: str) -> str:
         """Return the SDP answer to the page's offer; call `run` next.
 
         Raises:
-            UsageError: The offer cannot be answered.
+            UsageError: The SDP offer is not acceptable.
         """
         try:
             return await self._connection.answer(offer)
@@ -105,7 +104,7 @@ class PageConversation:
         await self._connection.close(1000, "")
 
     async def _store(self) -> None:
-        """Run the live conversation, and end the stored run however it ends."""
+        """Run the live conversation, and always end the stored run."""
         writer = await asyncio.to_thread(self._writer)
         try:
             await self._converse(writer)
@@ -149,7 +148,7 @@ class PageConversation:
             raise failure
 
     async def _listen(self, live: LiveConversation) -> None:
-        """Pass on the page's microphone."""
+        """Forward the page's microphone audio."""
         while (packet := await self._connection.hear()) is not None:
             live.push(np.frombuffer(packet.pcm, "<i2").astype(np.int16, copy=False), packet.at_ns)
         live.stop()

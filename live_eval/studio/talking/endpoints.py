@@ -1,4 +1,4 @@
-"""The endpoints that a page may talk to. Their addresses and keys are known to the server only."""
+"""The endpoints available to a page. Only the server has their addresses and keys."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["TALK", "TalkSettings", "read_addresses", "talkable_endpoints"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkSettings:
-    """Settings of conversations from the studio's command line.
+    """Conversation settings from the studio's command line.
 
     Args:
-        addresses: Addresses of endpoints by name, in place of their defaults.
-        note: Called with a line for the terminal.
+        addresses: Endpoint addresses by endpoint name, replacing the defaults.
+        note: Callback for lines to print in the terminal.
     """
 
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -33,10 +33,11 @@ TALK = web.AppKey("talk", TalkSettings)
 
 
 def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
-    """Return addresses by endpoint from texts of the form ``NAME=URL``.
+    """Parse ``NAME=URL`` texts into addresses by endpoint.
 
     Raises:
-        UsageError: A text is malformed, or an endpoint does not exist, is given twice or has no sessions.
+        UsageError: A text is malformed, or an endpoint does not exist, is given twice or does not support
+            sessions.
     """
     addresses: dict[str, str] = {}
     for text in given:
@@ -53,7 +54,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def talkable_endpoints(addresses: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the endpoints with sessions, and the requirements of each, as JSON values."""
+    """Return the endpoints that support sessions, with their requirements, as JSON values."""
     specs = [plugin.spec for plugin in find_plugins(CLIENTS)]
     return [
         {

@@ -1,4 +1,4 @@
-"""Send the reply to the page on a track, paced by the machine's clock."""
+"""Send the reply to the page on a media track, paced by the machine's clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TrackLoudspeaker"]
 
 _PACKET_NS = 20_000_000
 _PACKET_SAMPLES = OPUS_RATE_HZ // 50
-_WAIT_MS = 20  # the browser has a jitter buffer of its own
+_WAIT_MS = 20  # the browser adds its own jitter buffer
 
 
 class TrackLoudspeaker:
@@ -30,16 +30,16 @@ class TrackLoudspeaker:
         self._buffer = PlayoutBuffer(OPUS_RATE_HZ, wait_ms=_WAIT_MS)
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """As `AudioSink.play`; the user's own side is not sent."""
+        """See `AudioSink.play`; the user's own side is not sent."""
         if side is AudioSide.REPLY:
             self._buffer.push(pcm, rate_hz, paced=paced)
 
     def drop(self) -> None:
-        """As `AudioSink.drop`."""
+        """See `AudioSink.drop`."""
         self._buffer.drop()
 
     async def run(self) -> None:
-        """Send until cancelled: late audio catches up, late silence does not."""
+        """Send until cancelled; late audio catches up, late silence does not."""
         encoder = OpusEncoder(OPUS_RATE_HZ)
         due_ns, timestamp = self._clock.now_ns(), 0
         while True:

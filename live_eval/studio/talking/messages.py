@@ -1,4 +1,4 @@
-"""Updates of a conversation as JSON messages to the page. Pure."""
+"""Convert conversation updates to JSON messages for the page. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["as_json"]
 
 
 def as_json(update: Update) -> dict[str, Any]:
-    """Return an update as JSON values: its ``type``, and its fields."""
+    """Return an update as a JSON object: ``type`` and fields."""
     match update:
         case StateChanged(state, failure):
             return {"type": "state", "state": state.value, "failure": _failure(failure)}
