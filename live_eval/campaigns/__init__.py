@@ -1,1 +1,2 @@
-"""Ordered runs against one endpoint with one document: latency profiles and turn-taking probes."""
+"""Campaigns: ordered runs against one endpoint with one document, for latency profiles and turn-taking
+probes."""

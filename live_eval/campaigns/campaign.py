@@ -1,8 +1,7 @@
-"""A campaign: runs in order, in one folder, with one JSON document; it can be stopped and resumed.
+"""A campaign: ordered runs in one folder with one JSON document, which can be stopped and resumed.
 
-On disk, ``recordings/<campaign>/`` has the document, the recordings that the campaign makes, and each run in
-a
-folder of its name. The kinds of campaign (`latency`, `duplex`) decide what each run contains.
+On disk, ``recordings/<campaign>/`` contains the document, the generated recordings, and a folder per run. The
+kinds of campaign (`latency`, `duplex`) determine the content of each run.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from live_eval.run.stop_signals import StopSignals
 
 __all__ = ["Campaign", "CampaignOutcome"]
 
-_SHARED = ("endpoint", "data", "task", "turns", "impair")  # tables of the run file that decide the turns
+_SHARED = ("endpoint", "data", "task", "turns", "impair")  # run-file tables that determine the turns
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignOutcome:
-    """How a campaign ended.
+    """The outcome of a campaign.
 
     Args:
-        failed: Turns of a latency campaign that were not captured; trials of a duplex campaign that failed.
-        interrupted: Whether the user stopped it.
-        stopped: Why it stopped before its end; empty if it did not.
+        failed: Number of turns that were not captured (latency) or trials that failed (duplex).
+        interrupted: Whether the user stopped the campaign.
+        stopped: Reason for an early stop; empty if there was none.
     """
 
     failed: int
@@ -50,22 +49,22 @@ class CampaignOutcome:
 
 
 class Campaign(ABC):
-    """A campaign of runs, one after the other, in a folder.
+    """A campaign of consecutive runs in a folder.
 
-    All look-ups are done and all recordings are made before the first turn: construct it off the event loop.
+    The constructor does all look-ups and generates all recordings: call it off the event loop.
 
     Args:
-        folder: The campaign's folder, new or empty; created if missing.
-        base: The plan of a run with the settings that all runs share.
-        order: The names of the runs in order; a run may have several steps.
-        asked: What decides the runs, beyond the settings that they share.
+        folder: Campaign folder, new or empty; created if missing.
+        base: Plan of a run with the settings shared by all runs.
+        order: Run names in order; a run may have several steps.
+        asked: Settings that determine the runs, beyond the shared settings.
         resume: Whether to continue the campaign in the folder: completed runs are kept.
 
     Raises:
-        UsageError: The endpoint cannot do what the campaign needs.
+        UsageError: The endpoint does not support the campaign.
         DataError: The data set cannot be used.
-        StoreError: The folder is not empty, or has no campaign to resume, or one with another plan; or it
-            cannot be written.
+        StoreError: The folder is not empty, contains no campaign to resume or a campaign with another plan,
+            or cannot be written.
     """
 
     document: ClassVar[CampaignDocument]
@@ -118,17 +117,17 @@ class Campaign(ABC):
 
     @property
     def key_recipient(self) -> str | None:
-        """Which host receives the endpoint's key, as in `Plan.key_recipient`."""
+        """The host that receives the endpoint's key; see `Plan.key_recipient`."""
         return self._base.key_recipient
 
     async def run(self, observer: Observer, stop: StopSignals) -> CampaignOutcome:
         """Run the steps, and keep the document up to date.
 
-        What was recorded before a stop is kept and can be resumed.
+        Turns recorded before a stop are kept, and the campaign can be resumed.
 
         Args:
-            observer: Follows the campaign.
-            stop: The signals of the command.
+            observer: Observer of the campaign.
+            stop: Stop signals of the command.
         """
         stopped = ""
         with stop.gently():
@@ -149,19 +148,19 @@ class Campaign(ABC):
 
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """Return this kind's part of the document."""
+        """Return the document fields specific to this kind of campaign."""
 
     @abstractmethod
     async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
-        """Run a step, and end its run with its last one; return why the campaign stops, or nothing."""
+        """Run a step, and end the run after its last step; return the reason for an early stop, if any."""
 
     @abstractmethod
     def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
-        """Take the turns of a run that were recorded before the campaign is resumed."""
+        """Load a run's turns that were recorded before the campaign was resumed."""
 
     @abstractmethod
     def _progress(self) -> str:
-        """Return in words how much was recorded before the campaign is resumed."""
+        """Return a description of how much was recorded before the campaign was resumed."""
 
     @abstractmethod
     def _count_failed(self) -> int:
@@ -174,7 +173,7 @@ class Campaign(ABC):
     # -- Before -----------------------------------------------------------------------------------------
 
     def _check_new(self) -> None:
-        """Check that a campaign can begin in the folder."""
+        """Check that a campaign can be started in the folder."""
         name = self.document.file_name
         if (self.folder / name).exists():
             raise StoreError(
@@ -184,7 +183,7 @@ class Campaign(ABC):
         check_new(self.folder, "a campaign", (f"{name}.part",), {self.document.made: self.document.forms})
 
     def _resumed(self) -> dict[str, Any]:
-        """Return the document of the campaign to resume, which must have the same plan; take its turns."""
+        """Return the document of the campaign to resume, which must have the same plan; load its turns."""
         facts = self.document.read(self.folder)
         _check_same_plan(self.folder, facts.get("plan"), self._asked)
         for name in filter(self._has_begun, dict.fromkeys(self._order)):
@@ -197,11 +196,11 @@ class Campaign(ABC):
         return facts
 
     def _inputs(self, *inside: str) -> Path:
-        """Return a folder for recordings that the campaign makes."""
+        """Return a folder for generated recordings."""
         return self._own_folder(self.document.made, *inside)
 
     def _own_folder(self, *names: str) -> Path:
-        """Return a folder in the campaign's; refuse a link in its place, which could lead anywhere."""
+        """Return a folder in the campaign folder; refuse a link, whose target could be anywhere."""
         path = self.folder
         for name in names:
             path /= name
@@ -212,7 +211,7 @@ class Campaign(ABC):
     # -- Meanwhile --------------------------------------------------------------------------------------
 
     async def _run_steps(self, observer: Observer, stop: StopSignals) -> str:
-        """Run every step; return why the campaign stops before its end, or nothing."""
+        """Run every step; return the reason for an early stop, or nothing."""
         async with contextlib.AsyncExitStack() as stack:
             with stop.cancelling():
                 endpoint = running_endpoint(self._launched, self.folder)
@@ -227,7 +226,7 @@ class Campaign(ABC):
     async def _run_jobs(
         self, name: str, jobs: Sequence[Job], observer: Observer, stop: StopSignals, **options: Any
     ) -> RunOutcome:
-        """Run those of some jobs of a run that are not recorded; `options` are passed to the runner."""
+        """Run a run's jobs that are not recorded yet; `options` are passed to the runner."""
         writer = await asyncio.to_thread(self._begin, name)
         outcome = await run_plan(
             replace(self._plans[name], jobs=tuple(jobs)),
@@ -287,10 +286,10 @@ class Campaign(ABC):
 
 
 def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> None:
-    """Refuse to resume a campaign with another plan.
+    """Raise an error if the campaign to resume has another plan.
 
     Raises:
-        StoreError: The plans differ; names the first difference.
+        StoreError: The plans differ; the message contains the first difference.
     """
     if not isinstance(before, dict):
         raise StoreError(f"{folder}: cannot resume this campaign: another version of live-eval began it")

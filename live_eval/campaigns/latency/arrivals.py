@@ -1,11 +1,10 @@
-"""When the sessions of a campaign begin: one after the other, or on their own schedule. Pure.
+"""Session start times in a campaign: one after the other, or on a schedule. Pure.
 
-A closed loop begins a session when another ends, so an endpoint that stalls also delays the sessions that
-would
-have met the stall: they are missing from the percentiles (coordinated omission). An open loop begins sessions
-when they are due, whatever the endpoint does, and counts delays from then, as wrk2 does with its constant
-throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors (grafana.com/docs/k6, "Open and
-closed models").
+A closed loop begins a session when another ends, so a stalled endpoint also delays the sessions that would
+have met the stall, and these sessions are missing from the percentiles (coordinated omission). An open loop
+begins sessions when they are due, regardless of the endpoint, and measures delays from the due time, as wrk2
+does with its constant throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors
+(grafana.com/docs/k6, "Open and closed models").
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _EXPECTED = "expected closed, poisson:RATE or constant:RATE, with RATE in turns 
 
 
 class ArrivalKind(StrEnum):
-    """How sessions arrive."""
+    """The arrival process of sessions."""
 
     CLOSED = "closed"
     """One begins when another ends."""
@@ -37,14 +36,14 @@ class ArrivalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When sessions begin: their kind, and the mean number a second (None in a closed loop)."""
+    """The kind of arrival process, and the mean number of sessions per second (None in a closed loop)."""
 
     kind: ArrivalKind = ArrivalKind.CLOSED
     per_s: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> Arrivals:
-        """Read ``closed``, ``poisson:RATE`` or ``constant:RATE``.
+        """Parse ``closed``, ``poisson:RATE`` or ``constant:RATE``.
 
         Raises:
             UsageError: The text has none of these forms, or the rate is not positive.
@@ -74,13 +73,13 @@ class Arrivals:
 
     @property
     def open_loop(self) -> bool:
-        """Whether sessions begin on their own schedule."""
+        """Whether sessions begin on a schedule."""
         return self.per_s is not None
 
     def starts(self, seed: int) -> Iterator[int] | None:
-        """Return when each session is due, in nanoseconds from the first one; None in a closed loop.
+        """Return the due time of each session, in nanoseconds from the first; None in a closed loop.
 
-        `seed` is that of random gaps.
+        `seed` is the seed for random gaps.
 
         >>> list(itertools.islice(Arrivals.parse("constant:4").starts(0), 3))
         [0, 250000000, 500000000]

@@ -1,8 +1,8 @@
 """Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
 
-An assertion about a missing value (a 95th percentile of fewer than 30 turns) fails. For an upper bound, turns
-that failed or were not answered count as later than all others. Turns that failed because a process of
-live-eval died say nothing about the endpoint and are left out.
+An assertion about a missing value (a 95th percentile of fewer than 30 turns) fails. For an upper bound,
+failed and unanswered turns rank after all others. Turns that failed because a live-eval process died do not
+depend on the endpoint and are excluded.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Assertion:
     """A bound on one statistic.
 
     Args:
-        expression: Its text.
-        metric: A latency of a campaign.
+        expression: Text of the assertion.
+        metric: Name of a campaign latency.
         statistic: One of `STATISTICS`.
-        bound_ms: The bound in milliseconds.
+        bound_ms: Bound in milliseconds.
     """
 
     expression: str
@@ -60,25 +60,25 @@ class Assertion:
     bound_ms: float
 
     def holds_for(self, value_ms: float) -> bool:
-        """Return whether a value is on the right side of the bound."""
+        """Return whether a value satisfies the bound."""
         return _COMPARISONS[self.comparison](value_ms, self.bound_ms)
 
     @property
     def is_upper(self) -> bool:
-        """Whether it is an upper bound."""
+        """Whether the bound is an upper bound."""
         return self.comparison.startswith("<")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAssertion:
-    """An assertion and the measured value. True if it holds.
+    """An assertion with the measured value; true if the assertion holds.
 
     Args:
-        holds: Whether it holds.
-        interval_ms: Its 95 % interval, or None.
-        error_bar_ms: How much of the value may be our own lateness (p99 of `lag`); None if unknown.
-        point: The condition of the campaign; empty outside of one.
-        reason: Why it fails although the value alone does not show it, or why there is no interval.
+        holds: Whether the assertion holds.
+        interval_ms: 95 % interval of the value, or None.
+        error_bar_ms: Maximum part of the value due to our own lateness (p99 of `lag`); None if unknown.
+        point: Condition of the campaign; empty outside a campaign.
+        reason: Reason for a failure that the value alone does not show, or for a missing interval.
     """
 
     assertion: Assertion
@@ -98,7 +98,7 @@ class CheckedAssertion:
 
     @property
     def in_words(self) -> str:
-        """One line: the verdict, the value, its interval and its error bar."""
+        """One line: the verdict, and the value with its interval and error bar."""
         figure = "has no value" if self.value_ms is None else f"is {self.value_ms:.1f} ms"
         details = [f"n {self.n}"]
         if self.interval_ms is not None:
@@ -113,7 +113,7 @@ class CheckedAssertion:
         return f"{self.assertion.expression}: {verdict}{where}: {measured} ({', '.join(details)})"
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval latency --json`` prints it; keys are only ever added."""
+        """Return the result as printed by ``live-eval latency --json``; keys are only ever added."""
         return {
             "expression": self.assertion.expression,
             "holds": self.holds,
@@ -127,12 +127,12 @@ class CheckedAssertion:
 
 
 def parse_assertion(text: str) -> Assertion:
-    """Return the assertion in a text: ``METRIC.STATISTIC < TIME``, also with ``<=``, ``>`` or ``>=``.
+    """Parse an assertion: ``METRIC.STATISTIC < TIME``, also with ``<=``, ``>`` or ``>=``.
 
     The time is in ``ms`` or ``s``.
 
     Raises:
-        UsageError: The text is no assertion; says what was expected and what was found.
+        UsageError: The text is not an assertion; the message contains the expected and the actual text.
 
     >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound_ms
     1200.0
@@ -177,16 +177,16 @@ def check_assertion(
     error_bar_ms: float | None,
     point: str = "",
 ) -> CheckedAssertion:
-    """Check an assertion against the metrics of a latency.
+    """Check an assertion against a latency's metrics.
 
-    For an upper bound, turns that failed or were not answered count as later than all others; the mean
-    and the maximum allow none.
+    For an upper bound, failed and unanswered turns rank after all others; with such turns, assertions on the
+    mean or the maximum fail.
 
     Args:
-        assertion: The assertion.
-        latency: The metrics of its latency, as ``live-eval latency --json`` prints them.
-        error_bar_ms: How much of a value may be our own lateness, or None.
-        point: The condition of the campaign; empty outside of one.
+        assertion: Assertion to check.
+        latency: Metrics of the latency, as printed by ``live-eval latency --json``.
+        error_bar_ms: Maximum part of a value due to our own lateness, or None.
+        point: Condition of the campaign; empty outside a campaign.
     """
     key = f"{assertion.statistic}_ms"
     value: float | None = latency[key]
@@ -226,12 +226,12 @@ def _why_no_value(latency: Mapping[str, Any], why: str | None) -> str:
 
 
 def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) -> list[CheckedAssertion]:
-    """Check assertions under every condition of a campaign's sweep, without drift checks and endpointing.
+    """Check assertions for every condition of a campaign's sweep, excluding drift checks and endpointing.
 
-    `summary` is the campaign as ``live-eval latency --json`` prints it.
+    `summary` is the campaign summary printed by ``live-eval latency --json``.
 
     Returns:
-        For each assertion, in order, one result per condition; without any, one that fails.
+        For each assertion, in order, one result per condition; a single failure if there are no conditions.
     """
     points = [point for point in summary["points"] if point["role"] == "sweep"]
     if not points:

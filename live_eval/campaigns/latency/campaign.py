@@ -1,7 +1,7 @@
-"""A latency campaign: conditions of controlled load, one after the other, each as an ordinary run.
+"""A latency campaign: consecutive conditions of controlled load, each an ordinary run.
 
-On disk, `recordings/<campaign>/` has `campaign.json` (see `campaign_file`), the recordings that the campaign
-made in `inputs/`, and the run of each condition in a folder of its name.
+On disk, `recordings/<campaign>/` contains `campaign.json` (see `campaign_file`), the generated recordings in
+`inputs/`, and a run folder per condition.
 """
 
 from __future__ import annotations
@@ -46,17 +46,18 @@ __all__ = ["LatencyCampaign"]
 class LatencyCampaign(Campaign):
     """Runs the conditions of a latency campaign.
 
-    Stops if the machine or the sessions cannot sustain the load, and if no turn of a condition was captured.
+    The campaign stops if the machine or the sessions cannot sustain the load, or if no turn of a condition
+    was captured.
 
     Args:
-        plan: What to measure.
-        folder: As for `Campaign`.
-        resume: As for `Campaign`.
+        plan: Plan of the campaign.
+        folder: See `Campaign`.
+        resume: See `Campaign`.
 
     Raises:
-        UsageError: The plan names something unknown, or the endpoint cannot do it.
-        DataError: As for `Campaign`.
-        StoreError: As for `Campaign`.
+        UsageError: The plan contains an unknown name, or the endpoint does not support the plan.
+        DataError: See `Campaign`.
+        StoreError: See `Campaign`.
     """
 
     document = LATENCY_CAMPAIGN
@@ -68,7 +69,7 @@ class LatencyCampaign(Campaign):
         self._held: int | None = None
         self._ended_turns: defaultdict[str, PointOutcomes] = defaultdict(PointOutcomes)  # by point
         _check(plan)
-        base = make_plan(_base_of(plan))  # refuses what is wrong before anything is written
+        base = make_plan(_base_of(plan))  # rejects invalid settings before anything is written
         order = [step.point.name for step in self._steps]
         super().__init__(folder, base, order, {"points": _as_json(plan)}, resume=resume)
         self._priority = part_of(self._earlier, "machine").get("priority")
@@ -158,7 +159,7 @@ class LatencyCampaign(Campaign):
         return ""
 
     def _note_held(self, point: CampaignPoint) -> None:
-        """Note the load of a condition that was sustained to its end."""
+        """Record the load of a condition that was sustained to its end."""
         if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
             self._held = max(self._held or 0, point.concurrency)
 
@@ -193,7 +194,7 @@ class LatencyCampaign(Campaign):
 
 
 def _as_json(plan: CampaignPlan) -> dict[str, Any]:
-    """Return everything that decides the conditions, without secrets."""
+    """Return the settings that determine the conditions, without secrets."""
     return {
         "turns": plan.turns,
         "concurrency": list(plan.concurrency),
@@ -207,7 +208,7 @@ def _as_json(plan: CampaignPlan) -> dict[str, Any]:
 
 
 def _base_of(plan: CampaignPlan) -> RunConfig:
-    """Return the shared settings: no judges, and no retries, which would hide failures."""
+    """Return the shared settings: no judges, and no retries because retries would hide failures."""
     config = plan.config.model_copy(update={"judges": JudgesTable(names=())})
     processes = config.turns.processes
     if processes is None:  # the same for all points
@@ -221,7 +222,7 @@ def _with_turns(config: RunConfig, **turns: Any) -> RunConfig:
 
 
 def _check(plan: CampaignPlan) -> None:
-    """Raise if the endpoint cannot do what a condition needs."""
+    """Raise an error if the endpoint does not support a condition."""
     spec = client(plan.config.endpoint.name)
     if spec.transport_kind is TransportKind.HTTP and SessionKind.WARM in plan.sessions:
         raise UsageError(f"{spec.name} makes one request for each turn: it has no warm sessions")
@@ -234,9 +235,9 @@ def _check(plan: CampaignPlan) -> None:
 
 
 def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
-    """Group turns that are not part of a dialogue into dialogues of up to ten turns, which share a session.
+    """Group single turns into dialogues of up to ten turns, which share a session.
 
-    If there are enough turns, there are as many sessions as run at a time.
+    If there are enough turns, the number of sessions is the concurrency.
     """
     longest = max(1, min(LONGEST_WARM, len(jobs) // concurrency))
     for repeat, played in itertools.groupby(jobs, key=lambda job: job.repeat):

@@ -1,4 +1,4 @@
-"""Read ``campaign.json``: what a campaign measures, its settings, and the conditions that it has begun."""
+"""Read ``campaign.json``: a campaign's plan, settings and started conditions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Facts(BaseModel, strict=True):
 
 
 def point_runs(folder: Path) -> list[Path]:
-    """Return the folders of the runs that a campaign has begun; empty if its file cannot be read."""
+    """Return the folders of a campaign's started runs; empty if campaign.json cannot be read."""
     try:
         return [folder / point["run"] for point in read_campaign_file(folder)["points"]]
     except StoreError:
@@ -44,7 +44,8 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
     """Return the content of campaign.json.
 
     Raises:
-        StoreError: The folder has no campaign, or campaign.json is damaged or of another schema.
+        StoreError: The folder contains no campaign, or campaign.json is damaged or has another schema
+            version.
     """
     path = folder / CAMPAIGN_FILE
     facts = LATENCY_CAMPAIGN.read(folder)

@@ -1,6 +1,6 @@
-"""The recordings that a campaign makes: speech of a given length, and the drift check's.
+"""Generate a campaign's recordings: speech of a given length, and the drift check.
 
-Each set is a manifest with its recordings, so that a condition that uses it is an ordinary run.
+Each set is a manifest with recordings, so a condition that uses it is an ordinary run.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MANIFEST = "manifest.jsonl"
 
 
 def write_sentinel(folder: Path) -> Path:
-    """Write the drift check's recording: a second of silence, a second of noise, and a known clip.
+    """Write the drift check's recordings: a second of silence, a second of noise, and a known clip.
 
-    An endpoint whose detector answers the silence or the noise shows it as a premature response. The clip is
-    the first turn of the bundled dialogues; the noise (white, −60 dBFS RMS) is always the same. Returns the
-    manifest.
+    If the endpoint's detector answers the silence or the noise, the drift check records a premature response.
+    The clip is the first turn of the bundled dialogues; the noise (white, −60 dBFS RMS) is always the same.
+    Returns the manifest path.
     """
     case = load(locate(SAMPLE_DIALOGUES)).cases[0]
     clip = resample(read_audio(case.audio_path).audio, _RATE_HZ)
@@ -60,10 +60,10 @@ def write_sentinel(folder: Path) -> Path:
 
 
 def write_inputs(cases: Sequence[Case], length_s: float, folder: Path) -> Path:
-    """Write recordings with speech of exactly this length, cut from those of a data set.
+    """Write recordings with speech of exactly this length, cut from a data set's recordings.
 
-    The speech of the recordings, without what is before and after it, is joined and cut at the length; each
-    recording begins with another case. The end of speech is therefore known. Returns the manifest.
+    The speech of the recordings, without leading and trailing audio, is joined and cut at the length, so the
+    end of speech is known; each recording begins with another case. Returns the manifest.
 
     Raises:
         UsageError: None of the recordings can be read.
@@ -103,7 +103,8 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
 
 
 def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]:
-    """Join recordings, repeatedly, to this many samples; the last few milliseconds fade out."""
+    """Join recordings, repeating them as needed, to this number of samples; the last few milliseconds fade
+    out."""
     pieces: list[NDArray[np.int16]] = []
     left = samples
     for piece in itertools.cycle(speech):

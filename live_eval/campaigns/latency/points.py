@@ -30,23 +30,23 @@ __all__ = [
 LONGEST_WARM = 10
 """Maximum number of turns of a warm session."""
 MOST_POINTS = 1_000
-"""Maximum number of steps of a campaign: its page grows by 2 kB with each."""
-_LEAST_ROUNDS = 4  # of sessions in each half of a point; the fewer, the more its full load is cut short
+"""Maximum number of steps in a campaign; the page grows by 2 kB per step."""
+_LEAST_ROUNDS = 4  # session rounds per half of a condition; fewer rounds shorten the time at full load
 
 
 class PointRole(StrEnum):
     """The purpose of a condition."""
 
     SWEEP = "sweep"
-    """One setting of what is varied."""
+    """A combination of the varied settings."""
     SENTINEL = "sentinel"
-    """The same few turns at the start, the middle and the end, which show drift."""
+    """The same few turns at the start, middle and end of the campaign, to detect drift."""
     ENDPOINTING = "endpointing"
-    """The same recordings with a detector of the endpoint, or with manual turns."""
+    """The same recordings with one of the endpoint's detectors, or with manual turns."""
 
 
 class SessionKind(StrEnum):
-    """How many turns share a session."""
+    """The number of turns per session."""
 
     COLD = "cold"
     """None: each has its own."""
@@ -56,18 +56,18 @@ class SessionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPlan:
-    """What a campaign measures. A sweep runs every combination of the listed values.
+    """The plan of a campaign. A sweep runs every combination of the listed values.
 
     Args:
-        config: The endpoint, the data and the turns; a condition replaces what it varies.
-        turns: Turns of each condition.
-        arrivals: When they begin.
-        inputs_s: Seconds of speech in an input; empty to use the recordings unchanged.
-        detections: Settings of the endpoint's detector, in the vendor's spelling.
-        sessions: Cold sessions, warm ones or both.
+        config: Endpoint, data and turn settings; a condition replaces the settings that it varies.
+        turns: Number of turns per condition.
+        arrivals: Arrival process of the sessions.
+        inputs_s: Speech lengths in seconds; empty to use the recordings unchanged.
+        detections: Detector settings of the endpoint, in the vendor's spelling.
+        sessions: Cold sessions, warm sessions or both.
         endpointing: Whether to run the same recordings with each detector and with manual turns; the sweep
             then uses the first detector only.
-        sentinel_turns: Turns of each drift check; 0 for none.
+        sentinel_turns: Number of turns per drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
 
     Raises:
@@ -109,15 +109,15 @@ class CampaignPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPoint:
-    """One run of a campaign, under one condition.
+    """A condition of a campaign, measured in one run.
 
     Args:
-        name: Its name, also of its run's folder.
-        role: Its purpose.
-        arrivals: When they begin.
-        input_s: Seconds of speech in an input; None for unchanged recordings.
-        turn_detection: Settings of the endpoint's detector.
-        turn_mode: Who ends the user's turn; None for the endpoint's default.
+        name: Name of the condition and its run folder.
+        role: Purpose of the condition.
+        arrivals: Arrival process of the sessions.
+        input_s: Speech length in seconds; None for unchanged recordings.
+        turn_detection: Detector settings of the endpoint.
+        turn_mode: Turn mode; None for the endpoint's default.
         sessions: Cold or warm.
     """
 
@@ -134,14 +134,14 @@ class CampaignPoint:
 
 @dataclass(frozen=True, slots=True)
 class CampaignStep:
-    """A step of a campaign: a condition, whole or only its first half."""
+    """A step of a campaign: a whole condition, or only its first half."""
 
     point: CampaignPoint
     half: bool = False
 
 
 def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
-    """Return the measured conditions, without drift checks, in order."""
+    """Return the measured conditions in order, without drift checks."""
     points = []
     detections = plan.detections[:1] if plan.endpointing else plan.detections
     for concurrency, input_s, (number, detection), sessions in product(
@@ -170,7 +170,7 @@ def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
 
 
 def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
-    """Return the conditions with the same turns, ended manually and by each detector."""
+    """Return the endpointing conditions: the same turns, ended manually and by each detector."""
     shared: dict[str, Any] = {
         "role": PointRole.ENDPOINTING,
         "turns": plan.turns,
@@ -191,10 +191,10 @@ def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
 
 
 def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
-    """Return the steps: the conditions, with a drift check before, between and after them.
+    """Return the steps: the conditions, with drift checks before, between and after them.
 
-    With a single condition, the middle drift check comes between its halves, unless they are so
-    short that they would hardly reach its concurrency.
+    With a single condition, the middle drift check is between its halves, unless the halves are too short to
+    reach the concurrency.
     """
     points = points_of(plan)
     if not plan.sentinel_turns:
@@ -222,6 +222,6 @@ def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
 
 
 def _has_long_halves(point: CampaignPoint) -> bool:
-    """Return whether the load between the halves of a condition hardly matters."""
+    """Return whether a break between the halves of a condition is negligible for its load."""
     sessions = point.turns // (LONGEST_WARM if point.sessions is SessionKind.WARM else 1)
     return sessions // 2 >= _LEAST_ROUNDS * point.concurrency

@@ -1,4 +1,4 @@
-"""The recognised words of a campaign's replies, kept in its folder, since recognition is slow."""
+"""Recognise the words of a campaign's replies, and store them in its folder because recognition is slow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KEPT: TypeAdapter[dict[str, tuple[Word, ...]]] = TypeAdapter(dict[str, tuple[Wo
 
 
 class ReplyWords:
-    """Recognises replies, each once.
+    """Recognises each reply once.
 
     Args:
-        folder: The campaign's folder. If it cannot be written, words are recognised again next time.
-        recogniser: Recognises new replies.
+        folder: Campaign folder. If it is not writable, words are recognised again next time.
+        recogniser: Recogniser for new replies.
     """
 
     def __init__(self, folder: Path, recogniser: Recogniser) -> None:
@@ -39,7 +39,7 @@ class ReplyWords:
         self._new = False
 
     def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
-        """Return the words of a reply; `name` identifies it in the campaign: run and turn."""
+        """Return the words of a reply; `name` is the reply's identity in the campaign: run and turn."""
         key = orjson.dumps([self._recogniser.identity, *name, len(reply.samples)]).decode()
         if key not in self._kept:
             self._kept[key] = self._recogniser.transcribe(reply).words

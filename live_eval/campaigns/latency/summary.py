@@ -1,4 +1,4 @@
-"""The metrics of a campaign as one JSON object: what ``live-eval latency --json`` prints.
+"""The metrics of a campaign as one JSON object, printed by ``live-eval latency --json``.
 
 `schema.json` next to this module describes it. Its keys are stable: new ones may be added.
 """
@@ -67,13 +67,13 @@ class PointRecord:
     """A stored condition of a campaign.
 
     Args:
-        facts: Its entry in campaign.json.
-        path: The folder of its run.
-        turns: The turns of the run, in the order in which they were committed.
-        started_at: When the run began, ISO 8601 in UTC; empty without a run.
-        outages: A note on outages of the endpoint; empty without any.
-        outage_spans: When they were.
-        error: Why the run cannot be read; empty if it can.
+        facts: Entry in campaign.json.
+        path: Run folder.
+        turns: Turns of the run, in commit order.
+        started_at: Start of the run, ISO 8601 in UTC; empty if there is no run.
+        outages: Note on outages of the endpoint; empty if there were none.
+        outage_spans: Outages of the run.
+        error: Reason why the run cannot be read; empty if it can.
     """
 
     facts: Mapping[str, Any]
@@ -92,7 +92,7 @@ class PointRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
-    """A stored campaign: its folder, campaign.json, and its conditions in the order of their runs."""
+    """A stored campaign: folder, content of campaign.json, and conditions in run order."""
 
     folder: Path
     facts: Mapping[str, Any]
@@ -111,10 +111,10 @@ def summary_schema() -> dict[str, Any]:
 
 
 def read_campaign(folder: Path) -> CampaignRecord:
-    """Read a campaign and the turns of all its conditions, complete or not.
+    """Read a campaign, complete or not, with the turns of all conditions.
 
     Raises:
-        StoreError: As `read_campaign_file`.
+        StoreError: See `read_campaign_file`.
     """
     facts = read_campaign_file(folder)
     points = tuple(_read_point(folder, point) for point in facts["points"])
@@ -145,14 +145,14 @@ def campaign_summary(
     """Return all metrics of a campaign, complete or not.
 
     Args:
-        campaign: The campaign.
-        words: Whether to recognise the words of replies for the definitions that need them, if the
-            recogniser is installed.
-        keeps_words: Whether to write them into the folder, since recognition takes about a tenth of the
+        campaign: Stored campaign.
+        words: Whether to recognise reply words for definitions that need them, if the recogniser is
+            installed.
+        keeps_words: Whether to store the words in the folder, since recognition takes about a tenth of the
             replies' length.
 
     Returns:
-        The object that `summary_schema` describes, without asserts.
+        The object described by `summary_schema`, without asserts.
     """
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
@@ -168,7 +168,7 @@ def campaign_summary(
         "arrivals": facts.get("arrivals"),
         "notes": [*(facts.get("notes") or ()), *found, *filter(None, [greetings.in_words()])],
         "greetings": greetings.as_json(),
-        "stamps": max(stamped, default=None),  # "user" where this process stamped any turn
+        "stamps": max(stamped, default=None),  # "user" if this process stamped any turn
         "stamped_turns": stamped,
         "error_bar": {
             "lag_ms": _lag_ms(turns),
@@ -183,7 +183,7 @@ def campaign_summary(
 
 
 def point_metrics(point: PointRecord, price: Price | None = None) -> dict[str, Any]:
-    """Return the metrics of one condition; `price` is that of the endpoint's model, if known."""
+    """Return the metrics of one condition; `price` is the price of the endpoint's model, if known."""
     turns = point.turns
     return {
         **{name: point.facts.get(name) for name in _FACTS},
@@ -228,7 +228,7 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
     queued_ns: list[int] = []
     for turn in point.turns:
         delay_ns = intended_delay(turn.trace).ns
-        if delay_ns is not None and not any(  # an outage, and not the limit on sessions, delayed it
+        if delay_ns is not None and not any(  # delayed by an outage, not by the session limit
             span.overlaps(turn.wall_ns - delay_ns, turn.wall_ns) for span in point.outage_spans
         ):
             queued_ns.append(delay_ns)
@@ -240,13 +240,13 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
 
 
 def _is_early(turn: TurnRecord) -> bool:
-    """Return whether the reply is known to have begun before the user had finished."""
+    """Return whether the reply is known to have begun before the end of the user's speech."""
     ns = turn.timing.first_byte.ns if turn.timing.first_byte.ns is not None else turn.timing.voice_to_voice.ns
     return ns is not None and ns < 0 and not turn.timing.uncertain
 
 
 def _stamped_turns(campaign: CampaignRecord) -> dict[str, int]:
-    """Return the number of captured turns by `live_eval.types.StampKind`."""
+    """Return the number of captured turns for each `live_eval.types.StampKind`."""
     turns = [turn for point in campaign.points for turn in point.turns]
     return Counter(turn.trace.stamps.value for turn in turns if turn.captured)
 
@@ -260,7 +260,7 @@ def _price(facts: Mapping[str, Any]) -> Price | None:
     """Return the price of the endpoint's model in US$ per million tokens, if campaign.json has it.
 
     Raises:
-        UsageError: It is not a price.
+        UsageError: The stored price is invalid.
     """
     price = part_of(facts, "price")
     if not price:
@@ -304,7 +304,7 @@ def _endpointing(campaign: CampaignRecord) -> list[dict[str, Any]]:
 
 
 def _definitions(campaign: CampaignRecord, *, words: bool, keeps_words: bool) -> list[dict[str, Any]]:
-    """Return the definitions over the first condition of the sweep that has turns."""
+    """Return the published definitions, computed on the first condition of the sweep that has turns."""
     point = next((point for point in campaign.with_role("sweep") if point.turns), None)
     if point is None:
         return []

@@ -1,4 +1,4 @@
-"""Watch the turns of a condition as they end: is the load sustained, did the wall clock step?"""
+"""Watch the turns of a condition for an unsustainable load and for steps of the wall clock."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ _LEAST_STARTS = 40
 _LEAST_SPAN_NS = 30_000_000_000
 _LEAST_DELAY_NS = 1_000_000_000
 _QUEUED_NS = 100_000_000
-_SAFE_LOAD = 0.4  # of a processor: connecting, and the end of a turn, need the rest
+_SAFE_LOAD = 0.4  # share of a processor; connection setup and turn ends need the rest
 _SECOND_NS = 1_000_000_000
 _STEP_NS = 100_000_000
-_SLEW = 1e-3  # ten times what a clock is slewed by, at most
+_SLEW = 1e-3  # ten times the maximum clock slew
 
 
 class LoadWatch:
-    """Detects a load that cannot be sustained, from the turns that have ended.
+    """Detects a load that cannot be sustained, from completed turns.
 
-    There are two signs. Frames leave late: the p99 of the newest turns exceeds the bound beyond which a turn
-    is flagged, and not in a single pause: a quarter of the seconds have such frames, and at least five. Or
-    the sessions of an open loop begin later and later: in the newest 40 starts, over at least 30 s, each
-    quarter
-    began later behind its schedule than the one before.
+    There are two signs. First, frames are sent late: the p99 of the newest turns exceeds the bound for
+    flagged turns, and late frames occur in a quarter of the seconds and in at least five, not in a single
+    pause. Second, the sessions of an open loop fall behind: in the newest 40 starts, over at least 30 s, each
+    quarter was further behind schedule than the previous quarter.
 
     Args:
-        per_s: Sessions that are due each second; None in a closed loop.
-        held: The largest number of sessions that an earlier condition sustained; None without one.
+        per_s: Sessions due per second; None in a closed loop.
+        held: Largest number of sessions that an earlier condition sustained; None if there was none.
     """
 
     def __init__(self, concurrency: int, per_s: float | None, held: int | None) -> None:
@@ -59,7 +58,7 @@ class LoadWatch:
         self._spoken_ns = 0
 
     def take(self, record: TurnRecord) -> None:
-        """Note a turn that has ended."""
+        """Record a completed turn."""
         trace = record.trace
         if len(trace.frame_sent_ns):
             due_ns = trace.frame_deadline_ns
@@ -71,28 +70,27 @@ class LoadWatch:
 
     @property
     def late_p99_ns(self) -> int | None:
-        """The p99 of the lateness of frames in the newest turns; None for too few turns."""
+        """The p99 of frame lateness in the newest turns; None for too few turns."""
         if len(self._late) < _LEAST_TURNS:
             return None
         return int(np.percentile(np.concatenate([sent.late_ns for sent in self._late]), 99))
 
     def _often_late(self) -> bool:
-        """Return whether frames leave late repeatedly."""
+        """Return whether frames are late repeatedly."""
         seconds = np.concatenate([sent.second for sent in self._late])
         late = np.concatenate([sent.late_ns for sent in self._late]) > LAG_BOUND_NS
         late_seconds = len(np.unique(seconds[late]))
         return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
     def overload(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str | None:
-        """Return in words why the load cannot be sustained and what could be; None if it is.
+        """Return why the load is not sustained and which load would be; None if it is sustained.
 
         Args:
-            elapsed_ns: Since the condition began.
-            loop_cpu_ns: Processor time of the event loop's thread since then; None if the sessions run in
-                other
+            elapsed_ns: Time since the condition began.
+            loop_cpu_ns: Processor time of the event-loop thread since then; None if the sessions run in other
                 processes.
         """
-        # This runs in the event loop whenever a turn ends: percentiles only where late frames are many.
+        # Runs on the event loop after every turn, so percentiles are computed only for many late frames.
         late = sum(sent.late for sent in self._late)
         late_ns = self.late_p99_ns if late * 100 > sum(len(sent.late_ns) for sent in self._late) else None
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
@@ -154,9 +152,9 @@ class _Start:
 
 
 def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
-    """Return in words how late the sessions of an open loop began; None if at most 100 ms at p95.
+    """Return a note on late session starts in an open loop; None if the p95 is at most 100 ms.
 
-    `delays_ns` are from when each session was due to its dialling.
+    `delays_ns` are the times from each session's due time to dialling.
     """
     late_ns = float(np.percentile(delays_ns, 95)) if delays_ns else 0.0
     if late_ns <= _QUEUED_NS:
@@ -170,21 +168,20 @@ def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
 class WallClockWatch:
     """Detects steps of the wall clock between the sessions of a campaign.
 
-    Latencies are taken on the monotonic clock and keep their meaning; dates, and stamps that the kernel takes
-    on the wall clock, do not.
+    Latencies use the monotonic clock and remain valid; dates, and kernel stamps on the wall clock, do not.
     """
 
     def __init__(self) -> None:
         self._last: TurnRecord | None = None
 
     def take(self, record: TurnRecord) -> str | None:
-        """Note a session; return in words by how much the wall clock has stepped, or None.
+        """Record a session; return a note on the wall clock's step, or None.
 
-        Later turns of a session say nothing: they share its anchor.
+        Later turns of a session are ignored, because they share its anchor.
         """
         last = self._last
         if record.timing.connect.ns is None or (
-            last is not None and record.trace.dial_ns < last.trace.dial_ns  # it merely took longer
+            last is not None and record.trace.dial_ns < last.trace.dial_ns  # the session merely took longer
         ):
             return None
         self._last = record
@@ -201,11 +198,11 @@ class WallClockWatch:
 
 
 class OverloadError(LiveEvalError):
-    """The load of a condition cannot be sustained; the message says what could be."""
+    """A condition's load cannot be sustained; the message contains a sustainable load."""
 
 
 class PointOutcomes:
-    """How many turns of a condition were captured, and why others failed, in both halves together."""
+    """The number of captured turns of a condition, and failures by kind, over both halves."""
 
     def __init__(self) -> None:
         self.captured = 0
@@ -218,7 +215,7 @@ class PointOutcomes:
         return self._failures.total()
 
     def take(self, failure: Failure | None) -> None:
-        """Count a turn that ended with `failure`, or was captured."""
+        """Count a turn that was captured, or ended with `failure`."""
         if failure is None:
             self.captured += 1
         else:
@@ -226,7 +223,7 @@ class PointOutcomes:
             self._last_message = failure.message
 
     def in_words(self) -> str:
-        """Return the kinds of failure with their counts, the last reason, and whose fault they are."""
+        """Return the kinds of failure with counts, the last reason, and whether the endpoint is at fault."""
         kinds = ", ".join(f"{count} × {kind}" for kind, count in self._failures.most_common())
         reason = one_line(SECRETS.text(self._last_message))
         if len(reason) > _LONGEST_REASON:
@@ -236,12 +233,12 @@ class PointOutcomes:
 
 
 class StepWatch(Observer):
-    """An `Observer` of one step that stops it if the load cannot be sustained.
+    """An `Observer` that stops a step if the load cannot be sustained.
 
     Args:
-        observer: Receives every call as well.
-        load: Decides whether the load is sustained.
-        ended: Counts the turns of the step's condition.
+        observer: Observer to forward every call to.
+        load: Detector of an unsustainable load.
+        ended: Turn counts of the step's condition.
         holds_sessions: Whether the sessions run in this process.
     """
 
@@ -262,7 +259,7 @@ class StepWatch(Observer):
         self._observer.preparing(done, total)
 
     def running(self, total: int, already: int) -> None:
-        """Note the processor time at which the turns begin."""
+        """Record the processor time at the start of the turns."""
         self._began_ns, self._cpu_ns = self._clock.now_ns(), time.thread_time_ns()
         self._observer.running(total, already)
 
@@ -275,7 +272,7 @@ class StepWatch(Observer):
         self._observer.note(text)
 
     def turn(self, record: TurnRecord) -> None:
-        """Count a turn that has ended.
+        """Count a completed turn.
 
         Raises:
             OverloadError: The turns so far show that the load cannot be sustained.
