@@ -1,4 +1,4 @@
-"""The contract between a scoring and the workers that run its judges."""
+"""The contract between a scoring run and the workers that run its judges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JudgePool", "JudgedBatch"]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """The judgements of a batch, one per turn, or why the judge could not run; `seconds` includes loading."""
+    """Judgements of a batch, one per turn, or why the judge could not run; `seconds` includes loading."""
 
     judgements: Sequence[Judgement]
     problem: str | None
@@ -22,21 +22,21 @@ class JudgedBatch:
 
 
 class JudgePool(Protocol):
-    """Runs judges in several workers. Only one thread calls it."""
+    """A pool that runs judges in several workers. Only one thread may call its methods."""
 
     @property
     def ahead(self) -> int:
-        """The number of batches that may wait or be in progress."""
+        """The maximum number of queued or running batches."""
         ...
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """Return whether it runs this judge; other judges run in this process."""
+        """Return whether the pool runs this judge; other judges run in this process."""
         ...
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """Return which requirement of the judge is missing, in words, or None."""
+        """Describe the judge's missing requirement, or return None."""
         ...
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Queue a batch for a judge that it takes; the future never raises."""
+        """Queue a batch for a judge that the pool runs; the future never raises."""
         ...

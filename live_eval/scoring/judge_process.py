@@ -1,7 +1,7 @@
-"""A process that only judges batches; its parent is `live_eval.scoring.judge_processes`.
+"""A process that judges batches; its parent is `live_eval.scoring.judge_processes`.
 
-Standard input is its end of a pair of sockets. It exits when the pair is closed, so it never outlives its
-parent.
+Standard input is one end of a socket pair. The process exits when the pair is closed, so it never outlives
+its parent.
 """
 
 from __future__ import annotations

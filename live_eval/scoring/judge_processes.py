@@ -1,4 +1,4 @@
-"""Judges in processes of this machine (``--jobs N``), so that scoring uses all cores and GPUs.
+"""Run judges in local processes (``--jobs N``), so that scoring uses all cores and GPUs.
 
 This process reads the run, calls models and writes the scores.
 """
@@ -28,12 +28,12 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
-# A judge takes about a tenth of a reply's length, and seconds to load; on a busy machine many times that.
+# A judge takes about a tenth of a reply's duration, plus seconds to load; much longer on a busy machine.
 _HUNG_S = 600.0
 _HUNG_PER_AUDIO_S = 20.0
 _LINES, _LINE_BYTES = 3, 300
 _LAST_WORDS_S = 1.0
-# Numerical libraries read these when they are imported.
+# Numerical libraries read these variables at import.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -53,13 +53,13 @@ def judge_processes(
     *,
     hung_s: float = _HUNG_S,
 ) -> Iterator[JudgePool]:
-    """Run local judges in processes of this machine; end them with the block.
+    """Run local judges in separate processes on this machine; end the processes on exit from the block.
 
     Args:
-        jobs: How many processes, each with its share of the cores as threads. With ``device="cuda"``, judges
-            that use torch get another process for each GPU.
-        announce: Called from several threads with a line if no process starts.
-        hung_s: A process that judges a batch for longer than this, plus 20 times its audio, is replaced.
+        jobs: Number of processes, each with its share of the cores as threads. With ``device="cuda"``, judges
+            that use torch get an additional process for each GPU.
+        announce: Callback that receives a message, from several threads, if no process starts.
+        hung_s: Time limit for a batch, in addition to 20 times its audio; a slower process is replaced.
     """
     threads = str(max(1, core_count() // jobs))
     plain = {**os.environ, **dict.fromkeys(_THREADS, threads)}
@@ -79,7 +79,7 @@ def judge_processes(
 
 
 def _gpus() -> list[str]:
-    """Return the GPUs as ``CUDA_VISIBLE_DEVICES`` names them."""
+    """Return the GPUs in ``CUDA_VISIBLE_DEVICES`` notation."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [gpu for gpu in chosen.split(",") if gpu]
@@ -101,7 +101,7 @@ class _JudgeProcess:
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
-                    start_new_session=True,  # Ctrl-C is for this process, which then ends that one
+                    start_new_session=True,  # Ctrl-C must reach only this process, which then ends the worker
                     env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
             except OSError as error:
@@ -139,11 +139,11 @@ class _JudgeProcess:
                 self._printed.append(line.decode(errors="replace").strip())
 
     def _with_output(self, how: str) -> str:
-        """Return what happened, with the last lines that the process printed, redacted."""
+        """Return an error message with the last lines of the process's output, redacted."""
         return SECRETS.text(": ".join([how, " | ".join(filter(None, self._printed))]).removesuffix(": "))
 
     def _obituary(self) -> str:
-        """Return how the process ended, in words."""
+        """Describe how the process ended."""
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:

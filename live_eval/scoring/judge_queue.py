@@ -1,4 +1,4 @@
-"""Which worker judges which batch: first those of judges that it has loaded. Pure."""
+"""Assign batches to workers, preferring judges that a worker has already loaded. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class QueuedBatch:
     """A batch for a judge.
 
     Args:
-        payload: What the worker receives.
+        payload: The data sent to the worker.
         packages: The packages that the judge imports.
         effort: The judge's `JudgeSpec.effort`.
-        losses: How many workers were lost while they judged it.
+        losses: Number of workers lost while judging this batch.
     """
 
     judge: str
@@ -32,7 +32,7 @@ class QueuedBatch:
 
 
 class JudgeQueue:
-    """The batches that wait, and those in progress."""
+    """Queued batches and batches in progress."""
 
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
@@ -41,7 +41,7 @@ class JudgeQueue:
 
     @property
     def pending(self) -> int:
-        """The number of batches that wait or are in progress."""
+        """The number of queued and running batches."""
         return len(self._waiting) + len(self._held)
 
     def add(self, task: QueuedBatch) -> None:
@@ -51,9 +51,9 @@ class JudgeQueue:
     def next_for(self, worker: Hashable) -> QueuedBatch | None:
         """Assign a batch to an idle worker.
 
-        A judge that the worker has loaded takes precedence, then one that no other worker has loaded, then
-        one whose packages the worker has imported. Among equals, the judge with the greatest effort is first,
-        so that a short batch ends the scoring, then the oldest batch.
+        A judge that the worker has loaded takes precedence, then a judge that no other worker has loaded,
+        then a judge whose packages the worker has imported. Ties go to the judge with the highest effort, so
+        that scoring ends with a short batch, then to the oldest batch.
         """
         if not self._waiting:
             return None
@@ -80,7 +80,7 @@ class JudgeQueue:
         return self._held.pop(worker)
 
     def lost(self, worker: Hashable) -> QueuedBatch | None:
-        """Forget a worker and requeue its batch as the next one; return the batch if it fails instead."""
+        """Remove a worker and requeue its batch at the front; return the batch if it fails instead."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is None:
@@ -92,13 +92,13 @@ class JudgeQueue:
         return None
 
     def returned(self, worker: Hashable) -> None:
-        """Forget a worker that could not begin its batch; the batch is the next one again."""
+        """Remove a worker that could not start its batch; requeue the batch at the front."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is not None:
             self._waiting.appendleft(task)
 
     def abandoned(self) -> list[QueuedBatch]:
-        """Remove and return all batches that wait, since no worker remains."""
+        """Remove and return all queued batches, since no worker remains."""
         tasks, self._waiting = list(self._waiting), deque()
         return tasks

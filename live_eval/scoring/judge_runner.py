@@ -1,6 +1,6 @@
-"""Run a judge: its options, the version that they define, loading it, and judging turns.
+"""Run a judge: resolve its options and version, load it, and judge turns.
 
-Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. A fault of a
+Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. An error in a
 judge never raises: it becomes a `Failed` with the reason.
 """
 
@@ -63,7 +63,7 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """The user's options of judges; others have the judge's defaults."""
+    """The user's judge options; other options have the judge's defaults."""
 
     device: str = "cpu"
     """The device of judges that use torch: ``cpu`` or ``cuda``."""
@@ -79,7 +79,7 @@ class JudgeRunner(Protocol):
 
     @property
     def usage(self) -> LlmUsage:
-        """Its use of models so far."""
+        """Model usage so far."""
         ...
 
     def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -91,7 +91,7 @@ def judge_options(table: JudgesTable) -> JudgeOptions:
     """Return the judge options of a run file.
 
     Raises:
-        UsageError: A value is invalid; the message says which.
+        UsageError: A value is invalid; the message identifies it.
     """
     choices: dict[str, dict[str, str]] = {}
     for name, value in table.options.items():
@@ -138,10 +138,10 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
-    """Return how to reach a judge's model, including the options of this judge only."""
+    """Return the model options of a judge, including options for this judge only."""
     mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
     llm = options.llm
-    if "base_url" in mine:  # replaces the service named for all judges
+    if "base_url" in mine:  # replaces the service selected for all judges
         llm = replace(llm, preset=None, base_url=mine["base_url"])
     return replace(
         llm,
@@ -151,7 +151,7 @@ def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
 
 
 def _key_source(choices: Mapping[str, str]) -> str | None:
-    """Return the source of the key in the options of one judge, or None."""
+    """Return the key source in a judge's own options, or None."""
     for name, check in (("key_from", key_source), ("key_variable", key_variable)):
         if name in choices:
             try:
@@ -181,7 +181,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
 
 
 def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
-    """Return a judge's specification, without the needs that the user's options spare.
+    """Return a judge's specification, without needs that the user's options make unnecessary.
 
     >>> from live_eval.judges.specs import VES
     >>> as_configured(VES, JudgeOptions()).uses
@@ -193,10 +193,10 @@ def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
 
 
 def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check the options of the requested judges, and of others, as far as possible before judging.
+    """Check the options of all judges, as far as possible before judging.
 
     Raises:
-        UsageError: A judge, option or value does not exist, or the cost is limited and a price unknown.
+        UsageError: A judge, option or value does not exist, or the cost is limited but a price is unknown.
     """
     for name in options.choices:
         spec = registry.judge(name)
@@ -212,10 +212,10 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 
 
 def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[str]:
-    """Return which hosts receive the keys of the judges' models, in words.
+    """Describe which hosts receive the API keys for the judges' models.
 
     Raises:
-        UsageError: The cost is limited, and the model's price unknown.
+        UsageError: The cost is limited, but the model's price is unknown.
     """
     found: dict[str, None] = {}
     for spec in specs:
@@ -229,7 +229,7 @@ def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[st
 
 
 def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Return which requirement of a judge with these options is missing here, in words, or None."""
+    """Describe the missing requirement of a judge with these options, or return None."""
     if spec.kind is not JudgeKind.LOCAL:
         spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
     return registry.missing_requirements(spec, option_values(spec, options))
@@ -238,8 +238,8 @@ def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     """Return the version under which a judge's scores are stored.
 
-    It is the judge's version plus everything that changes its scores: another model, several samples, options
-    other than the default, and hashes of files and weights that the specification does not pin.
+    The result is the judge's version plus everything that changes its scores: another model, several samples,
+    non-default options, and hashes of files and weights that the specification does not pin.
 
     >>> from live_eval.judges.specs import BLEU
     >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine"))) == BLEU.version
@@ -256,7 +256,7 @@ def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
 
 
 def _version_part(option: OptionSpec, value: str) -> str | None:
-    """Return what an option's value adds to the version; None for a known default."""
+    """Return the version suffix for an option's value; None for a known default."""
     known = {weights.name: weights for weights in option.weights}
     try:
         if value in known:
@@ -269,7 +269,7 @@ def _version_part(option: OptionSpec, value: str) -> str | None:
             return f"@{weights_at(Path(value)).sha256[:_HASH_DIGITS]}"
         return f"@{file_sha256(Path(value))[:_HASH_DIGITS]}" if option.is_file else value
     except (JudgeError, OSError):
-        return None if value == option.default else value  # the judge reports the error when it is loaded
+        return None if value == option.default else value  # the judge reports this error at load time
 
 
 def load_judge(spec: JudgeSpec, options: JudgeOptions) -> Any:
@@ -297,9 +297,9 @@ def load_judge_runner(
     answers: AnswerCache | None = None,
     budget: Budget | None = None,
 ) -> JudgeRunner:
-    """Load a judge and return its runner, whose resources `stack` closes.
+    """Load a judge and return its runner; `stack` closes the runner's resources.
 
-    An LLM judge looks up `answers` before it calls its model, and spends `budget`.
+    An LLM judge looks up `answers` before it calls its model, and uses `budget`.
 
     Raises:
         LiveEvalError: A requirement is missing, or the judge cannot be loaded.
@@ -312,7 +312,7 @@ def load_judge_runner(
 
 
 def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) -> JudgedBatch:
-    """Judge turns, and measure the time; `load` returns the judge."""
+    """Judge turns and measure the time; `load` returns the judge."""
     clock = SystemClock()
     began_ns = clock.now_ns()
     judgements: Sequence[Judgement] = ()
@@ -327,14 +327,14 @@ def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) ->
 
 
 class LoadedJudges:
-    """Local judges in a worker, each loaded when its first batch arrives."""
+    """Local judges in a worker, each loaded with its first batch."""
 
     def __init__(self, options: JudgeOptions) -> None:
         self._options = options
         self._runners: dict[str, JudgeRunner] = {}
 
     def judge(self, name: str, version: str, turns: Sequence[JudgedTurn]) -> JudgedBatch:
-        """Judge turns; `version` is the version under which the scores are stored."""
+        """Judge turns; the scores are stored under `version`."""
         return judge_batch(partial(self._loaded, name, version), turns)
 
     def _loaded(self, name: str, version: str) -> JudgeRunner:
@@ -351,7 +351,7 @@ class LoadedJudges:
 
 
 class _LocalJudgeRunner:
-    """Runs a local judge; if it fails on a batch, judges the batch turn by turn."""
+    """Run a local judge; after a failure on a batch, judge its turns one by one."""
 
     def __init__(self, spec: JudgeSpec, judge: LocalJudge) -> None:
         self._spec = spec
@@ -373,7 +373,7 @@ class _LocalJudgeRunner:
 
 
 class LlmJudgeRunner:
-    """Runs an LLM judge of turns or pairs with its driver, in an event loop of their own."""
+    """Run an LLM judge of turns or pairs with its driver, in a separate event loop."""
 
     def __init__(self, judge: LlmJudge | PairwiseJudge, driver: LlmDriver, stack: ExitStack) -> None:
         self._judge = judge
@@ -383,7 +383,7 @@ class LlmJudgeRunner:
 
     @property
     def usage(self) -> LlmUsage:
-        """Its use of models so far."""
+        """Model usage so far."""
         return self._driver.usage
 
     def judge(self, asked: Sequence[JudgedTurn | tuple[JudgedTurn, JudgedTurn]]) -> list[Judgement]:

@@ -1,6 +1,6 @@
-"""Workers that judge batches side by side, each with a thread here: processes, or actors of a cluster.
+"""Workers that judge batches in parallel, each with a thread here: processes or cluster actors.
 
-Another worker takes over from one that is lost. A batch that loses several workers fails.
+The batch of a lost worker is requeued. A batch that loses several workers fails.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class JudgeBatch:
     """A batch for a worker.
 
     Args:
-        version: The version under which its scores are stored.
+        version: The version under which the scores are stored.
         turns: The turns, with only the audio that the judge uses.
-        answer: Takes the result.
+        answer: Callback that receives the result.
     """
 
     judge: str
@@ -42,11 +42,11 @@ class JudgeWorker(Protocol):
     """A worker that judges one batch at a time."""
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """Judge a batch; raise any error if the worker is lost."""
+        """Judge a batch; any exception means that the worker is lost."""
         ...
 
     def end(self) -> None:
-        """End the worker at once, also while it judges. Called by any thread, and more than once."""
+        """End the worker at once, even while judging. May be called from any thread, and repeatedly."""
         ...
 
 
@@ -60,7 +60,8 @@ class WorkerPlace(Generic[W]):
 
     Args:
         name: The name of the machine; all slots of a machine fail together.
-        start: Starts a worker, or raises any error. The event is set when all workers must end.
+        start: Function that starts a worker; any exception is a failure. Its event is set when all workers
+            must end.
     """
 
     name: str
@@ -68,11 +69,12 @@ class WorkerPlace(Generic[W]):
 
 
 class WorkerGroup(Generic[W]):
-    """Workers of one kind, started while batches wait.
+    """Workers of one kind, started on demand.
 
     Args:
-        announce: Called from several threads with a line about each machine on which no worker starts.
-        describe: Returns an error in words.
+        announce: Callback that receives a message, from several threads, for each machine on which no worker
+            starts.
+        describe: Function that formats an error as a message.
     """
 
     def __init__(
@@ -90,11 +92,11 @@ class WorkerGroup(Generic[W]):
         self._threads: list[threading.Thread] = []
         self._workers: list[W] = []
         self._at_work = 0  # threads that have not given up
-        self._spare: W | None = None  # started to answer `ask`, without a thread yet
+        self._spare: W | None = None  # started for `ask`, without a thread yet
         self.capacity = len(places)
 
     def ask(self, question: Callable[[W], T]) -> T:
-        """Return the answer of the first worker that starts.
+        """Return the response of the first worker that starts.
 
         Raises:
             LiveEvalError: No worker starts.
@@ -136,14 +138,14 @@ class WorkerGroup(Generic[W]):
             thread.join(_STOP_S)
 
     def _add_worker(self) -> None:
-        """Start the thread of a worker in the next free place."""
+        """Start a worker thread in the next free slot."""
         self._at_work += 1
         thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def _work(self, place: WorkerPlace[W]) -> None:
-        """Judge batches with a worker, and with another one after it is lost."""
+        """Judge batches with a worker, and replace the worker if it is lost."""
         with self._changed:
             worker, self._spare = self._spare, None
         me = object()
@@ -169,7 +171,7 @@ class WorkerGroup(Generic[W]):
             self._end(worker)
 
     def _next(self, worker: object) -> QueuedBatch | None:
-        """Wait for a batch; return None once all workers must end."""
+        """Wait for a batch; return None when all workers must end."""
         with self._changed:
             while not self._stopping.is_set():
                 task = self._queue.next_for(worker)
@@ -189,11 +191,11 @@ class WorkerGroup(Generic[W]):
             batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
 
     def _exclude(self, place: WorkerPlace[W]) -> None:
-        """Start no further workers on a machine."""
+        """Stop starting workers on a machine."""
         self._free = [other for other in self._free if other.name != place.name]
 
     def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
-        """Leave the batch to workers elsewhere; without any, fail all batches."""
+        """Leave the batch to workers on other machines; if there are none, fail all batches."""
         self._announce(why)
         with self._changed:
             self._queue.returned(worker)
@@ -210,7 +212,7 @@ class WorkerGroup(Generic[W]):
         worker = place.start(self._stopping)
         with self._changed:
             self._workers.append(worker)
-        if self._stopping.is_set():  # `close` may have missed it
+        if self._stopping.is_set():  # `close` may have missed this worker
             worker.end()
         return worker
 
@@ -225,9 +227,9 @@ class WorkerGroup(Generic[W]):
 
 
 class WorkerPool(Generic[W]):
-    """A `JudgePool` of workers that use processors, and workers with a GPU each.
+    """A `JudgePool` of CPU workers and workers with one GPU each.
 
-    `missing` returns which requirement of a judge its group of workers lacks, in words, or None.
+    `missing` describes the judge requirement that its worker group lacks, or returns None.
     """
 
     def __init__(
@@ -244,7 +246,7 @@ class WorkerPool(Generic[W]):
         self.ahead = 2 * (on_cores.capacity + on_gpus.capacity)
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """As in `JudgePool`: judges that call no model."""
+        """As in `JudgePool`: true for judges that call no model."""
         return spec.kind is JudgeKind.LOCAL
 
     def missing(self, spec: JudgeSpec) -> str | None:

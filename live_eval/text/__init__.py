@@ -1,1 +1,1 @@
-"""Limits on messages, durations, quotation and wording."""
+"""Text helpers: message limits, durations, quoting and wording."""

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``90``, ``45s``, ``10m``, ``1h30m``."""
+"""Parse and format human-readable durations: ``90``, ``45s``, ``10m``, ``1h30m``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)\s*")
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of a duration; a number without a unit is in seconds.
+    """Parse a duration and return seconds; a number without a unit is in seconds.
 
     >>> seconds_of("10m"), seconds_of("1h30m"), seconds_of("2.5")
     (600.0, 5400.0, 2.5)
 
     Raises:
-        ValueError: It is not a duration.
+        ValueError: The text is not a duration.
     """
     text = text.strip()
     try:

@@ -1,4 +1,4 @@
-"""Quote untrusted text in prompts, so that nothing in it ends the quotation or is invisible."""
+"""Quote untrusted text in prompts: it can neither end the quotation nor contain invisible characters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import unicodedata
 
 __all__ = ["quoted"]
 
-# JSON's own two, and the brackets of prompt markup: <reply>, <|im_end|>, [INST], ]~b]. Some servers convert
-# such markup to the tokens that end a message, even inside a string.
+# JSON's two special characters, and the brackets of prompt markup: <reply>, <|im_end|>, [INST], ]~b]. Some
+# servers convert such markup to the tokens that end a message, even inside a string.
 _STRUCTURAL = frozenset('"\\<>[]')
 # Printable to Python, but invisible: joiners, fillers and variation selectors (Unicode's
 # Default_Ignorable_Code_Point), and the blank Braille pattern.
@@ -19,11 +19,11 @@ _INVISIBLE = re.compile(
 
 
 def quoted(text: str | None) -> str:
-    r"""Return text as a JSON string that nothing in the text can end; null for None.
+    r"""Return text as a JSON string that the text itself cannot end; null for None.
 
-    It escapes quotes, brackets of markup (``<>[]``), characters that normalise to one of these (NFKD), and
-    invisible characters: control, format and line characters, fillers, variation selectors. Letters of all
-    scripts, punctuation and emoji stay.
+    The function escapes quotes, markup brackets (``<>[]``), characters that normalise to one of these (NFKD),
+    and invisible characters: control, format and line characters, fillers, variation selectors. Letters of
+    all scripts, punctuation and emoji are kept.
 
     >>> print(quoted('Ça va?</reply>\n"5"'))
     "Ça va?\u003c/reply\u003e\n\u00225\u0022"

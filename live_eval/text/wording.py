@@ -1,4 +1,4 @@
-"""Wording that commands, reports and messages share, and normal forms of text."""
+"""Shared wording for commands, reports and messages, and text normalisation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
 )
-# C0 and C1 except tab and line feed, and the controls of writing direction.
+# C0 and C1 except tab and line feed, and the bidirectional controls.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# Typographic variants of one key; NFKC leaves them, or turns them into a space (´).
+# Typographic variants of one key; NFKC keeps them, or replaces them with a space (´).
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′ʹʻʼʽ´", "'"),
@@ -38,7 +38,7 @@ _PLAIN = str.maketrans(
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with its noun, in the plural where needed.
+    """Return a number with its noun, in the plural if needed.
 
     >>> counted(1, "turn"), counted(3, "turn")
     ('1 turn', '3 turns')
@@ -56,10 +56,10 @@ def significant(value: float, digits: int = 6) -> str:
 
 
 def stamped_by(turns: Mapping[str, int]) -> str:
-    """Return who stamped the arrivals of turns.
+    """Describe the source of the arrival timestamps of turns.
 
     Args:
-        turns: How many turns each `live_eval.types.StampKind` stamped.
+        turns: Number of turns by `live_eval.types.StampKind`.
 
     >>> stamped_by({"kernel": 19, "user": 1})
     'by the kernel in 19 of 20 turns, by this process in the others'
@@ -84,7 +84,8 @@ def one_line(text: str) -> str:
 def printable(text: str) -> str:
     """Return text whose control characters, except tabs and line ends, are replaced by U+FFFD.
 
-    In a terminal they move the cursor, write to the clipboard (OSC 52) or reverse the direction of text.
+    In a terminal, control characters can move the cursor, write to the clipboard (OSC 52) or reverse the text
+    direction.
 
     >>> printable("a\\x1b]52;c;aGk=\\x07b")
     'a�]52;c;aGk=�b'
@@ -102,12 +103,12 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown.
+    """Return a Markdown table.
 
     Args:
-        headings: A heading for each column, already escaped.
+        headings: Column headings, already escaped.
         right: Whether each column is right-aligned.
-        rows: Rows of cells, already escaped.
+        rows: Table rows, with cells already escaped.
 
     >>> print(markdown_table(["run", "n"], [False, True], [["a", "3"]]))
     | run | n |
@@ -121,7 +122,7 @@ def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterabl
 
 
 def natural_order(text: str) -> list[tuple[int, int, str]]:
-    """Return a sort key by which numbers in names are compared as numbers.
+    """Return a sort key that compares numbers in names numerically.
 
     >>> sorted(["id_10", "id_9"], key=natural_order)
     ['id_9', 'id_10']
@@ -131,11 +132,11 @@ def natural_order(text: str) -> list[tuple[int, int, str]]:
 
 
 def plain_typography(text: str) -> str:
-    """Return a text in plain typography, ready for comparing words.
+    """Return a text in plain typography, for word comparison.
 
     Quotes, apostrophes, hyphens and dashes become ASCII. Compatibility characters (ellipses, ligatures,
     full-width letters, no-break spaces) are normalised (NFKC), invisible characters are removed, and runs of
-    white space collapse to one space. Case, accents and punctuation stay.
+    white space collapse to one space. Case, accents and punctuation are kept.
 
     >>> print(plain_typography("I’ll wait…  “soon” — maybe"))
     I'll wait... "soon" - maybe

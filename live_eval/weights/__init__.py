@@ -1,9 +1,9 @@
-"""Find and check weights that judges need and that are in no package. A judge never downloads them.
+"""Find and check judge weights that no package contains. A judge never downloads weights.
 
-Each set of weights has a folder in `weights_folder`, with a `RECORD_FILE` that names its files and their
+Each set of weights has a folder in `weights_folder`, with a `RECORD_FILE` that lists its files and their
 SHA-256. ``live-eval weights fetch`` downloads the files (`live_eval.weights.fetching`); ``live-eval weights
-add`` records files that the user has. A hash that is known in advance is in the specification; any other is
-recorded when the files are first added and checked from then on. Files with another hash are refused.
+add`` records existing files. Hashes known in advance are in the specification; other hashes are recorded when
+the files are first added, and checked from then on. Files with another hash are rejected.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsFile:
-    """One file of weights.
+    """A weights file.
 
     Args:
-        name: Its path within the weights' folder, with forward slashes.
-        url: Where it is published.
-        sha256: Its hash; None to record it when the file is first downloaded or added.
+        name: Path within the weights folder, with forward slashes.
+        url: Download URL.
+        sha256: Hash of the file; None to record the hash when the file is first downloaded or added.
     """
 
     name: str
@@ -68,11 +68,11 @@ class WeightsSpec:
     """A published set of weights.
 
     Args:
-        name: The name that users type.
+        name: The name on the command line.
         title: A description for users.
-        files: All files that are needed.
-        licence: Their licence; shown before they are downloaded.
-        source: The page that publishes them.
+        files: All required files.
+        licence: Licence of the weights; shown before the download.
+        source: The page on which the weights are published.
         megabytes: The approximate size of the download.
     """
 
@@ -92,12 +92,12 @@ class WeightsSpec:
 def hub_files(
     repository: str, revision: str, names: Iterable[str] | Mapping[str, str]
 ) -> tuple[WeightsFile, ...]:
-    """Return files of a model on the Hugging Face hub.
+    """Return the weights files of a model on the Hugging Face hub.
 
     Args:
         repository: ``owner/name``.
         revision: The commit, which pins the files' content.
-        names: Paths within the repository; a mapping gives each file's SHA-256 too.
+        names: Paths within the repository, or a mapping from path to SHA-256.
     """
     hashes = names if isinstance(names, Mapping) else dict.fromkeys(names)
     return tuple(
@@ -111,8 +111,8 @@ class FoundWeights:
     """Weights on this machine.
 
     Args:
-        path: The file, or the folder if there are several files.
-        sha256: The hash of the file; for several files, the hash of their names and hashes.
+        path: Path of the file, or of the folder if there are several files.
+        sha256: Hash of the file; for several files, the hash of their names and hashes.
     """
 
     path: Path
@@ -120,7 +120,7 @@ class FoundWeights:
 
 
 def weights_folder() -> Path:
-    """Return the folder of all weights: ``$LIVE_EVAL_WEIGHTS``, or the user's data folder."""
+    """Return the folder for all weights: ``$LIVE_EVAL_WEIGHTS``, or the user's data folder."""
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen)
     from platformdirs import user_data_path
@@ -148,14 +148,14 @@ def recorded_weights(spec: WeightsSpec) -> FoundWeights | None:
     """Return the recorded weights without hashing their files; None if nothing is recorded.
 
     Raises:
-        JudgeError: The record is damaged or a file is missing. The message says what to do.
+        JudgeError: The record is damaged or a file is missing. The message describes the fix.
     """
     kept = _kept_files(spec)
     return None if kept is None else _found(spec, kept)
 
 
 def recorded_hashes(spec: WeightsSpec) -> dict[str, str]:
-    """Return the recorded hash of each file, also of missing files; empty without a readable record."""
+    """Return all recorded hashes, even of missing files; empty if the record is missing or unreadable."""
     try:
         return {name: sha256 for name, (_, sha256) in (_read_record(spec) or {}).items()}
     except JudgeError:
@@ -163,12 +163,12 @@ def recorded_hashes(spec: WeightsSpec) -> dict[str, str]:
 
 
 def chosen_weights(value: str, spec: WeightsSpec, *, any_hash: bool = False) -> FoundWeights:
-    """Return the weights that a judge's option selects.
+    """Return the weights selected by a judge option.
 
     Args:
         value: The name of `spec`, or the path of the user's own weights.
         spec: The published weights.
-        any_hash: Whether the user's own may differ from the published ones.
+        any_hash: Whether the user's own weights may differ from the published weights.
 
     Raises:
         JudgeError: They are missing, or a file has a wrong hash. The message says what to do.
@@ -180,12 +180,12 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
     """Return the user's own weights, hashed.
 
     Args:
-        path: A file, or a folder.
-        spec: The published weights whose files they must have, or None for any.
-        any_hash: Whether files may have other hashes than `spec` names.
+        path: Path of a file or folder.
+        spec: The published weights with the required files, or None to accept any files.
+        any_hash: Whether file hashes may differ from `spec`.
 
     Raises:
-        JudgeError: There is no file, or one has another hash than `spec` names.
+        JudgeError: There is no file, or a file's hash differs from `spec`.
     """
     if spec is not None:
         paths = {file.name: _within(path, file, spec) for file in spec.files}
@@ -194,7 +194,7 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
             for file in spec.files
         }
         return FoundWeights(path if len(paths) > 1 else paths[spec.files[0].name], _overall(hashes))
-    # Names with a dot are files of tools (.git, .cache), which change when the model does not.
+    # Names that begin with a dot belong to tools (.git, .cache), which change independently of the model.
     names = [file.relative_to(path) for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
     hashes = {
         name.as_posix(): _checked(path / name, None)
@@ -205,27 +205,27 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
 
 
 def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
-    """Record files that the user has; they stay where they are.
+    """Record existing files of the user without moving them.
 
     Args:
         spec: The weights.
-        path: The file, or the folder of all files.
+        path: Path of the file, or of the folder with all files.
 
     Raises:
         JudgeError: A file is missing or has another hash than the specification names.
         UsageError: The record cannot be written.
     """
-    # Keep links: the hub's own cache has files as links into one folder of blobs.
+    # Keep links: files in the hub's own cache are links into a blobs folder.
     write_record(spec, {file.name: _within(path, file, spec).absolute() for file in spec.files})
     return find_weights(spec)
 
 
 def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
-    """Record the paths and hashes of the weights' files; paths in the weights folder become relative to it.
+    """Record paths and hashes of the weights files; paths in the weights folder become relative to it.
 
     Args:
         spec: The weights.
-        paths: The path of each file of `spec`, by its name.
+        paths: Paths of the files in `spec`, by file name.
 
     Raises:
         JudgeError: A file is missing or has another hash than the specification names.
@@ -246,7 +246,7 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
 
 
 def package_folder(package: str) -> Path | None:
-    """Return the folder of an installed top-level package, or None. Nothing in the package is run."""
+    """Return the folder of an installed top-level package, or None. No code of the package is run."""
     spec = importlib.util.find_spec(package)
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
@@ -255,10 +255,10 @@ def packaged_file(package: str, name: str, sha256: str, *, install: str) -> Path
     """Return the path of a file in an installed package, after checking its hash.
 
     Args:
-        package: The package's name as it is imported.
-        name: The file's path within the package, with forward slashes.
-        sha256: The hash that the file must have.
-        install: How to install the package, for the message.
+        package: Import name of the package.
+        name: Path of the file within the package, with forward slashes.
+        sha256: Required hash of the file.
+        install: Installation instructions, for the error message.
 
     Raises:
         JudgeError: The package is not installed, or the file is missing or has another hash.
@@ -282,7 +282,7 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal. A file is read again only if it has changed.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     status = path.stat()
     return _sha256(path, status.st_size, status.st_mtime_ns)
@@ -299,9 +299,9 @@ def _record_file(spec: WeightsSpec) -> Path:
 
 
 def _kept_files(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
-    """Return path and hash of each recorded file, all of which exist; None if nothing is recorded.
+    """Return the path and hash of each recorded file, all of which exist; None if nothing is recorded.
 
-    A hash in the specification takes precedence over the recorded one.
+    A hash in the specification takes precedence over the recorded hash.
     """
     recorded = _read_record(spec)
     if recorded is None:
@@ -331,7 +331,7 @@ def _again(spec: WeightsSpec) -> str:
 
 
 def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
-    """Return the path of a file of the weights, given the file or the folder of all files."""
+    """Return the path of a weights file, given the file or the folder with all files."""
     found = path / file.name if path.is_dir() else path
     if not found.is_file() or (len(spec.files) > 1 and not path.is_dir()):
         wanted = ", ".join(file.name for file in spec.files)

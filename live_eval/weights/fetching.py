@@ -1,19 +1,18 @@
 """Download weights: resume broken transfers, and check hashes.
 
-A file is written to ``NAME.part`` and renamed when it is complete and its hash is right. The expected hash is
-the specification's; without one, the hash that the first download recorded; for the first download, the hash
-that the hub reports. A transfer is resumed only if its hash is known in advance, because the hash shows
-whether the parts belong to one version.
+A file is written to ``NAME.part`` and renamed when it is complete and its hash is correct. The expected hash
+is taken from the specification, else from the record, and for a first download from the hub. A transfer is
+resumed only if its hash is known in advance, because the hash shows whether the parts belong to one version.
 
 ``HF_ENDPOINT`` replaces https://huggingface.co. A token in ``HF_TOKEN`` is sent to that host only, and never
-without encryption, except to this machine. Redirects lead only to hosts of the same source, over https, and
-files that exceed the size of their weights are not kept.
+without encryption, except on this machine. Redirects are followed only to hosts of the same source, over
+https, and files that exceed the size of their weights are discarded.
 """
 
 # Neither pooch 1.9 nor huggingface_hub 2.4 can replace this. Both delete the partial file of a failed
-# download (`stream_download`, `_download_to_tmp_and_move`), so the 1.9 GB of emotion2vec+ would start again,
-# and both write all that arrives before they compare sizes. A hook of requests could check the redirects that
-# pooch follows; transfers of hf-xet bypass the HTTP client of huggingface_hub, which compares no SHA-256.
+# download (`stream_download`, `_download_to_tmp_and_move`), so the 1.9 GB of emotion2vec+ would restart, and
+# both write all received data before they compare sizes. A requests hook could check the redirects that
+# pooch follows; hf-xet transfers bypass the HTTP client of huggingface_hub, which compares no SHA-256.
 
 from __future__ import annotations
 
@@ -56,11 +55,11 @@ _CHUNK_BYTES = 1 << 20
 _CONNECT_S = 30.0
 _IDLE_S = 60.0
 _PAUSE_S = 1.0
-_MOST_ATTEMPTS = 5  # in a row without data; an attempt that brings some restarts the count
+_MOST_ATTEMPTS = 5  # consecutive attempts without data; an attempt that receives data resets the count
 _SPARE_BYTES = 64 << 20
-_MARGIN = 1.1  # a specification gives the size of its weights in whole megabytes
+_MARGIN = 1.1  # a specification contains the size of its weights in whole megabytes
 _MOST_REDIRECTS = 5
-# The domains of each source that stores files at other hosts than it publishes them.
+# The storage domains of each source whose files are stored at other hosts.
 _SOURCES = (("huggingface.co", "hf.co"), ("github.com", "githubusercontent.com"))
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -88,19 +87,19 @@ def fetch_weights(
 
     Args:
         spec: The weights.
-        again: Download all files again, and accept hashes that differ from the recorded ones (never from the
-            specification's).
-        progress: Called as data arrives.
+        again: Whether to download all files again, and accept hashes that differ from the record (but never
+            from the specification).
+        progress: Callback for received data.
         clock: The clock that times the pauses between attempts.
-        idle_s: After so many seconds without data, a transfer is interrupted and tried again.
+        idle_s: Seconds without data after which a transfer is interrupted and retried.
 
     Returns:
-        Where they are, with their hashes checked.
+        The downloaded weights, with their hashes checked.
 
     Raises:
-        JudgeError: They cannot be downloaded, or have a wrong hash; the message says why.
+        JudgeError: The download failed, or a file has a wrong hash; the message contains the reason.
         UsageError: The folder cannot be written, or ``HF_ENDPOINT`` is not a URL.
-        StoreLockedError: Another process is downloading them.
+        StoreLockedError: Another process is downloading the weights.
     """
     import requests
     from filelock import FileLock, Timeout
@@ -139,7 +138,7 @@ def fetch_weights(
 
 
 def published_at(file: WeightsFile, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the URL of a file; ``HF_ENDPOINT`` replaces the hub's address in it.
+    """Return the URL of a file, with the hub's address replaced by ``HF_ENDPOINT``.
 
     Raises:
         UsageError: ``HF_ENDPOINT`` is not a URL.
@@ -156,12 +155,12 @@ def published_at(file: WeightsFile, environment: Mapping[str, str] = os.environ)
 
 
 def check_redirect(published: str, url: str, response: requests.Response) -> None:
-    """Refuse a redirect that leads away from the source of a file, or from https.
+    """Reject a redirect to another source or to a URL without https.
 
     Args:
-        published: Where the file is published.
-        url: Where it was requested: there, or at a mirror.
-        response: Any response.
+        published: Published URL of the file.
+        url: Requested URL: the published URL, or a mirror.
+        response: Any response to the request.
 
     Raises:
         JudgeError: The response is such a redirect.
@@ -195,7 +194,7 @@ class _Download:
     idle_s: float
 
     def fetch(self, expected: str | None, clock: Clock, command: str) -> None:
-        """Attempt the download until it is complete, and check its hash."""
+        """Retry the download until it is complete, and check its hash."""
         if expected is None:
             self.part.unlink(missing_ok=True)
         failures = 0
@@ -222,7 +221,7 @@ class _Download:
             raise self._problem(what)
 
     def _attempt(self, here: int) -> str | None:
-        """Download the missing part of a file; return the hash that the hub reports, if it does.
+        """Download the missing part of a file; return the hash that the hub reports, if any.
 
         Raises:
             _InterruptedError: The transfer ended early.
@@ -258,7 +257,9 @@ class _Download:
         token, to = os.environ.get("HF_TOKEN", "").strip(), urlsplit(self.url)
         private = to.scheme == "https" or is_loopback(to.hostname or "")
         if token and private and self.file.url.startswith(HUB + "/") and "@" not in self.url:
-            headers["Authorization"] = f"Bearer {token}"  # requests drops it when redirected to another host
+            headers["Authorization"] = (
+                f"Bearer {token}"  # requests drops this header on a redirect to another host
+            )
         if here:
             headers["Range"] = f"bytes={here}-"
         try:
@@ -303,7 +304,7 @@ class _Download:
             )
         self.progress(self.file.name, here, total)
         with self.part.open("ab") as content:
-            # Sizes, ranges and hashes are those of the file, not of an encoding of it.
+            # Sizes, ranges and hashes refer to the file, not to an encoding.
             for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 here += len(chunk)
                 self._check_size(here)
@@ -335,7 +336,7 @@ def _existing(spec: WeightsSpec) -> FoundWeights | None:
 
 
 def _most_bytes(spec: WeightsSpec, file: WeightsFile, folder: Path) -> int:
-    """Return how large a file may be, given the other files that are already here."""
+    """Return the maximum size of a file, given the files that already exist."""
     here = sum(_size(folder / other.name) for other in spec.files if other is not file)
     return round((spec.megabytes + 1) * _MARGIN * 1e6) - here
 
@@ -349,7 +350,7 @@ def _is_within(host: str, domains: Iterable[str]) -> bool:
 
 
 def _reported_sha256(response: requests.Response) -> str | None:
-    """Return the hash of a large file that the hub reports in the redirect to its storage."""
+    """Return the hash of a large file, reported by the hub in the redirect to its storage."""
     for answer in (*response.history, response):
         reported = answer.headers.get("X-Linked-ETag", "").strip('"')
         if _SHA256.fullmatch(reported):

@@ -1,6 +1,6 @@
-"""LLM judges: how to reach a model, what it may cost, and the driver that asks it.
+"""LLM judges: model options, budgets, and the driver that sends requests to the model.
 
-A judge says what to ask and reads the answer (`live_eval.judging.LlmJudge`); everything in between is here.
+A judge defines the request and parses the response (`live_eval.judging.LlmJudge`); the rest is here.
 """
 
 from live_eval.scoring.llm.budget import Budget, Expense, Price, Tokens

@@ -1,4 +1,4 @@
-"""The HTTP client of chat endpoints: limited answers, no compression, no redirects."""
+"""The HTTP client for chat endpoints: size-limited responses, no compression, no redirects."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ MOST_ANSWER_BYTES = 4 << 20
 
 _MOST_REFUSAL_BYTES = 64 << 10
 _PLAIN = ("", "identity")
-# Headers that describe the body as it was sent, not as it is passed on.
+# Headers that describe the body as received, not as passed on.
 _TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class BoundedClient(DefaultAsyncHttpxClient):
-    """A client that reads answers up to a limit and follows no redirect.
+    """A client that limits response sizes and follows no redirects.
 
-    The request, with prompt and key, is sent to the given address only. Compressed answers are refused: a few
-    kilobytes can decode to gigabytes. The caller sets the time limit (`asyncio.timeout`), since this client's
-    timeouts restart with each read.
+    The request, with prompt and key, is sent to the given address only. Compressed responses are rejected: a
+    few kilobytes can decode to gigabytes. The caller sets the time limit (`asyncio.timeout`), since this
+    client's timeouts restart with each read.
     """
 
     def __init__(self) -> None:
         super().__init__(headers={"Accept-Encoding": "identity"}, follow_redirects=False)
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """Send a request and read its whole answer, or the beginning of a refusal.
+        """Send a request and read the full response, or the beginning of an error response.
 
         Raises:
-            ValueError: The answer is compressed or longer than `MOST_ANSWER_BYTES`.
+            ValueError: The response is compressed or longer than `MOST_ANSWER_BYTES`.
         """
         options |= {"stream": True, "follow_redirects": False}
         response = await super().send(request, **options)
@@ -48,7 +48,7 @@ class BoundedClient(DefaultAsyncHttpxClient):
             request=request,
             extensions=response.extensions,
         )
-        whole.encoding = "utf-8"  # a charset such as `zip` would decompress
+        whole.encoding = "utf-8"  # a charset such as `zip` would decompress the body
         return whole
 
 

@@ -1,4 +1,4 @@
-"""Prices of models, and the budget that all judges of a scoring share. Pure."""
+"""Model prices, and the budget shared by all judges of a scoring run. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Tokens:
 
     input: int = 0
     output: int = 0  # including thoughts
-    audio_input: int = 0  # those of the input that were sound
-    cached_input: int = 0  # those of the input that were in the endpoint's own cache
-    audio_output: int = 0  # those of the output that were sound
+    audio_input: int = 0  # audio tokens in the input
+    cached_input: int = 0  # input tokens from the endpoint's cache
+    audio_output: int = 0  # audio tokens in the output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Price:
     input: float
     output: float
     audio_input: float | None = None  # of sound; None if it costs as much as text
-    cached_input: float | None = None  # from the endpoint's cache; None if it costs as much as other input
+    cached_input: float | None = None  # from the endpoint's cache; None for the price of other input
     audio_output: float | None = None  # of sound; None if it costs as much as text
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Price:
                 raise ValueError(f"{name} = {price}: expected 0 or more")
 
     def cost(self, tokens: Tokens) -> float:
-        """Return the cost of a call in US$; cached sound is charged as cached.
+        """Return the cost of a call in US$; cached audio is charged as cached.
 
         >>> price = Price(input=2.5, output=10.0, audio_input=40.0)
         >>> price.cost(Tokens(input=1200, output=100, audio_input=200))
@@ -60,7 +60,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """What calls have used: their number, tokens in both directions, cost in US$."""
+    """Usage: number of calls, input and output tokens, cost in US$."""
 
     calls: int = 0
     tokens: int = 0
@@ -75,37 +75,37 @@ class Expense:
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """The remaining budget. Reserve the estimate of a call before it is made, and settle it afterwards.
+    """The remaining budget. Reserve a call's estimated usage before the call, and settle it afterwards.
 
-    Calls in flight count as spent, so that simultaneous calls do not overshoot together. The limits are as
-    exact as the estimates: a call that takes more is not cut off.
+    Calls in flight count as spent, so that concurrent calls do not exceed the limit together. The limits are
+    as exact as the estimates: a call that exceeds its estimate is not aborted.
     """
 
     max_calls: int | None = None  # including failed ones
-    max_tokens: int | None = None  # in both directions
+    max_tokens: int | None = None  # input and output
     max_cost: float | None = None  # in US$
     spent: Expense = Expense()
     _reserved: Expense = Expense()
 
     @property
     def bounds_size(self) -> bool:
-        """Whether the length of answers matters."""
+        """Whether a limit depends on the length of responses."""
         return self.max_tokens is not None or self.max_cost is not None
 
     def reserve(self, estimate: Expense) -> bool:
-        """Reserve the estimate of a call; if it exceeds the budget, reserve nothing and return False."""
+        """Reserve a call's estimated usage; return False, without a reservation, if it exceeds the budget."""
         if self._bound_passed(self.spent + self._reserved + estimate) is not None:
             return False
         self._reserved += estimate
         return True
 
     def settle(self, estimate: Expense, spent: Expense) -> None:
-        """Replace the reserved estimate of a call by its actual use."""
+        """Replace a call's reserved estimate with its actual usage."""
         self._reserved -= estimate
         self.spent += spent
 
     def refusal(self, estimate: Expense) -> str | None:
-        """Return why a call cannot be made even if all calls in flight turn out to be free, or None."""
+        """Return why a call exceeds the budget even if all calls in flight are free, or None."""
         bound = self._bound_passed(self.spent + estimate)
         return f"the budget is spent: {bound}" if bound is not None else None
 

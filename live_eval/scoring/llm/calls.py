@@ -1,4 +1,4 @@
-"""Call a chat endpoint once: send a request, and read the answer or classify the failure."""
+"""Call a chat endpoint once: send a request, and read the response or classify the failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["HOPELESS", "PASSING", "CallFailure", "CallProblem", "ChatAnswer", "C
 
 
 class CallProblem(StrEnum):
-    """Why an LLM judge got no readable answer; the reason of the `Failed` begins with it."""
+    """Why an LLM judge got no readable response; the `Failed` reason begins with this value."""
 
     AUTHENTICATION = "authentication"
     """The key was refused; nothing more is asked."""
@@ -76,7 +76,7 @@ _SHORTEST_KEY = 8
 _MODEL_NAME_LENGTH = 200
 _MOST_TOKENS = 1_000_000_000
 
-# Parameters that some models and servers do not accept, and words in their refusals (OpenAI's reasoning
+# Parameters that some models and servers reject, and words in their error messages (OpenAI's reasoning
 # models: "Unsupported value: 'temperature' does not support 0 with this model").
 _OPTIONAL = {
     "temperature": ("temperature",),
@@ -86,21 +86,21 @@ _OPTIONAL = {
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """The answer of a model."""
+    """The response of a model."""
 
     text: str
-    model: str | None  # as the endpoint names it
-    tokens: Tokens | None  # as the endpoint counts them, if it does
+    model: str | None  # as reported by the endpoint
+    tokens: Tokens | None  # as reported by the endpoint, if at all
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A call without a usable answer."""
+    """A call without a usable response."""
 
     kind: CallProblem
     message: str
-    retry_after_s: float | None = None  # as the endpoint asks
-    answer: ChatAnswer | None = None  # an unusable one
+    retry_after_s: float | None = None  # as requested by the endpoint
+    answer: ChatAnswer | None = None  # the unusable response
     billed: bool = False  # whether the endpoint may charge for the call
     refused: frozenset[str] = frozenset()  # parameters that the endpoint does not accept
 
@@ -111,7 +111,7 @@ class CallFailure:
 
 
 def _joined(content: Any) -> Any:
-    """Join an answer that came in parts, as messages to an endpoint may."""
+    """Join the text parts of a response; a response may consist of parts, like a request message."""
     if not isinstance(content, list):
         return content
     texts = [part.get("text") if isinstance(part, dict) else part for part in content]
@@ -140,7 +140,7 @@ class _Usage(BaseModel):
 
 
 class _Completion(BaseModel):
-    """The fields of a chat completion that we read. The SDK's own type does not validate them."""
+    """The chat completion fields that we read. The SDK's own type does not validate them."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
@@ -150,8 +150,8 @@ class _Completion(BaseModel):
 class ChatEndpoint:
     """An OpenAI-compatible endpoint.
 
-    A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and reads
-    no more of the answer than a chat completion needs.
+    A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and limits
+    the response to the size of a chat completion.
     """
 
     def __init__(self, settings: LlmSettings, clock: Clock) -> None:
@@ -165,18 +165,18 @@ class ChatEndpoint:
             api_key=settings.key.reveal() if settings.key else "none",
             base_url=settings.base_url,
             timeout=settings.timeout_s,
-            max_retries=0,  # the caller makes and counts attempts
+            max_retries=0,  # the caller retries and counts attempts
             http_client=BoundedClient(),
         )
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._client.close()
 
     async def call(
         self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> ChatAnswer | CallFailure:
-        """Send a request once, with messages and parameters as the API takes them.
+        """Send a request once, with messages and parameters in the API's format.
 
         Every error becomes a `CallFailure`.
         """
@@ -186,7 +186,7 @@ class ChatEndpoint:
             async with asyncio.timeout(self._settings.timeout_s):
                 response = await self._client.chat.completions.with_raw_response.create(
                     model=model,
-                    messages=list(messages),  # type: ignore[arg-type]  # as the API takes them
+                    messages=list(messages),  # type: ignore[arg-type]  # in the API's format
                     **parameters,
                 )
             completion = _Completion.model_validate_json(response.content)
@@ -199,7 +199,7 @@ class ChatEndpoint:
             message = f"{public_url(self._settings.base_url)}: {error.__cause__ or error}"
             return CallFailure(CallProblem.CONNECTION, self._clean(message)[:_MESSAGE_LENGTH])
         except ValidationError as error:
-            # The response is left out: it may contain anything, and a key that is cut in half cannot be
+            # The response is omitted: it may contain anything, and a truncated key cannot be
             # redacted.
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
@@ -211,7 +211,7 @@ class ChatEndpoint:
         return _read(self._without_key(completion))
 
     def _clean(self, text: str) -> str:
-        """Redact the key in a text before it is cut; a key short enough to be a word is not a secret."""
+        """Redact the key in a text before truncation; a key as short as a word is not treated as a secret."""
         key = self._settings.key
         text = key.redact(text) if key is not None and len(key.reveal()) >= _SHORTEST_KEY else text
         return SECRETS.text(text)
@@ -261,7 +261,7 @@ def _refused(
     status = error.status_code
     stated = _error_in(body)
     message = f"{status} {stated.get('message') or body.strip() or 'no reason given'}"[:_MESSAGE_LENGTH]
-    # Gemini answers a wrong key with 400.
+    # Gemini responds to a wrong key with 400.
     if status in (401, 403) or (status == 400 and "api key not valid" in body.lower()):
         return CallFailure(CallProblem.AUTHENTICATION, message)
     if status == 404:
@@ -280,7 +280,7 @@ def _refused(
 
 
 def _moved(error: openai.APIStatusError) -> str:
-    """Return where an endpoint redirects to, without the secrets that a URL can contain."""
+    """Return the redirect target of an endpoint, without the secrets that a URL can contain."""
     place = public_url(error.response.headers.get("location", "")) or "elsewhere"
     message = f"{error.status_code} redirects to {place}; redirects are not followed: correct the base URL"
     return message[:_MESSAGE_LENGTH]
@@ -299,9 +299,9 @@ def _error_in(body: str) -> Mapping[str, Any]:
 
 
 def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
-    """Return the seconds that the endpoint asks to wait, or None.
+    """Return the delay in seconds that the endpoint requests, or None.
 
-    By a Retry-After header, a number or an HTTP date (RFC 9110, 10.2.3), or as Gemini does in the body
+    The source is a Retry-After header, a number or an HTTP date (RFC 9110, 10.2.3), or, for Gemini, the body
     (google.rpc.RetryInfo).
     """
     value = error.response.headers.get("retry-after")

@@ -1,9 +1,9 @@
-"""The driver of all LLM judges: call a chat endpoint, retry, count calls and store answers.
+"""The driver of all LLM judges: call a chat endpoint, retry, count calls and store responses.
 
-A judge defines the question and parses the answer (`LlmJudge`). Every failure in between becomes a `Failed`
-whose reason begins with its `CallProblem`, or an `Unscored` once the budget is spent. The judgement's detail
-has the whole prompt and all answers, with audio replaced by its hash and size. The key is sent to the
-endpoint and stored nowhere.
+A judge defines the request and parses the response (`LlmJudge`). Every failure in between becomes a `Failed`
+whose reason begins with its `CallProblem`, or an `Unscored` once the budget is exhausted. The judgement's
+detail contains the full prompt and all responses, with audio replaced by its hash and size. The key is sent
+only to the endpoint and is never stored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from live_eval.text.quoting import quoted
 
 __all__ = ["LlmDriver", "together"]
 
-# The model is shown this many characters of its unreadable answer.
+# A repair request includes this many characters of the unreadable response.
 _SHOWN_AGAIN = 4_000
 _REPAIR = (
     "Your answer, above as a JSON string, could not be read, for the reason in this one: {reason}. "
@@ -51,11 +51,12 @@ _Parse: TypeAlias = Callable[[str], Judgement]
 
 
 class LlmDriver:
-    """Asks the model about turns. Use it in one event loop only, and close it.
+    """Driver that judges turns with a model. Use it in one event loop only, and close it.
 
     Args:
-        answers: Stores answers. A question is not asked again if its answer is stored or in progress.
-        budget: Shared with other drivers of the same event loop, or with earlier and later drivers.
+        answers: Store for responses. A request is not repeated if its response is stored or pending.
+        budget: Budget, which may be shared with other drivers of the same event loop, or with earlier and
+            later drivers.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class LlmDriver:
 
     @property
     def usage(self) -> LlmUsage:
-        """The use of models so far."""
+        """Model usage so far."""
         return self._meter.usage
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._endpoint.close()
 
     async def judge(
@@ -94,13 +95,13 @@ class LlmDriver:
         judge: LlmJudge | PairwiseJudge,
         asked: Sequence[JudgedTurn | tuple[JudgedTurn, JudgedTurn]],
     ) -> list[Judgement]:
-        """Ask about each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
+        """Judge each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
 
-        With several samples, a score is the mean of the readable answers, if at least half are readable; the
-        detail has the spread. Turns beyond the budget are unscored. A pair consists of turns of one case.
+        With several samples, a score is the mean of the readable responses, if at least half are readable;
+        the detail contains the spread. Turns beyond the budget are unscored. A pair has turns of one case.
 
         Raises:
-            LiveEvalError: Answers cannot be looked up or stored.
+            LiveEvalError: Responses cannot be looked up or stored.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -131,7 +132,7 @@ class LlmDriver:
     def _prepare(
         self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn]
     ) -> ChatQuestion | Unscored | Failed:
-        """Return what to ask, or why not to ask. Encodes sound, so keep it out of the event loop."""
+        """Return the request, or why there is none. Encodes audio, so do not call it in the event loop."""
         try:
             if isinstance(judge, SelectiveJudge):
                 for turn in turns:
@@ -145,14 +146,14 @@ class LlmDriver:
             return self._failed(CallFailure(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"))
 
     async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
-        """Return the judgement in one answer: the stored one, or else the model's."""
+        """Return the judgement in one response: the stored response if any, else the model's."""
         key = question_key(question, self._settings.judge, SECRETS.text(self._settings.base_url), number)
-        # One at a time: the others then find the stored answer, or the next one asks.
+        # One at a time: the other turns then find the stored response, or the next turn sends the request.
         async with self._in_progress.setdefault(key, asyncio.Lock()):
             return await self._sample_of(key, question, parse)
 
     async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Judgement:
-        """Parse the stored answer, or else the model's, which the model may repair once."""
+        """Parse the stored response, or else the model's, which the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)
@@ -182,7 +183,7 @@ class LlmDriver:
             ]
 
     def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:
-        """Parse an answer; a `Failed` can be repaired, a `CallFailure` cannot."""
+        """Parse a response; a `Failed` can be repaired, a `CallFailure` cannot."""
         try:
             judgement = parse(text)
         except Exception as error:
@@ -204,7 +205,7 @@ class LlmDriver:
     async def _ask(
         self, question: ChatQuestion, messages: Sequence[Mapping[str, Any]], record: dict[str, Any]
     ) -> ChatAnswer | CallFailure | Unscored:
-        """Return the model's answer, after as many attempts as necessary and allowed."""
+        """Return the model's response, with retries up to the limit."""
         size = estimated_tokens(messages)
         failed_attempts = 0
         while True:
@@ -250,10 +251,10 @@ class LlmDriver:
         size: Tokens,
         record: dict[str, Any],
     ) -> ChatAnswer | CallFailure:
-        """Send a request once, and count its use."""
+        """Send a request once, and count its usage."""
         record["calls"] += 1
         self._meter.begin()
-        spent = estimate  # the best guess if the call is cancelled
+        spent = estimate  # the best estimate if the call is cancelled
         try:
             reply = await self._endpoint.call(question.model, messages, parameters)
             spent = self._meter.count(reply, estimate, size, record)
@@ -272,11 +273,11 @@ class LlmDriver:
 
 
 def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
-    """Combine the judgements in several answers to one question.
+    """Combine the judgements of several responses to one request.
 
-    The result is the mean of the readable answers, if at least half of those wanted are readable; the detail
-    has each answer and their spread. One `Unscored` answer makes the turn unscored. There are fewer answers
-    than wanted if further calls would fail.
+    The result is the mean of the readable responses, if at least half of the requested number are readable;
+    the detail contains each response and their spread. One `Unscored` response makes the turn unscored. There
+    are fewer responses than requested if additional calls would fail.
     """
     for sample in samples:
         if isinstance(sample, Unscored):
@@ -305,7 +306,7 @@ def _with_detail(judgement: Judgement, detail: Mapping[str, Any]) -> Judgement:
 
 
 def _kept(sample: Judgement) -> dict[str, Any]:
-    """Return a judgement as the record of one answer."""
+    """Return the stored record of one response's judgement."""
     if isinstance(sample, Scored):
         return {"values": dict(sample.values), **sample.detail}
     assert isinstance(sample, Failed)
@@ -313,6 +314,6 @@ def _kept(sample: Judgement) -> dict[str, Any]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return the spread of answers, with the sample standard deviation (n - 1)."""
+    """Return the spread of the responses, with the sample standard deviation (n - 1)."""
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"values": list(values), "min": min(values), "max": max(values), "sd": deviation}

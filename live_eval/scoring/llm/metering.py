@@ -1,4 +1,4 @@
-"""Estimate calls of a model, reserve them in the budget, and count what they used."""
+"""Estimate model calls, reserve them in the budget, and count their usage."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from live_eval.scoring.llm.calls import CallFailure, ChatAnswer
 
 __all__ = ["CallMeter", "LlmUsage"]
 
-# Expected tokens of an answer until one has arrived; models that think take more.
+# Expected output tokens until the first response; reasoning models use more.
 _OUTPUT_TOKENS = 1_000
 
 
 @dataclass(slots=True)
 class LlmUsage:
-    """The use of models so far; tokens as far as the endpoint counts them."""
+    """Model usage so far; tokens only if the endpoint reports them."""
 
     calls: int = 0  # including failed ones
-    cached: int = 0  # questions whose answer was already stored
+    cached: int = 0  # requests whose response was already stored
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = 0.0  # in US$; None if a price or a number of tokens is unknown
 
 
 class CallMeter:
-    """Meters a driver's calls: `admit` a call, announce it with `begin`, `count` its reply, `settle` it."""
+    """Meter a driver's calls: `admit` a call, announce it with `begin`, `count` its response, `settle` it."""
 
     def __init__(self, price: Price | None, budget: Budget) -> None:
         self.usage = LlmUsage()
@@ -43,9 +43,9 @@ class CallMeter:
         """Reserve a call of about `size` tokens once the budget allows it.
 
         Returns:
-            The reserved estimate, to be settled after the call; or why the call cannot be made.
+            The reserved estimate, to be settled after the call; or why the call exceeds the budget.
         """
-        # If a limit depends on the length of answers, the first call is made alone to measure it.
+        # If a limit depends on response length, the first call runs alone to measure that length.
         while self._budget.bounds_size and self._most_output_tokens is None and self._first_in_progress:
             await self._settled.wait()
         self._first_in_progress = True
@@ -65,14 +65,14 @@ class CallMeter:
             self.usage.cost = None
 
     def settle(self, estimate: Expense, spent: Expense) -> None:
-        """Replace the reserved estimate of a call by its actual use."""
+        """Replace a call's reserved estimate with its actual usage."""
         self._budget.settle(estimate, spent)
         self._wake()
 
     def count(
         self, reply: ChatAnswer | CallFailure, estimate: Expense, size: Tokens, record: dict[str, Any]
     ) -> Expense:
-        """Count a reply, and return the use of the call as far as the endpoint reports it."""
+        """Count a response, and return the usage of the call as reported by the endpoint."""
         tokens = reply.tokens
         if tokens is None:
             billed = isinstance(reply, ChatAnswer) or reply.billed
@@ -81,7 +81,7 @@ class CallMeter:
             if isinstance(reply, ChatAnswer):
                 self._most_output_tokens = max(self._most_output_tokens or 0, _OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
-        # The estimates rise to what the endpoint counts.
+        # The estimates rise to the endpoint's counts.
         self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
         self._most_output_tokens = max(self._most_output_tokens or 0, tokens.output)
         self.usage.input_tokens += tokens.input
@@ -92,7 +92,7 @@ class CallMeter:
         if price is None:
             self.usage.cost = None
             return Expense(1, tokens.input + tokens.output)
-        if not tokens.audio_input:  # not every endpoint counts it separately
+        if not tokens.audio_input:  # not every endpoint reports it separately
             tokens = replace(tokens, audio_input=min(size.audio_input, tokens.input))
         cost = price.cost(tokens)
         if self.usage.cost is not None:
@@ -100,7 +100,7 @@ class CallMeter:
         return Expense(1, tokens.input + tokens.output, cost)
 
     def _estimate(self, size: Tokens) -> Expense:
-        """Estimate the use of a call, rather too high than too low."""
+        """Estimate the usage of a call, erring on the high side."""
         seen = self._most_output_tokens
         tokens = Tokens(
             input=math.ceil(size.input * self._input_ratio),
@@ -111,7 +111,7 @@ class CallMeter:
         return Expense(1, tokens.input + tokens.output, price.cost(tokens) if price is not None else 0.0)
 
     def _wake(self) -> None:
-        """Wake the calls that wait for another one to finish."""
+        """Wake the calls that wait for another call to finish."""
         self._first_in_progress = False
         self._settled.set()
         self._settled = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The user's options of judging models, and the settings that result for one judge."""
+"""The user's options for judge models, and the resulting settings for one judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A service known by name, the environment variable of its API key, and the models to ask."""
+    """A named service, with the environment variable of its API key and its default models."""
 
     base_url: str
     key_variable: str
@@ -30,7 +30,7 @@ PRESETS: Mapping[str, Preset] = {
     "openai": Preset(
         base_url=OPENAI_BASE_URL, key_variable="OPENAI_API_KEY", model="gpt-4o", audio_model="gpt-audio"
     ),
-    # https://ai.google.dev/gemini-api/docs/openai; it takes sound as `input_audio`, like OpenAI.
+    # https://ai.google.dev/gemini-api/docs/openai; it accepts audio as `input_audio`, like OpenAI.
     "gemini": Preset(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key_variable="GEMINI_API_KEY",
@@ -46,25 +46,25 @@ AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """How to reach a judge's model; see `LlmOptions`."""
+    """Settings for a judge's model; see `LlmOptions`."""
 
     base_url: str = OPENAI_BASE_URL
     key: Secret | None = None
     model: str | None = None
-    judge: JudgeSpec | None = None  # its name and version identify answers, its outputs validate them
+    judge: JudgeSpec | None = None  # its name and version identify responses, its outputs validate them
     price: Price | None = None  # of the model, if known
     samples: int = 1
     temperature: float | None = None
     concurrency: int = 8
     timeout_s: float = 60.0
     attempts: int = 5
-    longest_wait_s: float = 120.0  # give up if the endpoint asks to wait longer
+    longest_wait_s: float = 120.0  # give up if the endpoint requests a longer delay
     seed: int = 0  # of the jitter between attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmOptions:
-    """The user's options of judging models; None means the judge's default.
+    """The user's options for judge models; None means the judge's default.
 
     The limits apply to all judges together. A limit on the cost needs the price of each model.
 
@@ -72,11 +72,11 @@ class LlmOptions:
         UsageError: The preset is unknown or conflicts with a base URL, or a number is out of range.
     """
 
-    preset: str | None = None  # a service of PRESETS, with its key and model
-    base_url: str | None = None  # OpenAI-compatible; it is sent no key unless key_variable names one
+    preset: str | None = None  # a service in PRESETS, which sets the key and model
+    base_url: str | None = None  # OpenAI-compatible; no key is sent unless key_variable is set
     model: str | None = None
     key_variable: str | None = None  # environment variable of the API key, or another source of `find_key`
-    samples: int = 1  # answers to each question; the score is their mean
+    samples: int = 1  # responses per request; the score is their mean
     temperature: float | None = None
     max_calls: int | None = None
     max_tokens: int | None = None
@@ -84,7 +84,7 @@ class LlmOptions:
     prices: Mapping[str, Price] = field(default_factory=dict)  # by model
     concurrency: int = 8  # simultaneous turns
     timeout_s: float = 60.0  # for one call
-    attempts: int = 5  # most calls for one question, if calls fail
+    attempts: int = 5  # maximum number of calls per request, if calls fail
 
     def __post_init__(self) -> None:
         if self.base_url is not None:
@@ -102,13 +102,13 @@ class LlmOptions:
                 raise UsageError(f"{name} = {bound}: expected 0 or more")
 
     def key_variable_of(self, spec: JudgeSpec) -> str | None:
-        """Return where the API key for `spec` is, as `find_key` takes it, or None."""
+        """Return the API key source for `spec`, in `find_key` format, or None."""
         if self.key_variable is not None or self.base_url is not None:
             return self.key_variable
         return PRESETS[self.preset].key_variable if self.preset is not None else spec.key_variable
 
     def model_of(self, spec: JudgeSpec) -> str | None:
-        """Return the model that `spec` asks, or None if only its requests name one."""
+        """Return the model for `spec`, or None if only its requests specify a model."""
         if self.model is not None:
             return self.model
         if self.preset is not None:
@@ -117,7 +117,7 @@ class LlmOptions:
         return spec.model
 
     def version_parts(self, spec: JudgeSpec) -> list[str]:
-        """Return the parts of the version that these options add to that of `spec`.
+        """Return the suffixes that these options add to the version of `spec`.
 
         >>> from live_eval.judges.specs import RUBRIC
         >>> LlmOptions(model="mine", samples=3).version_parts(RUBRIC)
@@ -139,14 +139,14 @@ class LlmOptions:
         return parts
 
     def budget(self) -> Budget:
-        """Return a new budget, to be shared by all judges of a scoring."""
+        """Return a new budget, to be shared by all judges of a scoring run."""
         return Budget(max_calls=self.max_calls, max_tokens=self.max_tokens, max_cost=self.max_cost)
 
     def settings_for(self, spec: JudgeSpec) -> LlmSettings:
-        """Return how to reach the model that `spec` asks.
+        """Return the settings for the model of `spec`.
 
         Raises:
-            UsageError: The cost has a limit, and the model's price is unknown.
+            UsageError: The cost is limited, but the model's price is unknown.
         """
         model = self.model_of(spec)
         price = self.prices.get(model) if model is not None else None

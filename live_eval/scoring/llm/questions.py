@@ -1,4 +1,4 @@
-"""Questions to a model: the hash that identifies an answer, the size, and the record without payloads."""
+"""Model requests: the hash that identifies a response, the size, and the record without payloads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["AnswerCache", "ChatQuestion", "estimated_tokens", "question_key", "w
 
 
 class AnswerCache(Protocol):
-    """Stores answers of models. Called from other threads, one call at a time."""
+    """A store for model responses. Called from other threads, one call at a time."""
 
     def answer(self, question: str) -> Mapping[str, Any] | None:
-        """Return the stored answer to a question, or None."""
+        """Return the stored response to a request, or None."""
         ...
 
     def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
-        """Store an answer (JSON values only), replacing an earlier one."""
+        """Store a response (JSON values only), replacing any earlier response."""
         ...
 
 
@@ -38,15 +38,15 @@ class ChatQuestion:
 
     @classmethod
     def of(cls, request: ChatRequest, model: str) -> ChatQuestion:
-        """Return the question of a request; hashes its payloads."""
+        """Return the `Question` for a request; hashes its payloads."""
         return cls(request, model, without_payloads(request.messages))
 
 
 def question_key(question: ChatQuestion, judge: JudgeSpec | None, base_url: str, sample: int) -> str:
-    """Return the hash that identifies an answer.
+    """Return the hash that identifies a response.
 
-    It covers the judge and its version, the URL, the model, all messages (payloads by their hash), the
-    temperature, whether JSON was requested, and the number of the sample.
+    The hash covers the judge and its version, the URL, the model, all messages (payloads by their hash), the
+    temperature, whether JSON was requested, and the sample number.
     """
     request = question.request
     asked = {
@@ -62,15 +62,15 @@ def question_key(question: ChatQuestion, judge: JudgeSpec | None, base_url: str,
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-# English takes about four bytes a token; other scripts take up to three bytes of UTF-8 a character.
+# English has about four bytes per token; other scripts have up to three UTF-8 bytes per character.
 _BYTES_OF_TEXT = 3
-# Gemini takes 32 tokens a second of sound, OpenAI 10; our WAV files have 32 000 bytes a second.
+# Gemini uses 32 tokens per second of audio, OpenAI 10; our WAV files have 32 000 bytes per second.
 _BYTES_OF_SOUND = 1_000
 _TOKENS_OF_MESSAGE = 8
 
 
 def estimated_tokens(messages: Any) -> Tokens:
-    """Estimate the tokens of messages, rather too high than too low.
+    """Estimate the tokens in messages, erring on the high side.
 
     >>> estimated_tokens([{"role": "user", "content": "How kind is this reply?"}])
     Tokens(input=17, output=0, audio_input=0, cached_input=0)

@@ -1,7 +1,8 @@
-"""Find where the speaker's own sound begins and ends in a recording, before the run.
+"""Find the start and end of the speaker's own sounds in a recording, before the run.
 
-`voice_end` is the last sample of the speaker's own sound, including unvoiced consonants, breath, sighs and
-laughter, but no background. ``docs/speech-boundaries.md`` describes the method, its limits and its accuracy.
+`voice_end` is the last sample of the speaker's own sounds, including unvoiced consonants, breath, sighs and
+laughter, but not background noise. ``docs/speech-boundaries.md`` describes the method, its limits and its
+accuracy.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _ALIGNED = 0.3
 _LAG_S = 0.002
 _LENGTHS_S = 0.01
 _ALIGN_RATE_HZ = 8_000
-# The recogniser must have found one of this many last words of a script.
+# The recogniser must have found at least one of this many last words of the script.
 _LAST_WORDS = 3
 
 
@@ -48,9 +49,8 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
 
     Args:
         audio: The recording, at any rate, with at least one sample.
-        words: Its recognised words, which separate speech from laughter and sighs at its end; their times are
-            too imprecise to place a boundary. Without them, the last stretch of voice activity counts as
-            words.
+        words: The recognised words, which separate speech from laughter and sighs at its end; their times are
+            too imprecise to set a boundary. Without words, the last voice activity segment counts as words.
 
     Returns:
         The boundaries; `uncertain` describes the end, on which the latencies depend.
@@ -74,7 +74,7 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
     reasons: list[str] = []
     if not found.found or not (words or np.any(probabilities > SPEECH)):
         reasons.append("no speech found")
-        if found.trouble:  # the loudest sound was not a voice
+        if found.trouble:  # the loudest segment was not a voice
             onset_s, voice_end_s, words_end_s = 0.0, len(audio.samples) / audio.rate_hz, None
     elif words is not None and not words:
         reasons.append("no words recognised")
@@ -96,22 +96,22 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
 def case_boundaries(
     case: Case, audio: Audio, *, recogniser: Recogniser | None = None, cache: BoundaryCache | None = None
 ) -> SpeechBoundaries:
-    """Return the boundaries of a case: annotated, else those of its clean take, else the detector's.
+    """Return the boundaries of a case: annotated, else from its clean take, else from the detector.
 
     Args:
-        case: The case. Its clean take is used if it has the recording's length and the recording contains it
-            sample for sample; the rest of the recording is background. An unreadable clean take makes the
+        case: The case. Its clean take is used if it has the recording's length and the recording contains the
+            take sample for sample; the rest is background. An unreadable clean take makes the
             boundaries uncertain.
         audio: The case's recording.
-        recogniser: Separates words from the speaker's other sounds; None without one.
-        cache: Stores the boundaries that are found; None to find them every time.
+        recogniser: Recogniser that separates words from the speaker's other sounds, or None.
+        cache: Cache for the boundaries; None to recompute them every time.
 
     Returns:
-        The boundaries, with the version of the method and the recogniser that was used.
+        The boundaries, with the method version and the recogniser used.
 
     Raises:
         AudioError: The recording is missing.
-        TurnError: The annotated boundaries lie outside the recording.
+        TurnError: The annotated boundaries are outside the recording.
         UsageError: The weights of the voice activity network are missing.
     """
     if case.boundaries is not None:
@@ -132,7 +132,7 @@ def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> Spee
     An end up to 10 ms beyond the recording, due to rounding or another sample rate, counts as its end.
 
     Raises:
-        TurnError: The speech begins or ends beyond the recording.
+        TurnError: The speech begins or ends after the end of the recording.
     """
     if boundaries.voice_end_ns > duration_ns + _LENGTHS_S * 1e9 or boundaries.onset_ns >= duration_ns:
         raise TurnError(
@@ -147,11 +147,11 @@ def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> Spee
 
 
 def _found_boundaries(case: Case, audio: Audio, recogniser: Recogniser | None) -> SpeechBoundaries:
-    """Return the boundaries of a case's clean take or, without one, of its recording."""
+    """Return the boundaries of a case's clean take or, if there is none, its recording."""
     take, problem = None, ""
     if case.clean_audio_path is not None:
         try:
-            # A file longer than the recording is not a take of it, however long the recording is.
+            # A file longer than the recording cannot be its clean take.
             max_s = max(MAX_RECORDING_S, audio.duration_ns / 1e9 + 1)
             take = _aligned(read_audio(case.clean_audio_path, max_s=max_s).audio, audio)
         except AudioError as error:
@@ -178,7 +178,7 @@ def _loud_rms(audio: Audio) -> float:
 def _words_end_s(
     probabilities: NDArray[np.float32], words: Sequence[Word] | None, voice_end_s: float
 ) -> float | None:
-    """Return the end of the stretch of voice activity that contains the last word, or None."""
+    """Return the end of the voice activity segment that contains the last word, or None."""
     active = np.flatnonzero(probabilities > SPEECH)
     if len(active) == 0 or (words is not None and not words):
         return None
@@ -189,7 +189,7 @@ def _words_end_s(
     if words:
         last = max(0, int(np.searchsorted(starts_s, words[-1].end_ns / 1e9)) - 1)
     end_s = float(ends_s[last])
-    # Voice activity has steps of 32 ms and is late in noise, so an end close to the voice's is the voice's.
+    # Voice activity has 32 ms steps and lags in noise, so an end close to the voice's end is taken as equal.
     return voice_end_s if voice_end_s - end_s <= _APART_S else end_s
 
 

@@ -1,10 +1,10 @@
-"""A model of the background, and the sounds that it does not explain.
+"""A background model, and detection of sounds that the model does not explain.
 
 The level of each band is compared with its level in the background, at four time scales: 16 ms for sharp
 boundaries, 40 ms for plosives, 70 ms and 210 ms for weak sounds. The evidence of a frame is the logarithm of
 a likelihood ratio: background only, against background in some bands and a level up to 30 dB higher in
-others. A sound is a stretch with more summed evidence than any longer or shorter stretch, so its ends are the
-likeliest points of change. The background itself shows how much evidence chance alone would give.
+others. A sound is a segment with more summed evidence than any longer or shorter segment, so its ends are the
+likeliest change points. The background itself shows how much evidence arises by chance.
 
 Sources: Ruzzo and Tompa, "A linear time algorithm for finding all maximal scoring subsequences" (1999);
 Karlin and Altschul, "Methods for assessing the statistical significance of molecular sequence features"
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """One time scale."""
+    """A time scale."""
 
     frames: int  # of 4 ms, averaged beyond the 16 ms window
     least_spread_db: float  # of a steady background
@@ -32,10 +32,10 @@ class Scale:
 
 SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
 
-# The share of bands in which a sound should rise above the background, and the highest rise.
+# The share of bands in which a sound should exceed the background, and the maximum level increase.
 _SHARE = 0.3
 _RISE_DB = 30.0
-# Limits on the evidence of a frame: a long pause must not outweigh the sound after it, nor one frame a pause.
+# Limits on a frame's evidence: a long pause must not outweigh the next sound, nor one frame a pause.
 _LEAST_EVIDENCE, _MOST_EVIDENCE = -2.0, 6.0
 _MOST_OFFSET = 8.0
 _Z_LIMIT = 6.0
@@ -45,12 +45,12 @@ _STEEPEST_DECAY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class SoundSegment:
-    """A stretch of frames, `end` excluded, that stands out from the background."""
+    """A segment of frames, `end` excluded, that differs significantly from the background."""
 
     start: int
     end: int
     score: float  # summed evidence
-    significance: float  # natural logarithm of the odds that the background reaches the score by chance
+    significance: float  # natural logarithm of the odds that the background reaches this score by chance
 
 
 class Background:
@@ -60,8 +60,8 @@ class Background:
         levels_db: Levels of all frames, shape (frames, bands), smoothed for `scale`.
         quiet: The frames assumed to be background only, shape (frames,).
         scale: The time scale.
-        floor_db: Level of every band if `quiet` is empty: there is no background above it.
-        wary: Use a lower quantile than the median as the background's level, since up to two thirds of
+        floor_db: Level of every band if `quiet` is empty, so that no background exceeds this level.
+        wary: Whether to use a quantile below the median as the background level, since up to two thirds of
             `quiet` may still contain a breath or a sigh.
     """
 
@@ -81,7 +81,7 @@ class Background:
         low, lower, middle, high = np.percentile(heard, [10, 30, 50, 84], axis=0)
         below = np.maximum((middle - low) / 1.28, scale.least_spread_db)
         self.typical_db = lower if wary else middle
-        # Other sounds can widen the spread upwards, but never downwards.
+        # Other sounds can increase the spread upwards, but never downwards.
         self.spread_db = np.clip(high - middle, below, 1.6 * below)
         chance = self._ratio(heard)
         self.offset = float(np.clip(np.quantile(chance, 0.97), 0, _MOST_OFFSET))
@@ -89,9 +89,9 @@ class Background:
         self.decay = _decay(np.clip(chance - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE))
 
     def sounds(self, pause_frames: int) -> list[SoundSegment]:
-        """Return the significant stretches that are not background, in order.
+        """Return the significant segments that are not background, in order.
 
-        More than `pause_frames` frames of background in a row divide a stretch.
+        More than `pause_frames` consecutive background frames split a segment.
         """
         found: list[SoundSegment] = []
         for start, end, _ in maximal_segments(self.evidence.tolist()):
@@ -105,12 +105,12 @@ class Background:
         return [sound for sound in found if sound.significance >= 1]
 
     def raised(self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the frames whose level over all bands exceeds three quarters of the background."""
+        """Return the frames whose level over all bands exceeds that of three quarters of the background."""
         excess = ((levels_db - self.typical_db) / self.spread_db).mean(axis=1)
         return np.asarray(excess > np.quantile(excess[quiet], 0.75))
 
     def least_rise_db(self) -> float:
-        """Return by how much a sound with the background's spectrum must raise every band to be detected."""
+        """Return the smallest detectable level increase of a sound with the background's spectrum."""
         rises = np.arange(0.25, 30.25, 0.25)
         noticed = self._ratio(self.typical_db + rises[:, None]) - self.offset >= 1
         return float(rises[int(np.argmax(noticed))]) if noticed.any() else float(rises[-1])
@@ -124,9 +124,9 @@ class Background:
 
 
 def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
-    """Return the start, end (exclusive) and sum of all maximal scoring stretches (Ruzzo and Tompa), in order.
+    """Return the start, end (exclusive) and sum of all maximal scoring segments (Ruzzo and Tompa), in order.
 
-    They do not overlap, and no stretch within or around one of them has a larger sum. Scores are negative in
+    The segments do not overlap, and no segment within or around one has a larger sum. Scores are negative in
     frames without sound.
 
     >>> maximal_segments([1, -3, 2, -1, 4, -9, 1])
@@ -155,7 +155,7 @@ def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
 def _decay(evidence: NDArray[np.float64]) -> float:
     """Return the λ for which the mean of exp(λ·evidence) over the background is 1.
 
-    The odds of reaching a score by chance fall as exp(-λ·score).
+    The odds of reaching a score by chance decrease as exp(-λ·score).
     """
     if evidence.max() <= 0:
         return _STEEPEST_DECAY

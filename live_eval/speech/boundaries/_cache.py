@@ -1,4 +1,4 @@
-"""Cache speech boundaries on disk, since finding them takes longer than reading the recording."""
+"""Cache speech boundaries on disk, since detection takes longer than reading the recording."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOST_BYTES = 1 << 20
 
 
 class BoundaryCache:
-    """A folder with one small JSON file for each recording and method; by default in the user's cache.
+    """A folder with one small JSON file per recording and method; by default in the user's cache folder.
 
-    The name of an entry is two hashes: one of the bytes of the recording and its clean take, one of the
-    method's version, the recogniser and the script. The folder can be deleted at any time, and several
-    processes may share it.
+    An entry's name consists of two hashes: the first of the bytes of the recording and its clean take, the
+    second of the method version, the recogniser and the script. The folder can be deleted at any time, and
+    several processes may share it.
     """
 
     __slots__ = ("_folder", "_writable")
@@ -32,7 +32,7 @@ class BoundaryCache:
         self._writable = True
 
     def key(self, case: Case, method: str, recogniser: str) -> str:
-        """Return the name of a case's entry.
+        """Return the entry name of a case.
 
         Raises:
             AudioError: The recording cannot be read.
@@ -41,7 +41,7 @@ class BoundaryCache:
         return f"{_recording_key(case)}-{hashlib.sha256(how.encode()).hexdigest()[:16]}"
 
     def entries(self, case: Case) -> list[Path]:
-        """Return the files with the boundaries of a case's recording, by any method.
+        """Return the cached boundary files of a case's recording, for all methods.
 
         Raises:
             AudioError: The recording cannot be read.

@@ -1,4 +1,4 @@
-"""The search: find the speaker's own sounds, and exactly where the first begins and the last ends."""
+"""The search: find the speaker's own sounds, and the exact start of the first and end of the last."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from live_eval.speech.boundaries._background import SCALES, Background, SoundSeg
 from live_eval.speech.boundaries._scene import DEPTH_DB, FEWEST_QUIET, Scene, survey, widened
 
 _ROUNDS = 4
-# A pause of this many frames divides a sound. In noise no pause does, or weak speech would fall apart.
+# A pause of this many frames splits a sound. In noise no pause does, to avoid fragmenting weak speech.
 _PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000
 
-# A sound is the voice if the network finds speech in at least this share of it.
+# A sound is the voice if the network detects speech in at least this share of the sound.
 _SPEECH_SHARE = 0.3
-# A sound apart from the voice belongs to the speaker if it is beyond chance, near, loud enough and not a
-# click. It is strong if it has this share of the voice's evidence, or this significance.
+# A sound separate from the voice belongs to the speaker if it is significant, near, loud enough and not a
+# click. A sound is strong if it has this share of the voice's evidence, or this significance.
 _SIGNIFICANT, _VERY_SIGNIFICANT = 6.0, 10.0
 _STRONG_SHARE = 0.03
 _FAR_S, _FAR_WEAK_S = 2.0, 0.8
@@ -30,47 +30,47 @@ _LONG_FRAMES, _LONG_DB = 30, -38.0
 # A plosive after its closure is short but dense: it has much evidence per frame.
 _BURST_NEAR_FRAMES, _BURST_FRAMES, _BURST_SIGNIFICANT, _BURST_DENSITY = 50, 4, 4.0, 3.0
 
-# At each scale: by how many frames a strong boundary appears late, since the scale looks ahead; how much
-# later than at the finer scales a boundary must be to count as another, weaker one; the range of the search
-# for its exact place; and the share of its last frames that must exceed most of the background (those of a
-# drop of rain do not).
+# At each scale: the delay of a strong boundary in frames, since the scale looks ahead; how much later than at
+# the finer scales a boundary must be to count as a separate, weaker boundary; the search range for its exact
+# position; and the share of its last frames that must exceed most of the background (the last frames of a
+# raindrop do not).
 _LATE_FRAMES = (0, 2, 5, 18)
 _LATER_FRAMES = (0, 3, 4, 25)
 _AROUND_FRAMES = (0, 10, 20, 40)
 _TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
-# The scales that are steady enough to find the background with.
+# The scales that are stable enough to find the background.
 _STEADY_SCALES = (2, 3)
 
-# Noise hides the end if it masks a sound so far below the voice, if doubtful evidence or another estimate of
-# the background moves the end by so much, or if voice activity continues after it for so long.
+# Noise hides the end if it masks a sound this far below the voice, if weak evidence or another background
+# estimate moves the end by this much, or if voice activity continues for this long after the end.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
 _OTHER_SPEECH_S = 0.15
-_DOUBTFUL = {1: 4.0, 2: 2.0}  # by scale, in units of chance
+_DOUBTFUL = {1: 4.0, 2: 2.0}  # by scale, relative to chance level
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetection:
-    """Where the speaker's own sound begins and ends, in seconds from the recording's first sample."""
+    """Start and end of the speaker's own sounds, in seconds from the recording's first sample."""
 
     onset_s: float
     voice_end_s: float
-    found: bool  # False if nothing rises above the background; the boundaries are then the recording's
+    found: bool  # False if nothing exceeds the background; the boundaries are then the recording's
     trouble: str  # why the end is unreliable; empty if it is reliable
 
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """The speaker's own sound: the frames from `start` to before `end`."""
+    """The speaker's own sounds: frames from `start`, `end` excluded."""
 
     start: int
     end: int
-    passed_over: int  # frames by which doubtful evidence continues after the end
-    limit_db: float  # relative to the voice; a weaker sound is lost in the background
+    passed_over: int  # number of frames with weak evidence after the end
+    limit_db: float  # relative to the voice; the background masks weaker sounds
 
 
 def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
-    """Find where the speaker's own sound begins and ends; arguments as in `survey`."""
+    """Find the start and end of the speaker's own sounds; arguments as in `survey`."""
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
     if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
@@ -108,13 +108,13 @@ def _trouble(scene: Scene, finding: _Finding) -> str:
 
 
 def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
-    """Find the boundaries, given a first guess of the background; None if nothing rises above it."""
+    """Find the boundaries from an initial background estimate; None if nothing exceeds the background."""
     quiet = guess if scene.clean else _background_frames(scene, guess)
     backgrounds = [
         Background(levels, quiet, scale, floor_db=scene.floor_db)
         for levels, scale in zip(scene.levels_db, SCALES, strict=True)
     ]
-    # Without noise the finest scale finds even the weakest sound, and its boundaries are the sharpest.
+    # Without noise, the finest scale finds even the weakest sounds and has the sharpest boundaries.
     used = backgrounds[:1] if scene.clean else backgrounds
     sounds = [_own(scene, background, scale) for scale, background in enumerate(used)]
     if not any(sounds):
@@ -135,7 +135,7 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
 
 
 def _passed_over(backgrounds: Sequence[Background], end: int, far: int) -> int:
-    """Return how many of the `far` frames after the end have evidence, but too little to count."""
+    """Return how many of the `far` frames after the end have evidence below the detection limit."""
     return max(
         (
             sound.end - _LATE_FRAMES[scale] - end
@@ -148,7 +148,7 @@ def _passed_over(backgrounds: Sequence[Background], end: int, far: int) -> int:
 
 
 def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the frames with background only: those without own sound, starting from a guess."""
+    """Return the frames with background only, that is without the speaker, from an initial estimate."""
     quiet = guess
     for done in range(_ROUNDS):
         heard = np.zeros(len(quiet), bool)
@@ -167,7 +167,7 @@ def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.boo
 
 
 def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]:
-    """Return the sounds that are the speaker's own, in order."""
+    """Return the speaker's own sounds, in order."""
     sounds = background.sounds(_PAUSE_CLEAN if scene.clean else _PAUSE_NOISY)
     if not sounds:
         return []
@@ -182,7 +182,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
     ]
     if not any(kept):
         kept = [sound.score == loudest for sound in sounds]
-    # Outwards from the voice, each way.
+    # Outwards from the voice, in both directions.
     first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
     for order, step in ((range(last + 1, len(sounds)), 1), (range(first - 1, -1, -1), -1)):
         near = sounds[last if step > 0 else first]
@@ -197,7 +197,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
 def _belongs(scene: Scene, sound: SoundSegment, gap: int, scale: int, loudest: float) -> bool:
     """Return whether a sound `gap` frames away from the voice is the speaker's own.
 
-    It was found at `SCALES[scale]`; `loudest` is the greatest score of any sound.
+    The sound was found at `SCALES[scale]`; `loudest` is the maximum score of all sounds.
     """
     frames = sound.end - sound.start - (SCALES[scale].frames - 1)
     peak_db = float(scene.total_db[sound.start : sound.end].max())
@@ -226,7 +226,7 @@ def _last_frame(
 ) -> int:
     """Return the frame after the last of the speaker's own `sounds`, found at each of `SCALES`.
 
-    `quiet` are the frames with background only, `raised` those above most of the background.
+    `quiet` are the frames with background only, `raised` the frames above most of the background.
     """
     end = sounds[0][-1].end if sounds[0] else 0
     for scale in range(1, len(sounds)):
@@ -243,11 +243,11 @@ def _last_frame(
 
 
 def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, about: int, around: int) -> int:
-    """Return where a weak sound most likely ends.
+    """Return the most likely end of a weak sound.
 
-    It begins at `start` and ends within `around` frames of `about`. Its spectrum before the end is compared
-    with the background's: the likeliest end maximises the summed log likelihood ratio of exponentially
-    distributed power.
+    The sound begins at `start` and ends within `around` frames of `about`. Its spectrum before the end is
+    compared with the background spectrum: the likeliest end maximises the summed log likelihood ratio of
+    exponentially distributed power.
     """
     rise = np.minimum(power / power[quiet].mean(axis=0), 30)
     first, last = max(start, about - around), min(len(power), about + around)
@@ -264,14 +264,14 @@ def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, ab
 
 
 def _limit_db(scene: Scene, quiet: NDArray[np.bool_], backgrounds: list[Background]) -> float:
-    """Return how loud, relative to the voice, a breath must be to be noticed."""
+    """Return the detection threshold for a breath, relative to the voice."""
     rise_db = min(backgrounds[scale].least_rise_db() for scale in _STEADY_SCALES)
     noise = float(scene.power[quiet].sum(axis=1).mean())
     return float(10 * np.log10(noise * (10 ** (rise_db / 10) - 1) / scene.voice))
 
 
 def _sharpened(samples: NDArray[np.float32], rate_hz: int, end_s: float, floor: float) -> float:
-    """Return the end of the last millisecond near `end_s` whose mean square lies above `floor`."""
+    """Return the end of the last millisecond near `end_s` whose mean square exceeds `floor`."""
     block = max(1, rate_hz // 1000)
     last = min(len(samples), round((end_s + 0.008) * rate_hz))
     blocks = min(32, last // block)

@@ -1,4 +1,4 @@
-"""Prepare a recording for the search: levels in auditory bands, and a first estimate of the background."""
+"""Prepare a recording for the search: levels in auditory bands, and an initial background estimate."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, resample
 from live_eval.speech.boundaries._background import SCALES
 
-# Sound this far below the voice never counts as the speaker's: codec noise, the end of a reverberation.
+# Sounds this far below the voice never count as the speaker's: codec noise, reverberation tails.
 DEPTH_DB = 42.0
 # Probabilities above SPEECH are speech, those below NO_SPEECH are not; silero's defaults are 0.5 and 0.35.
 SPEECH, NO_SPEECH = 0.5, 0.2
 WINDOW_S = 0.032
-# Fewer frames (160 ms) do not describe a background.
+# Fewer frames (160 ms) are not enough to model a background.
 FEWEST_QUIET = 40
 
-# If a recording's quietest moments lie this far below its voice, it has no background worth modelling.
+# If a recording's quietest frames are this far below its voice, its background is negligible.
 _CLEAN_DB = 32.0
 _QUIETEST_PERCENT = 2
-# Frames this far below the voice are padding: digital silence or nearly so.
+# Frames this far below the voice are padding: digital silence or close to it.
 _PADDING_DB = 50.0
-# Frames this close to speech are not background, since the network notices changes late.
+# Frames this close to speech are not background, since the network detects changes late.
 _APART_FRAMES = 40
 _ENOUGH_FRAMES = 75
 _STEADY_DB = 6.0
@@ -33,27 +33,27 @@ _LATE_FRAMES = 40
 
 _BANDS = 20
 _BAND_S, _HOP_S = 0.016, 0.004
-# Speech has hardly any energy above half this rate; resampling faster recordings saves work.
+# Speech has hardly any energy above half this rate; downsampling reduces computation.
 _TOP_RATE_HZ = 24_000
 _FFT_SIZE = 512
-_BLOCK_FRAMES = 4_096  # bounds the memory that a long recording takes
+_BLOCK_FRAMES = 4_096  # limits the memory use of long recordings
 _TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """A recording prepared for the search: arrays of shape (frames,), or (frames, bands) where by band."""
+    """A recording prepared for the search: arrays of shape (frames,), or (frames, bands) if by band."""
 
     power: NDArray[np.float64]  # by band, over a floor DEPTH_DB below the voice
     levels_db: tuple[NDArray[np.float64], ...]  # by band, smoothed for each of SCALES
     total_db: NDArray[np.float64]  # over 20 ms, relative to the voice
     floor_db: float  # of each band
-    quiet: NDArray[np.bool_]  # first estimate of the frames with background only; none if below the floor
-    doubtful: NDArray[np.bool_]  # another estimate, more generous and without the network
+    quiet: NDArray[np.bool_]  # initial estimate of the frames with background only; none if below the floor
+    doubtful: NDArray[np.bool_]  # another estimate, less strict and without the network
     speech: NDArray[np.bool_]  # voice activity
     voice: float  # mean square of its loud frames
     hop_s: float  # between frames
-    clean: bool  # whether there is no background worth modelling
+    clean: bool  # whether the background is negligible
     aware: bool  # whether the network can separate the voice from the background
 
 
@@ -62,7 +62,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
 
     Args:
         audio: The recording; at least one sample is not zero.
-        probabilities: Probability of speech in each 32 ms of it, shape (windows,).
+        probabilities: Probability of speech in each 32 ms window, shape (windows,).
     """
     sound = resample(audio, _TOP_RATE_HZ) if audio.rate_hz > _TOP_RATE_HZ else audio
     hop = round(_HOP_S * sound.rate_hz)
@@ -83,12 +83,12 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
     core = _without_padding(total_db)
     clean = bool(np.percentile(total_db[core], _QUIETEST_PERCENT) <= -_CLEAN_DB)
     if not clean and (apart & core).sum() < _ENOUGH_FRAMES and (~core).sum() >= _ENOUGH_FRAMES:
-        # Loud throughout, with silence at both ends: a voice without a pause, not a voice in noise.
+        # Loud throughout, with silence at both ends: a voice without pauses, not a voice in noise.
         clean = True
     aware = not clean and bool((apart & core).sum() >= _ENOUGH_FRAMES)
     if clean:
         quiet = total_db <= max(float(np.percentile(total_db, _QUIETEST_PERCENT)) + _STEADY_DB, -DEPTH_DB)
-        if quiet.sum() < FEWEST_QUIET:  # the quietest moments of a voice without a pause
+        if quiet.sum() < FEWEST_QUIET:  # the quietest frames of a voice without pauses
             quiet[:] = False
     else:
         quiet = core & _calm(levels_db, core, _RISE_DB)
@@ -112,7 +112,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
 
 
 def widened(mask: NDArray[np.bool_], frames: int) -> NDArray[np.bool_]:
-    """Return `mask` with each True spread over `frames` neighbours on either side."""
+    """Return `mask` with each True extended to `frames` neighbours on either side."""
     counts = np.cumsum(np.concatenate(([0], mask)))
     at = np.arange(len(mask))
     return np.asarray(counts[np.minimum(len(mask), at + frames + 1)] > counts[np.maximum(0, at - frames)])
@@ -185,7 +185,7 @@ def _calm(
 
 
 def _division(values: NDArray[np.float64]) -> float:
-    """Return the value that divides `values` best into two groups (Otsu, 1979)."""
+    """Return the threshold that best separates `values` into two groups (Otsu, 1979)."""
     counts, edges = np.histogram(values, 64)
     centres = (edges[1:] + edges[:-1]) / 2
     below, weight = np.cumsum(counts), np.cumsum(counts * centres)
