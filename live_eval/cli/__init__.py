@@ -108,16 +108,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Exit with 0 on success, 2 for wrong usage, 3 if turns failed, 4 if an assertion does not hold, 130 if
     interrupted, 1 for other errors.
     """
-    if sys.stdout is None:  # the shell closed it (>&-)
+    if sys.stdout is None:  # the shell closed the stream (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)
         sys.exit(WRONG_USAGE)
-    # Python resets its handlers in the last step of its exit, where Ctrl-C would replace the exit status.
+    # Python resets its handlers in the last step of its exit; Ctrl-C would then replace the exit status.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         try:
             cli.main(args=arguments, prog_name="live-eval", standalone_mode=True)
         finally:
-            sys.stdout.flush()  # here, where a failure can still be reported
+            sys.stdout.flush()  # flush here, since a failure can still be reported
     except (UsageError, DataError, StoreError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(WRONG_USAGE)
@@ -129,6 +129,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         if error.errno != errno.EPIPE:  # the reader closed the pipe
             click.echo(f"error: cannot write output: {error.strerror}", err=True)
-        # Python would fail again at exit when it flushes what is left in the buffer.
+        # Python would fail again at exit when it flushes the remaining buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

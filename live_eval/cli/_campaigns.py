@@ -1,4 +1,4 @@
-"""Options, progress and end of the commands that run campaigns."""
+"""Options, progress and result output of the campaign commands."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from live_eval.session.event_loop import run as run_loop
 def campaign_options(
     own: Sequence[str], *, drift_turns: int, concurrency: int | None = None
 ) -> list[click.Parameter]:
-    """Return the options of every campaign, and those of the run file.
+    """Return the options common to all campaigns, and the run-file options.
 
     Args:
-        own: Keys of the run file that the command sets itself.
-        drift_turns: The default of ``--sentinel-turns``.
-        concurrency: The default of ``turns.concurrency``, if it is not the run file's.
+        own: Run-file keys that the command sets itself.
+        drift_turns: Default of ``--sentinel-turns``.
+        concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
     """
     shared = {
         (option.name or "").replace("__", "."): option
@@ -62,7 +62,7 @@ def campaign_options(
 
 
 def campaign_folder(out: Path | None, name: str, *, resume: bool) -> Path:
-    """Return the folder of a campaign: the one that the user chose, or a new one with this name."""
+    """Return the campaign folder: the user's choice, or a new folder with this name."""
     if resume and out is None:
         raise UsageError("--resume needs --out: the campaign to continue")
     return out or _options.new_folder(name)
@@ -70,7 +70,7 @@ def campaign_folder(out: Path | None, name: str, *, resume: bool) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class CampaignResults:
-    """What a campaign has measured, its page, and the assertions about it."""
+    """The results of a campaign, its report page, and its assertions."""
 
     summary: dict[str, Any]
     write_page: Callable[[], Path]
@@ -85,7 +85,7 @@ def run_campaign(
     *,
     as_json: bool,
 ) -> int:
-    """Run a campaign with a progress bar, and print its notes and results; return the exit status."""
+    """Run a campaign with a progress bar, print its notes and results, and return the exit status."""
     known = campaign.notes
     for note in known:
         click.echo(f"note: {note}", err=True)

@@ -1,4 +1,4 @@
-"""The flag ``--ray``: sessions and judges on the machines of a cluster."""
+"""The ``--ray`` flag: run sessions and judges on the machines of a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--ray`` to a command, as its argument ``cluster__ray``."""
+    """Add ``--ray`` to a command, passed as the argument ``cluster__ray``."""
     options = [option for option in table_options("cluster") if option.name == "cluster__ray"]
     vars(command).setdefault("__click_params__", []).extend(options)
     return command
@@ -34,7 +34,7 @@ def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def connected_to(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to the Ray cluster at an address, if there is one."""
+    """Connect to the Ray cluster at an address, if an address is given."""
     if address is None:
         yield None
         return
@@ -47,7 +47,7 @@ def connected_to(address: str | None) -> Iterator[Cluster | None]:
 
 
 def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> RunnerFactory | None:
-    """Return the runner of a run's sessions on the nodes of a cluster; None without a cluster."""
+    """Return the session runner for the nodes of a cluster; None without a cluster."""
     if cluster is None:
         return None
     from live_eval.cluster.sessions import cluster_sessions
@@ -60,9 +60,9 @@ def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any])
 def judging_on(
     cluster: Cluster | None, options: JudgeOptions, table: JudgesTable
 ) -> Iterator[JudgePool | None]:
-    """Run judges on the nodes of a cluster, else in the table's number of processes, else in this process.
+    """Run judges on the nodes of a cluster, in the configured number of processes, or in this process.
 
-    The default is a process for each core if a judge takes enough time.
+    The default is one process per core if a judge is slow enough to benefit.
     """
     if cluster is None:
         jobs = table.jobs

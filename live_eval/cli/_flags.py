@@ -1,4 +1,4 @@
-"""Command-line flags generated from the keys of the run file."""
+"""Generate command-line flags from the keys of the run file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FLAGS = {
 
 
 def _option(key: str, field: FieldInfo) -> click.Option:
-    """Return the flag of a key. Its value is validated together with the run file."""
+    """Return the flag for a key. The value is validated together with the run file."""
     flag, dest = FLAGS[key], key.replace(".", "__")
     annotation = field.annotation
     if get_origin(annotation) is UnionType:
@@ -98,7 +98,7 @@ def table_options(table: str) -> list[click.Parameter]:
 
 
 def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run file's values, overridden by the given flags."""
+    """Return the values of the run file, overridden by the given flags."""
     merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}
     for dest, value in flags.items():
         if value is None or value == ():
@@ -123,10 +123,10 @@ def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> An
 
 
 def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
-    """Return settings from ``KEY=VALUE`` each; a value is TOML if possible, otherwise text.
+    """Parse settings of the form ``KEY=VALUE``; a value is TOML if possible, otherwise text.
 
     Raises:
-        UsageError: An item has no ``=``.
+        UsageError: An item contains no ``=``.
     """
     import tomllib
 

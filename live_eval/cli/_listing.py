@@ -54,9 +54,9 @@ def formatted(
 
 
 def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
-    """Return an empty table whose first column, and those in `text`, are left-aligned.
+    """Return an empty table; the first column and the columns in `text` are left-aligned.
 
-    Its cells are plain text, since names in a foreign run may look like rich's markup.
+    Cells are plain text, since names in an untrusted run may look like rich markup.
     """
     from rich.table import Table
     from rich.text import Text
@@ -85,7 +85,7 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     longest = max((len(name) for name, *_ in cells), default=0)
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(columns.values()):
-        # Users copy names: keep them unbroken if that leaves room for the other columns.
+        # Users copy names: do not wrap them if this leaves room for the other columns.
         table.add_column(heading, overflow="fold", no_wrap=number == 0 and longest <= console.width // 2)
     for row in cells:
         table.add_row(*map(escape, row))
@@ -101,7 +101,7 @@ def print_plugins(
     *,
     as_json: bool,
 ) -> None:
-    """Print the plugin of a name in detail, or without a name a table of all; `in_words` formats a row."""
+    """Print the details of a plugin, or a table of all if `name` is None; `in_words` formats a row."""
     if as_json:
         print_json(rows if name is None else rows[0])
     elif name is not None:

@@ -1,4 +1,4 @@
-"""Shared arguments and options, and output."""
+"""Shared arguments, options and output functions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ STDOUT = Path("-")
 
 
 def check_is_run(folder: Path) -> None:
-    """Raise a `UsageError` with the names of its runs if a folder is a latency campaign."""
+    """Raise a `UsageError` that lists the campaign's runs if a folder is a latency campaign."""
     from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):
-        from live_eval.campaigns.latency.campaign_file import point_runs  # takes 0.4 s
+        from live_eval.campaigns.latency.campaign_file import point_runs  # the import takes 0.4 s
 
         runs = " ".join(str(run) for run in point_runs(folder))
         raise UsageError(
@@ -39,7 +39,7 @@ def check_is_run(folder: Path) -> None:
 
 
 class RunFolder(click.Path):
-    """The type of a run's folder; `campaigns` also allows latency campaigns."""
+    """The parameter type of a run folder; `campaigns` also allows latency campaigns."""
 
     def __init__(self, *, campaigns: bool = False) -> None:
         super().__init__(path_type=Path, exists=True, file_okay=False)
@@ -86,12 +86,12 @@ _SUFFIXES = {
 
 
 def new_folder(name: str) -> Path:
-    """Return a new folder in recordings/, named after the time and `name`."""
+    """Return a new folder in recordings/, named after the current time and `name`."""
     return RECORDINGS / f"{datetime.now(UTC).strftime('%Y-%m-%dT%H-%M-%SZ')}-{name}"
 
 
 def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
-    """Return the flag ``--format``, passed as ``form``; the first format is the default."""
+    """Return the ``--format`` flag, passed as ``form``; the first format is the default."""
     return click.option(
         "--format",
         *aliases,
@@ -102,7 +102,7 @@ def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
 
 
 def format_to_write(forms: Sequence[str], form: str | None, output: Path | None) -> str:
-    """Return the requested format, else the one that the file's suffix implies, else the first."""
+    """Return the requested format, the format implied by the file suffix, or the first format."""
     suffix = "" if output is None else output.suffix.lower()
     if form is not None or not suffix:
         return form or forms[0]
@@ -114,7 +114,7 @@ def format_to_write(forms: Sequence[str], form: str | None, output: Path | None)
 
 
 def output_option(default: str, *aliases: str) -> Decorator:
-    """Return the flag ``--output``; its value is a path, `STDOUT` or None. `default` is for the help text."""
+    """Return the ``--output`` flag; its value is a path, `STDOUT` or None. `default` is for the help text."""
     return click.option(
         "-o",
         "--output",
@@ -127,7 +127,7 @@ def output_option(default: str, *aliases: str) -> Decorator:
 
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
-    """Open a file, written atomically, or standard output for text, without translating line endings."""
+    """Open a text file, written atomically, or standard output, without line ending translation."""
     if output == STDOUT:
         yield sys.stdout if sys.stdout.isatty() else raw(sys.stdout)
         return
@@ -139,5 +139,5 @@ def open_output(output: Path) -> Iterator[IO[str]]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON, in ASCII, which every terminal accepts."""
+    """Print a value as indented JSON, in ASCII for compatibility with all terminals."""
     click.echo(json.dumps(value, indent=2))

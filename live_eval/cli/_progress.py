@@ -1,4 +1,4 @@
-"""Progress bars of a run and of scoring."""
+"""Progress bars for runs and scoring."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class RunProgress(Observer):
         )
 
     def waiting(self, seconds: float, why: str) -> None:
-        """Print why the run is waiting."""
+        """Print the reason for a wait."""
         self.note(f"waiting {seconds:.0f} s {why}")
 
     def note(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Terminal output without secrets and without foreign control characters."""
+"""Terminal output without secrets or untrusted control characters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Screen:
 
     @property
     def rich_proxied_file(self) -> _Screen:
-        """The stream for rich, which looks for this name and writes control characters of its own."""
+        """The stream for rich, which requires this attribute name and writes its own control characters."""
         return self if self._raw else _Screen(self._stream, raw=True)
 
     def __getattr__(self, name: str) -> Any:
@@ -68,7 +68,7 @@ def without_secrets() -> Iterator[None]:
         SystemExit: With 1, after the traceback of an unexpected error.
     """
     SECRETS.learn_environment(os.environ)
-    if sys.stdout is None or sys.stderr is None:  # the shell closed it
+    if sys.stdout is None or sys.stderr is None:  # the shell closed the stream
         yield
         return
     out: Any = _Screen(sys.stdout)

@@ -1,8 +1,8 @@
-"""Settings of a stored run that a later command uses again.
+"""Settings of a stored run that a later command reuses.
 
-A run's folder may be somebody else's, so its manifest decides nothing about this machine: which key is sent,
-and where; which files are read; which cluster is joined. Those settings come from the command line and the
-user's run file. docs/secrets.md has the table.
+A run folder may be untrusted, so its manifest does not control security-relevant settings on this machine:
+which key is sent where, which files are read, which cluster is joined. These settings come from the command
+line and the user's run file. See the table in docs/secrets.md.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def judge_flags(
     """Add the flags of the run file's ``[judges]`` table and `trust_option` to a command; see `judges_table`.
 
     Args:
-        names: Whether to add ``--judges`` too; False for a command about a single judge.
+        names: Whether to add ``--judges`` too; False for a command that uses a single judge.
         jobs: Whether to add ``--jobs`` too.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         left_out = {"judges__names": not names, "judges__jobs": not jobs}
         options = [option for option in table_options("judges") if not left_out.get(option.name or "")]
-        # Where click's own decorators keep them: innermost first.
+        # click's decorators store parameters in this attribute, innermost first.
         vars(command).setdefault("__click_params__", []).extend(reversed([*options, trust_option]))
         return command
 
@@ -69,13 +69,14 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
     """Return a run's judges and their options, overridden by the given flags of `judge_flags`.
 
     Args:
-        run: The run's folder.
+        run: The run folder.
         flags: The flags.
-        only: The only judge that is going to be used; None for those of the table.
+        only: The only judge to be used; None for the judges in the table.
 
     Raises:
         StoreError: The folder contains no run.
-        UsageError: A value is not allowed, or a needed setting has to be given again. The message names it.
+        UsageError: A value is not allowed, or a required setting must be given again. The message identifies
+            the setting.
     """
     flags = dict(flags)
     trusted = flags.pop("trusted", ())
@@ -83,7 +84,7 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
         manifest = reader.manifest
     given = overlay({}, flags)
     stored = stored_settings(manifest, given, trusted, tables=("judges",), only=only)
-    stored["judges"].pop("jobs", None)  # of the machine that made the run
+    stored["judges"].pop("jobs", None)  # specific to the machine that recorded the run
     return validate(overlay(stored, flags)).judges
 
 
@@ -95,28 +96,28 @@ def stored_settings(
     tables: Sequence[str] = _TAKEN,
     only: str | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings in a manifest that a command uses again.
+    """Return the settings in a manifest that a command reuses.
 
-    Settings without consequences for this machine are returned as they are. Others are left out, and the
-    user has to give them again if the command needs them. An address is returned if it is the vendor's or on
-    a trusted host: one on this machine may be that of any program.
+    Settings that are not security-relevant are returned unchanged. Others are omitted, and the user must give
+    them again if the command needs them. An address is returned only if it is the vendor's or on a trusted
+    host: a local address may belong to any program.
 
     Args:
         manifest: The run's manifest.
-        given: The tables and keys of the run file and of flags.
-        trusted: Hosts that the user trusts: ``HOST``, ``HOST:PORT`` or, without encryption, ``ws://HOST``.
+        given: Tables and keys from the run file and flags.
+        trusted: Hosts trusted by the user: ``HOST``, ``HOST:PORT`` or, without encryption, ``ws://HOST``.
         tables: The tables to return.
-        only: The only judge that is going to be used; None for those of the table.
+        only: The only judge to be used; None for the judges in the table.
 
     Raises:
-        UsageError: A needed setting has to be given again. The message says what to type.
+        UsageError: A required setting must be given again. The message contains the flags to type.
     """
     config = part_of(manifest, "config")
     stored = {table: dict(part_of(config, table)) for table in tables}
     own = {table: dict(part_of(given, table)) for table in _TAKEN}
     for judges in (stored["judges"], own["judges"]):
         judges["options"] = _dotted(part_of(judges, "options"))
-    stored["judges"].pop("recordings", None)  # which the user may send, only the user says
+    stored["judges"].pop("recordings", None)  # only the user decides which keys may be sent
     names = (only,) if only is not None else own["judges"].get("names", stored["judges"].get("names", ()))
     names = [str(name) for name in names] if isinstance(names, list | tuple) else []
     needs = needs_for(names)
@@ -137,7 +138,7 @@ def stored_settings(
 
 
 def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
-    """Return a function that returns whether a run with these judges uses a setting."""
+    """Return a predicate that tests whether a run with these judges uses a setting."""
 
     def needs(path: SettingPath) -> bool:
         table, key, *inner = path
@@ -151,13 +152,13 @@ def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
 
 
 def print_key(recipient: str | None) -> None:
-    """Print which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+    """Print the host that receives the endpoint's key (`Plan.key_recipient`)."""
     if recipient is not None:
         click.echo(f"note: {recipient}", err=True)
 
 
 def print_judges_keys(names: Sequence[str], options: JudgeOptions) -> None:
-    """Print which hosts receive the keys of the models that judges ask."""
+    """Print the hosts that receive the API keys of judge models."""
     for line in key_recipients([registry.judge(name) for name in names], options):
         click.echo(f"note: {line}", err=True)
 
@@ -166,11 +167,11 @@ def _asks_a_model(name: str) -> bool:
     try:
         return registry.judge(name).kind is not JudgeKind.LOCAL
     except PluginError:
-        return False  # which is reported when it is to be loaded
+        return False  # reported when the judge is loaded
 
 
 def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of judges by ``JUDGE.OPTION``; they may also be written as tables."""
+    """Return judge options by ``JUDGE.OPTION``; options may also be written as tables."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         inner = value.items() if isinstance(value, Mapping) else ()
@@ -195,7 +196,7 @@ def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collectio
 
 
 def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Take out settings that name files; return the flags of those that are missing."""
+    """Remove settings that contain file names; return the flags of missing settings."""
     asked = []
     inert: Mapping[tuple[str, str], Callable[[Any], bool]] = {
         ("data", "path"): lambda value: value in (SAMPLE, SAMPLE_DIALOGUES),
@@ -214,7 +215,7 @@ def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, A
 
 
 def _reads_file(specs: Any) -> bool:
-    """Return whether impairments name a recording; those that are not texts are taken to do so."""
+    """Return whether impairments refer to a recording; values that are not texts count as references."""
     if not isinstance(specs, list | tuple) or not all(isinstance(spec, str) for spec in specs):
         return True
     for item in ",".join(specs).split(","):
@@ -228,7 +229,7 @@ def _reads_file(specs: Any) -> bool:
 def _judges(
     stored: dict[str, Any], given: Mapping[str, Any], askers: Sequence[str], hosts: Collection[str]
 ) -> list[str]:
-    """Take out how models are reached, unless that is the vendor's; return the flags of what is missing."""
+    """Remove model addresses and keys other than the vendor's; return the flags of missing settings."""
     asked = []
     own = given["options"]
     specs = [registry.judge(name) for name in askers]
@@ -276,7 +277,7 @@ def _judge(
     *,
     chooses_key: bool,
 ) -> list[str]:
-    """Do the same for the options of one judge."""
+    """Remove the model addresses and keys from one judge's options, likewise."""
     asked = []
     address, variable = usual
     chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
@@ -294,7 +295,7 @@ def _judge(
 
 
 def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Take out the files of judges, and the options of judges that are not used; do the same."""
+    """Remove judge files and the options of unused judges; return the flags of missing settings."""
     asked = []
     for name, value in list(stored.items()):
         judge_name, _, option_name = name.partition(".")
@@ -312,7 +313,7 @@ def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[s
 
 
 def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
-    """Return the flag without which a stored address is not used; none if it may be used."""
+    """Return the flag required to use a stored address; empty if no flag is required."""
     name = _host_name(str(url))
     if name is None:
         return [_flag(key, url)]
@@ -320,10 +321,10 @@ def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
 
 
 def _host_name(url: str) -> str | None:
-    """Return how the user names the host of an address; None for an address that has to be given whole.
+    """Return the host name by which the user trusts an address; None if the address must be given in full.
 
-    An address that programs could read in different ways has no name. One without encryption includes the
-    scheme, unless it is on this machine.
+    An address that programs could parse in different ways has no such name. The name of an unencrypted
+    address includes the scheme, unless the host is this machine.
 
     >>> _host_name("wss://Example.org:443/v1"), _host_name("http://example.org:8000/v1")
     ('example.org', 'http://example.org:8000')
@@ -345,10 +346,10 @@ def _host_name(url: str) -> str | None:
 
 
 def _usual(host: str) -> str:
-    """Return a trusted host as `_host_name` writes it.
+    """Return a trusted host in the format of `_host_name`.
 
     Raises:
-        UsageError: It is not one.
+        UsageError: The text is not a valid host.
     """
     name = _host_name(host if "://" in host else f"https://{host}")
     if name is None:
@@ -365,7 +366,7 @@ def _listed(values: Any) -> str:
 
 
 def _flag(key: str, value: Any) -> str:
-    """Return a flag with its value, as typed in a shell."""
+    """Return a flag with its value, quoted for a shell."""
     table, name, *inner = key.split(".", 2)
     text = "".join(letter if letter.isprintable() else "?" for letter in str(value))
     return f"{FLAGS[f'{table}.{name}']} {shlex.quote(f'{inner[0]}={text}' if inner else text)}"

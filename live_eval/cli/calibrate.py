@@ -92,7 +92,7 @@ def command(
     if not why_not_kept:
         try:
             keep(result.kept(datetime.now(UTC)))
-        except DataError as error:  # the results are printed anyway
+        except DataError as error:  # results are printed even if storing fails
             why_not_kept = str(error)
     if why_not_kept:
         click.echo(f"note: the calibration is not stored: {why_not_kept}", err=True)

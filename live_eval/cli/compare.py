@@ -102,7 +102,7 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
 
 
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print one line per row, since wrapped numbers are unreadable."""
+    """Print one line per row, since wrapped numbers are hard to read."""
     widths = {column: max(len(row[column]) for row in rows) for column in rows[0]}
     for row in rows:
         click.echo("  ".join(f"{cell:<{widths[column]}}" for column, cell in row.items()).rstrip())
@@ -110,7 +110,7 @@ def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _rows(comparison: RunComparison) -> Iterator[dict[str, str]]:
-    """Yield a row for each metric; below a latency, the same without flagged turns."""
+    """Yield a row for each metric; each latency is followed by a row without flagged turns."""
     for name, difference in comparison.differences.items():
         yield _row(difference)
         if comparison.flagged and name in comparison.without_flagged:
@@ -172,7 +172,7 @@ def _denominators(first: str, comparison: RunComparison) -> Iterator[str]:
 
 
 def _methods(comparison: RunComparison) -> Iterator[str]:
-    """Yield notes on the test behind p, and on missing intervals."""
+    """Yield notes on the test used for p, and on missing intervals."""
     methods: dict[str, list[str]] = {}
     alike: dict[str, list[str]] = {}
     for name, difference in comparison.differences.items():
@@ -187,7 +187,7 @@ def _methods(comparison: RunComparison) -> Iterator[str]:
 
 
 def _close(comparison: RunComparison) -> Iterator[str]:
-    """Yield a note on verdicts that d_z does not support."""
+    """Yield a note on verdicts not supported by d_z."""
     names = [name for name, difference in comparison.differences.items() if difference.is_close]
     if names:
         yield (

@@ -105,7 +105,7 @@ def _cells(effect: Effect) -> list[str]:
 
 
 def _reasons(found: CueSensitivity) -> list[str]:
-    """Return the reasons for missing values and intervals, each once, except the overall value's."""
+    """Return the distinct reasons for missing values and intervals, except for the overall value."""
     shown = {name: effect for name, effect in found.attributes.items() if effect.p is not None}
     named = {"overall": found.overall, **found.measures}
     named |= {f"scripts of {name}": effect for name, effect in shown.items()}

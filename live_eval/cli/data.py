@@ -1,4 +1,4 @@
-"""``live-eval data``: the content of a data set, and whether its files can be played."""
+"""``live-eval data``: inspect the contents of a data set, and check its files."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
-    """Return a row for each task; question types of the paper that are absent count 0."""
+    """Return a row for each task; absent question types of the paper have count 0."""
     return [
         (task, str(sum(kinds.values())), counts_in_words(kinds))
         for task, kinds in report.question_types().items()

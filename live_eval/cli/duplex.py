@@ -1,4 +1,4 @@
-"""``live-eval duplex``: measure how an endpoint takes turns."""
+"""``live-eval duplex``: measure an endpoint's turn-taking."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _compare(folders: Sequence[str], as_json: bool) -> None:
 
 
 def print_duplex(summary: Mapping[str, Any]) -> None:
-    """Print the results of a campaign, as `duplex_summary` returns them."""
+    """Print campaign results returned by `duplex_summary`."""
     console = output_console()
     for run in summary["profile"]:
         if run != "clean":
@@ -137,7 +137,7 @@ def print_duplex(summary: Mapping[str, Any]) -> None:
 
 
 def _print_comparison(comparison: Mapping[str, Any]) -> None:
-    """Print a comparison, as `compare_campaigns` returns it."""
+    """Print a comparison returned by `compare_campaigns`."""
     console = output_console()
     first, second = comparison["endpoints"]
     if first == second:
@@ -153,7 +153,7 @@ def _print_comparison(comparison: Mapping[str, Any]) -> None:
 
 
 def _details(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the results that only some conditions have."""
+    """Return results that exist only in some conditions."""
     lines = []
     for entry in entries:
         name = f"{entry['probe']} {entry['condition']}"

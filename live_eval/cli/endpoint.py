@@ -47,7 +47,7 @@ _ARGUMENTS = {"%": "share", "B": "size", "ms": "duration"}
 
 
 def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> Decorator:
-    """Return the option for a field of `ReferenceSettings`: a number, or a member of `kind`."""
+    """Return the option for a `ReferenceSettings` field: a number, or a member of `kind`."""
     default = getattr(ReferenceSettings(), flag[2:].replace("-", "_"))
 
     def member(_ctx: click.Context, _option: click.Parameter, value: Any) -> Any:
@@ -250,7 +250,7 @@ def command(
 
 
 def _fault_rows() -> list[dict[str, Any]]:
-    """Return what `--list-faults` shows."""
+    """Return the output of `--list-faults`."""
     return [
         {
             "name": each.name.value,
@@ -268,7 +268,7 @@ def _fault_rows() -> list[dict[str, Any]]:
 
 
 def _argument(value: BoundedValue | None) -> str:
-    """Return the kind of a fault's value."""
+    """Return the value type of a fault."""
     if value is None or value is MOMENT:
         return "none" if value is None else "moment"
     return "|".join(value.choices) or _ARGUMENTS.get(value.unit, value.unit.value)
@@ -303,7 +303,7 @@ def _responder(
     speech_models: SpeechModels,
     workers: int,
 ) -> Responder:
-    """Make the responder; print a note if the voice is missing."""
+    """Create the responder; print a note if the voice is missing."""
     from live_eval.reference.responders.responder import CascadeResponder, FileResponder, ToneResponder
     from live_eval.speech import synthesis as voice
 
@@ -327,7 +327,7 @@ def _responder(
 def _replier(
     roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None, *, notices_voice: bool
 ) -> Replier:
-    """Return what picks replies: a chat server, or the scripts of the sample and of `roots`."""
+    """Return the replier: a chat server, or the scripts of the sample and of `roots`."""
     from live_eval.data import DataOptions, load, locate, sample_path
     from live_eval.reference.responders.responder import ChatReplier, ScriptReplier, scripts_of
     from live_eval.reference.responders.voice_aware import NoticingReplier

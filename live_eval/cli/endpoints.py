@@ -52,7 +52,7 @@ def command(name: str | None, as_json: bool) -> None:
     --base-url of `run` points any of them elsewhere; those without a default URL need it.
     """
     if name is not None:
-        client(name)  # raises if it is unknown or broken
+        client(name)  # raises if the endpoint is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(CLIENTS) if name in (None, plugin.name)]
     print_plugins(name, rows, _in_words, _COLUMNS, _DETAILS, as_json=as_json)
     if name is None and not as_json:
@@ -68,7 +68,7 @@ def command(name: str | None, as_json: bool) -> None:
 def _row(plugin: Plugin) -> dict[str, Any]:
     spec = plugin.spec
     broken = not isinstance(spec, ClientSpec)
-    if not isinstance(spec, ClientSpec):  # keep every key, with empty values
+    if not isinstance(spec, ClientSpec):  # keep all keys, including those with empty values
         spec = ClientSpec(name=plugin.name, title="", dialect="", transport="", base_url=None, turn_modes=())
     return {
         **fields_of(spec, "name", "title", "base_url", "model", "voice", "transcription_model"),

@@ -79,10 +79,10 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
 
 
 def _check(form: str, output: Path) -> None:
-    """Refuse an output that a format cannot have.
+    """Check the output path for a format.
 
     Raises:
-        UsageError: It is standard output, a folder, or has the wrong suffix.
+        UsageError: The format does not support standard output or a folder, or the suffix is wrong.
     """
     if form not in _ROWS and output == _options.STDOUT:
         raise UsageError(f"--to {form} cannot be written to standard output: pass --out PATH")

@@ -39,7 +39,7 @@ _DETAILS = {
 def command(name: str | None, as_json: bool) -> None:
     """List judges and whether they run here, or show one in detail."""
     if name is not None:
-        judge(name)  # raises if it is unknown or broken
+        judge(name)  # raises if the judge is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(JUDGES) if name in (None, plugin.name)]
     print_plugins(name, rows, _in_words, _COLUMNS, _DETAILS, as_json=as_json)
     if name is None and not as_json:
@@ -49,7 +49,7 @@ def command(name: str | None, as_json: bool) -> None:
 def _row(plugin: Plugin) -> dict[str, Any]:
     spec = plugin.spec
     broken = not isinstance(spec, JudgeSpec)
-    if not isinstance(spec, JudgeSpec):  # keep every key, with empty values
+    if not isinstance(spec, JudgeSpec):  # keep all keys, including those with empty values
         spec = JudgeSpec(
             name=plugin.name,
             version="",

@@ -102,7 +102,7 @@ def _latency(
 
 
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
-    """Return the values of a list ``A,B,…``."""
+    """Parse a comma-separated list of values ``A,B,…``."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError(f"{flag}: expected a list A,B,…; found {text!r}")
@@ -135,14 +135,14 @@ def _seconds(text: str) -> float:
 
 
 def _detection(endpoint: str, text: str) -> dict[str, Any]:
-    """Return the settings of a detector, validated as in a run file, which also redacts their secrets."""
+    """Return the settings of a detector, validated as in a run file; this also redacts their secrets."""
     settings = parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
     table = {"name": endpoint, "turn_detection": settings}
     return validate({"endpoint": table}).endpoint.turn_detection
 
 
 def _price(text: str) -> Price:
-    """Return the price in ``KEY=USD,…``."""
+    """Parse the price in ``KEY=USD,…``."""
     expected = f"input=USD,output=USD, and where they differ {' and '.join(_OTHER_PRICES)}"
     prices = parse_pairs("--price", filter(None, map(str.strip, text.split(","))))
     for name, value in prices.items():
@@ -159,7 +159,7 @@ def _price(text: str) -> Price:
 
 
 def print_campaign(summary: Mapping[str, Any]) -> None:
-    """Print the results of a campaign, as `campaign_summary` returns them."""
+    """Print campaign results returned by `campaign_summary`."""
     console = output_console()
     for table in (_points(summary), _endpointing(summary), _definitions(summary), _sentinel(summary)):
         if table.row_count:
@@ -185,7 +185,7 @@ def _points(summary: Mapping[str, Any]) -> Table:
     is_open = summary["arrivals"] != "closed"
     table = plain_table(*headings, *(("from when due: p50", "p95", "p99") if is_open else ()))
     played = _played(summary)
-    # If nothing was captured, the reasons are printed instead.
+    # If no turn was captured, the reasons are printed instead.
     for point in played if any(point["turns"]["captured"] for point in played) else ():
         turns, latencies = point["turns"], point["latencies"]
         heard, first, due = (latencies[name] for name in ("voice_to_voice", "first_byte", _OPEN_LOOP))
@@ -241,7 +241,7 @@ def _sentinel(summary: Mapping[str, Any]) -> Table:
 
 
 def _reasons(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why values are missing, and further remarks."""
+    """Yield the reasons for missing values, and additional notes."""
     for point in _played(summary):
         heard = point["latencies"]["voice_to_voice"]
         if heard["p50_ms"] is not None and heard["reason"].get("p50_ms"):
@@ -258,7 +258,7 @@ def _reasons(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(point: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which captured turns have no value of a latency, and why."""
+    """Yield notes on captured turns without a value for a latency, with reasons."""
     captured = point["turns"]["captured"]
     for name in ("voice_to_voice", "first_byte"):
         latency = point["latencies"][name]
@@ -271,7 +271,7 @@ def _left_out(point: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the rows if at least one has a value."""
+    """Return the rows if at least one row has a value."""
     return rows if any(row["n"] for row in rows) else ()
 
 

@@ -108,7 +108,7 @@ def _live(
 
 
 def _planned(config: RunConfig, data: str | None) -> tuple[Plan, list[RecordedUser] | None]:
-    """Return the plan, and the recordings that speak in the user's place."""
+    """Return the plan, and the recordings that replace the user's speech."""
     if data is None:
         return make_live_plan(config), None
     plan = make_plan(config.model_copy(update={"data": config.data.model_copy(update={"path": data})}))

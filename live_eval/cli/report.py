@@ -72,10 +72,10 @@ def command(
 
 
 def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
-    """Write the pages of a campaign.
+    """Write the report pages of a campaign.
 
     Raises:
-        UsageError: Another format or another place is asked for.
+        UsageError: Another format or another output path was requested.
     """
     from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
     from live_eval.report.files import CAMPAIGN_PAGE
@@ -91,10 +91,10 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
 
 
 def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> None:
-    """Write the page of a duplex campaign, or of two side by side.
+    """Write the report of a duplex campaign, or of two campaigns side by side.
 
     Raises:
-        UsageError: Another format or another place is asked for, or there are more than two.
+        UsageError: Another format or another output path was requested, or there are more than two campaigns.
     """
     from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
     from live_eval.report.duplex import write_comparison_page, write_duplex_page
@@ -118,7 +118,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
 
 
 def _page_of(runs: Sequence[Path]) -> Path:
-    """Return the default path of the page: in a single run's folder, or next to the first of several."""
+    """Return the default report path: in the folder of a single run, or next to the first of several runs."""
     from live_eval.report.files import RUN_PAGE
 
     first, *others = (run.resolve() for run in runs)

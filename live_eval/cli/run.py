@@ -43,7 +43,7 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
-        validate(values, runfile)  # before flags change the values: errors name lines of the file
+        validate(values, runfile)  # before flags change the values: errors contain line numbers
     given = overlay(values, flags)
     if given.get("output", {}).get("retry_failed"):
         before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
@@ -52,7 +52,7 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
     with located("judges.names", None if flags["judges__names"] else runfile):
-        specs = [judge(name) for name in config.judges.names]  # unknown judges are refused before the run
+        specs = [judge(name) for name in config.judges.names]  # reject unknown judges before the run
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
     with located("impair.specs", None if flags["impair__specs"] else runfile):
@@ -133,7 +133,7 @@ def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
         return RunWriter.create(out, plan.manifest())
     if config.output.out is None:
         raise UsageError("--resume needs --out: the run to continue")
-    writer = RunWriter.resume(out, ended=True)  # but not with every turn recorded
+    writer = RunWriter.resume(out, ended=True)  # but some turns are not recorded
     try:
         _check_same(writer.manifest, plan.manifest())
         _note_lost(writer)
@@ -144,7 +144,7 @@ def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
 
 
 def _note_lost(writer: RunWriter) -> None:
-    """Print which turns are rerun because their audio is missing."""
+    """Print the turns that are rerun because their audio is missing."""
     again = writer.to_repeat()
     if again:
         turns = f"{', '.join(again[:_NAMED])}{', …' if len(again) > _NAMED else ''}"
@@ -170,7 +170,7 @@ def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: 
 
 
 def _on_prompt(plan: Plan) -> Iterator[str]:
-    """Yield a note if no turn of the run uses the system prompt."""
+    """Yield a note if no turn in the run uses the system prompt."""
     if plan.prompt.text and all(job.case.task is not Task.CONVERSATION for job in plan.jobs):
         tasks = ", ".join(dict.fromkeys(job.case.task.value for job in plan.jobs))
         yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
@@ -202,7 +202,7 @@ _MAY_CHANGE = {
 
 def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
     """Raise if the data, the endpoint or the turn settings of the run to resume have changed."""
-    now = SECRETS.values(now)  # as the store did
+    now = SECRETS.values(now)  # like the stored manifest
     config, today = part_of(before, "config"), now["config"]
     # Compare redacted URLs and settings: a key may have changed.
     config = {**config, "endpoint": public_settings(part_of(config, "endpoint"))}

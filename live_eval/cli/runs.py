@@ -120,7 +120,7 @@ def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
 
 
 def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
-    """Clean up a run; return what was, or would be, removed."""
+    """Clean up a run; return the paths that were, or would be, removed."""
     from live_eval.recording.housekeeping import is_busy, leftovers, remove_leftovers
 
     others, _ = _written_by_others()
@@ -137,7 +137,7 @@ def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
 
 
 def _found(folders: Sequence[Path]) -> list[FoundFolder]:
-    """Return the runs and campaigns in folders, by default in recordings/."""
+    """Return the runs and campaigns in folders; defaults to recordings/."""
     from live_eval.campaigns.folders import find_folders
 
     return find_folders(folders or [_options.RECORDINGS])
@@ -154,14 +154,14 @@ def _one(folder: Path) -> FoundFolder:
 
 
 def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
-    """Return the cached boundaries of recordings that only these folders use."""
+    """Return the cached speech boundaries of recordings used only by these folders."""
     from live_eval.speech.boundaries import BoundaryCache
 
     paths = {each.path for each in chosen}
     others = [
         each
         for each in _found(list({path.parent for path in paths}))
-        # Not the campaigns, whose runs are found themselves.
+        # Skip campaigns, since their runs are found separately.
         if each.kind == "run" and each.path not in paths and each.campaign not in paths
     ]
     shared = {case.audio_path for case in _cases(others)}
@@ -175,7 +175,7 @@ def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
 
 
 def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
-    """Yield the cases of runs, including those of campaigns; skip unreadable ones."""
+    """Yield the cases of runs, including campaign runs; skip unreadable runs."""
     from live_eval.recording import RUN_FILE, RunReader
 
     for each in folders:
@@ -188,7 +188,7 @@ def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
 
 
 def _facts(each: FoundFolder) -> dict[str, Any]:
-    """Return the row of a folder."""
+    """Return the table row for a folder."""
     from live_eval.recording import RunReader, is_being_written, part_of, text_of
 
     facts: dict[str, Any] = {
@@ -242,7 +242,7 @@ def _shown(path: Path) -> str:
 
 
 def _deleted(each: FoundFolder) -> list[Path]:
-    """Delete a folder; return the files that are kept."""
+    """Delete a folder; return the files that were kept."""
     from live_eval.campaigns.folders import delete_campaign
     from live_eval.recording.housekeeping import delete_run
 
@@ -251,10 +251,10 @@ def _deleted(each: FoundFolder) -> list[Path]:
 
 
 def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
-    """Return what reports and the reference endpoint write to the folders of runs and campaigns.
+    """Return the files that reports and the reference endpoint write to run and campaign folders.
 
     Returns:
-        The names of files, and folders with the forms of the paths in them.
+        File names, and folders with patterns for the paths in them.
     """
     from live_eval.reference.server.process import LOG_NAME
     from live_eval.report.files import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS

@@ -66,7 +66,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     if as_json:
         _options.print_json(rows)
     else:
-        # Default judges for tasks that are not in the run have nothing to show.
+        # Omit default judges for tasks that are not in the run: they have no results.
         shown = [
             {**row, **_rounded(judge)}
             for row, judge in zip(rows, summary.judges, strict=True)

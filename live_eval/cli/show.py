@@ -97,7 +97,7 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
 
 
 def _terminal(table: ReportTable, *labels: str) -> Table:
-    """Return a table of the report for the terminal: the columns of these labels, or all."""
+    """Return a report table for the terminal, with the columns that have these labels, or all columns."""
     headings = [column.label for column in table.columns]
     places = [headings.index(label) for label in labels or headings]
     text = [column.label for column in table.columns if not column.numeric]

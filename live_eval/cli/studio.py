@@ -81,7 +81,7 @@ def command(
     app = application(folders or (Path("recordings"),), guard, talk=talk)
     run(serve(app, host, port, announce))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        # They compute statistics that are no longer needed; an ordinary exit would wait up to minutes.
+        # Threads may still compute unneeded statistics; a normal exit could wait for minutes.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

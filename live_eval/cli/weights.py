@@ -104,7 +104,7 @@ def _path(name: str | None) -> None:
 
 
 def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
-    """Yield the weights that judges can use, with the judge and the option that selects them."""
+    """Yield the weights supported by judges, with the judge and the option that selects them."""
     for plugin in find_plugins(JUDGES):
         if isinstance(plugin.spec, JudgeSpec):
             for option in plugin.spec.options:
@@ -113,12 +113,12 @@ def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
 
 
 def _try(weights: WeightsSpec, path: Path) -> None:
-    """Load weights with a judge; print a note if none can run here."""
+    """Load weights with a judge; print a note if no judge can run here."""
     problems = []
     for judge, option, mine in _uses():
         if mine.name != weights.name:
             continue
-        # Absolute, since a bare name denotes installed weights.
+        # Use an absolute path, since a bare name refers to installed weights.
         options = JudgeOptions(choices={judge.name: {option.name: str(path.absolute())}})
         problem = missing_requirements(judge, options)
         if problem is None:
@@ -132,7 +132,7 @@ def _try(weights: WeightsSpec, path: Path) -> None:
 
 
 def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
-    """Return the weights that judges can use by name, with the names of those judges."""
+    """Return the weights supported by judges, by name, with the judge names."""
     known: dict[str, tuple[WeightsSpec, list[str]]] = {}
     for judge, _, spec in _uses():
         there, judges = known.setdefault(spec.name, (spec, []))

@@ -55,8 +55,8 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
     folder of recordings.
 
     Raises:
-        DataError: The path is none of these, or cannot be read.
-        UsageError: The options do not fit the data.
+        DataError: The path is not a supported data set, or cannot be read.
+        UsageError: The options do not match the data.
     """
     options = options or DataOptions()
     if os.path.isfile(path):  # `Path.is_file` raises for an impossible name
@@ -80,7 +80,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
 
 
 def locate(name: str) -> Path:
-    """Return the path of the bundled sample or its dialogues by their names, else `name` as a path."""
+    """Return the path of the bundled sample or its dialogues by name; otherwise, return `name` as a path."""
     if name == SAMPLE_DIALOGUES:
         return sample_path() / "dialogues" / "dialogues.jsonl"
     return sample_path() if name == SAMPLE else Path(name)

@@ -1,4 +1,4 @@
-"""Parse the options and the answer key of a multiple-choice question, in any common spelling."""
+"""Parse the options and the answer key of a multiple-choice question, in any common format."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _OPTION = re.compile(r"^\s*\(?([A-Za-z])\s*[.):\uff0e\uff1a]\s*(.*)$", re.DOTALL
 def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
     """Return options in order, each with its letter.
 
-    The value is text with an option per line ("A. Yes"), continued on further lines; a list of texts, with or
-    without letters; or an object that maps letters to texts.
+    The value is text with one option per line ("A. Yes"), which may continue on the following lines; a list
+    of texts, with or without letters; or an object that maps letters to texts.
 
     Raises:
-        ValueError: There are fewer than two options, letters are not consecutive, one is not text, or two
-            are equal.
+        ValueError: There are fewer than two options, letters are not consecutive, an option is not text, or
+            two options are equal.
 
     >>> parse_options("A. Yes\\nB. No")
     (('A', 'Yes'), ('B', 'No'))
@@ -53,7 +53,7 @@ def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
     """Return the letter of an answer key: a letter, a letter with the option's text, or the text alone.
 
     Raises:
-        ValueError: It is no option, or a letter with another option's text.
+        ValueError: The key is not an option, or combines a letter with another option's text.
 
     >>> parse_answer("B. No", [("A", "Yes"), ("B", "No")])
     'B'

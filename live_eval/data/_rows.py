@@ -1,7 +1,7 @@
-"""Entries of a data set: find live-eval's fields and validate their values.
+"""Data set entries: find live-eval's fields and validate their values.
 
-An invalid value becomes a problem of the row and is never raised, so that the case appears in the report as a
-failed turn.
+An invalid value is recorded as a problem of the row and never raises, so that the case appears in the report
+as a failed turn.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class FieldMap:
     """live-eval's field names and their spellings in the data.
 
     Args:
-        known: By field name, the spellings to try in order; they may contain ``{variant}``.
+        known: Spellings to try in order, by field name; may contain ``{variant}``.
         mapping: The user's spellings, which take precedence.
-        variants: The variants that an entry is read for.
+        variants: The variants to read from an entry.
 
     Raises:
         UsageError: The mapping names an unknown field.
@@ -70,7 +70,8 @@ class FieldMap:
     ) -> None:
         """Raise a `UsageError` if no entry of the file `where` has a field that the user mapped.
 
-        `row` is the word for an entry, `prefix` the prefix of field names in the user's mapping.
+        `row` is the noun for an entry in messages; `prefix` is the prefix of field names in the user's
+        mapping.
         """
         for name, spelled in self._mapping.items():
             if not any(
@@ -86,7 +87,7 @@ class FieldMap:
     def check_recordings(
         self, records: Sequence[Mapping[str, Any]], where: str, *, row: str = "entry"
     ) -> None:
-        """Raise a `DataError` if no entry names a recording; arguments as in `check_mapping`."""
+        """Raise a `DataError` if no entry refers to a recording; see `check_mapping` for the arguments."""
         if not any(self.offers(record, variant) for record in records for variant in self._variants):
             tried = ", ".join(self.paths("audio", Variant.TARGET))
             raise DataError(
@@ -95,7 +96,7 @@ class FieldMap:
             )
 
     def paths(self, name: str, variant: Variant) -> list[str]:
-        """Return the spellings of a field to try for one variant."""
+        """Return the spellings to try for a field and a variant."""
         return [path.replace(_VARIANT, variant) for path in self._spellings(name)]
 
     def find(self, record: Mapping[str, Any], name: str, variant: Variant) -> Any:
@@ -123,9 +124,9 @@ class FieldMap:
 
 
 class Row:
-    """One entry, read for one variant, with its problems.
+    """An entry, read for one variant, with its problems.
 
-    `lacks_recording` is True if one of the problems is a missing name of the recording.
+    `lacks_recording` is True if a missing recording name is one of the problems.
     """
 
     def __init__(self, fields: FieldMap, record: Mapping[str, Any], variant: Variant, where: str) -> None:
@@ -142,7 +143,7 @@ class Row:
         return "; ".join(self.problems) or None
 
     def complain(self, message: str) -> None:
-        """Add a problem, once."""
+        """Add a problem, unless already recorded."""
         problem = f"{self._where}: {message}"
         if problem not in self.problems:
             self.problems.append(problem)
@@ -164,7 +165,7 @@ class Row:
         return self._fields.find(self._record, name, self._variant)
 
     def complain_absent(self, name: str, what: str) -> None:
-        """Add a missing field as a problem, with the spellings tried and the fields of the entry."""
+        """Record a missing field as a problem, with the attempted spellings and the entry's fields."""
         tried = ", ".join(self._fields.paths(name, self._variant))
         self.complain(
             f"expected {what} under one of the fields {tried}; "
@@ -172,7 +173,7 @@ class Row:
         )
 
     def path(self, name: str, *roots: Path) -> Path | None:
-        """Return a field as a path below the first root that has the file, else below the first root."""
+        """Return a field as a path below the first root that contains the file, else below the first root."""
         stated = self.text(name)
         if stated is None:
             return None
@@ -183,7 +184,7 @@ class Row:
         return next((path for path in candidates if os.path.isfile(path)), candidates[0])
 
     def cue(self, name: str = "cue") -> Cue | None:
-        """Return the cue that a field names, or None."""
+        """Return the cue in a field, or None."""
         phrase = self.text(name)
         return cue_of(phrase) if phrase else None
 
@@ -197,7 +198,7 @@ class Row:
         return path
 
     def boundaries(self, parts: Sequence[SpokenPart] = ()) -> SpeechBoundaries | None:
-        """Return annotated speech boundaries, by default those of `parts`; None if missing or invalid."""
+        """Return annotated speech boundaries, by default derived from `parts`; None if missing or invalid."""
         marks = {name: self.value(name) for name in ("onset_ms", "voice_end_ms", "words_end_ms")}
         try:
             stated = speech_boundaries({name: value for name, value in marks.items() if value is not None})
@@ -217,7 +218,7 @@ class Row:
         return stated
 
     def parts(self) -> tuple[SpokenPart, ...]:
-        """Return the annotated stretches of speech; empty if missing or invalid."""
+        """Return the annotated speech segments; empty if missing or invalid."""
         try:
             return spoken_parts(self.value("parts"))
         except ValueError as error:
@@ -225,7 +226,7 @@ class Row:
             return ()
 
     def speech(self) -> SpeechKind:
-        """Return the kind of utterance, by default an ordinary turn."""
+        """Return the utterance kind; an ordinary turn by default."""
         stated = self.text("speech")
         try:
             return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
@@ -234,7 +235,7 @@ class Row:
             return SpeechKind.TURN
 
     def anchor(self) -> Anchor | None:
-        """Return when the utterance begins in its dialogue; None if missing or invalid."""
+        """Return the utterance's start time in its dialogue; None if missing or invalid."""
         stated = self.text("anchor")
         try:
             return None if stated is None else Anchor.parse(stated)
@@ -244,7 +245,7 @@ class Row:
 
 
 def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
-    """Parse the JSON of the file `where`, or of one of its lines; a `DataError` names the line."""
+    """Parse the JSON of the file `where`, or of one of its lines; a `DataError` contains the line number."""
     place = where if line is None else f"{where}, line {line}"
     try:
         return json.loads(text)
@@ -253,7 +254,7 @@ def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
         raise DataError(f"{place}: not JSON: {error.msg}") from None
     except RecursionError:
         raise DataError(f"{place}: the JSON is nested too deeply") from None
-    except ValueError as error:  # a number with more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python accepts
         raise DataError(f"{place}: not JSON: {error}") from None
 
 
@@ -261,7 +262,7 @@ def read_entries(path: Path) -> list[Any]:
     """Return the entries of a JSON file that contains a list.
 
     Raises:
-        DataError: It cannot be read, is not a list, or is empty.
+        DataError: The file cannot be read, is not a list, or is empty.
     """
     content = parse_json(read_text(path, links=True), str(path))
     if not isinstance(content, list):
@@ -276,10 +277,10 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     """Return annotated boundaries.
 
     The marks ``onset_ms``, ``voice_end_ms`` and, optionally, ``words_end_ms`` are milliseconds from the
-    recording's first sample, as numbers or as their digits. Other keys are ignored.
+    recording's first sample, as numbers or numeric strings. Other keys are ignored.
 
     Raises:
-        ValueError: They are not numbers, incomplete, or out of order.
+        ValueError: The marks are incomplete, not numbers, or out of order.
     """
     values: dict[str, float] = {}
     for name in ("onset_ms", "voice_end_ms", "words_end_ms"):
@@ -307,16 +308,16 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
 
 
 def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
-    """Return annotated stretches of speech.
+    """Return annotated speech segments.
 
-    `value` is a list of objects with ``onset_ms`` and ``end_ms``, milliseconds from the recording's first
-    sample, and optionally ``text``; or the same as JSON text; or None.
+    `value` is a list of objects with ``onset_ms`` and ``end_ms``, in milliseconds from the recording's first
+    sample, and optionally ``text``; or the same list as JSON text; or None.
 
     Raises:
-        ValueError: It is not such a list, or the stretches overlap or are out of order.
+        ValueError: The value is not such a list, or the segments overlap or are out of order.
     """
     if isinstance(value, str):
-        with contextlib.suppress(ValueError, RecursionError):  # the text is no list either
+        with contextlib.suppress(ValueError, RecursionError):  # the JSON text is not a list either
             value = json.loads(value)
     if value is None:
         return ()
@@ -342,10 +343,10 @@ def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
 
 
 def _milliseconds(value: Any, what: str) -> float:
-    """Return a number of milliseconds, given as a number or as its digits."""
+    """Parse a number of milliseconds from a number or a numeric string."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):  # an integer may have any number of digits
+    except (TypeError, ValueError, OverflowError):  # an integer may be arbitrarily long
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"expected a number of milliseconds as {what}, but it is {value!r:.80}")
@@ -353,8 +354,8 @@ def _milliseconds(value: Any, what: str) -> float:
 
 
 def inside(root: Path, stated: str) -> Path | None:
-    """Return the file that data names, or None if its name leads out of `root`; backslashes are slashes."""
-    # Links are not followed here: data sets often contain links to other places, which the user trusts.
+    """Return the file at a path from the data, or None if outside `root`; backslashes count as slashes."""
+    # Do not resolve links: data sets often contain trusted links to other locations.
     if "\0" in stated:
         return None
     top = os.path.abspath(root)
@@ -365,7 +366,7 @@ def inside(root: Path, stated: str) -> Path | None:
 
 
 def unique(wanted: str, taken: set[str]) -> str:
-    """Return `wanted`, with a number if it is already in `taken`, and add it to `taken`."""
+    """Return `wanted`, with a numeric suffix if it is already in `taken`, and add the result to `taken`."""
     name, number = wanted, 1
     while name in taken:
         number += 1
@@ -375,7 +376,7 @@ def unique(wanted: str, taken: set[str]) -> str:
 
 
 def field_names(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of an entry's fields; names in an object follow a dot."""
+    """Return the names of an entry's fields; nested names follow a dot."""
     names: list[str] = []
     for key, value in record.items():
         inner = list(value) if isinstance(value, Mapping) else []
@@ -388,12 +389,12 @@ def _first_fields(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def relative_name(stated: str) -> str:
-    """Normalise a file name in the data, so that two mentions of a file can be compared."""
+    """Normalise a file name in the data, so that two references to a file can be compared."""
     return os.path.normpath(stated.replace("\\", "/"))
 
 
 def _lookup(record: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, or None; a key that itself contains the dot comes first."""
+    """Return the value at a dotted path, or None; a key that contains the dot takes precedence."""
     if path in record:
         return record[path]
     key = next((key for key in record if str(key).strip().casefold() == path.casefold()), None)

@@ -1,4 +1,4 @@
-"""Check a data set: its contents, what is missing, and whether each file can be read."""
+"""Check a data set: its contents, missing parts, and whether each file can be read."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _NO_CUE = "(none)"
 _UNKNOWN = "(unknown)"
 _PLACES = {name: place for place, name in enumerate((*CoarseDimension, *FINE_DIMENSIONS, *ATTRIBUTES))}
 
-# Counts that EchoMind publishes: scripts and conversation instances of the whole, and of its human part.
+# EchoMind's published counts: scripts and conversation instances, in total and in the human part.
 _SCRIPTS = {"synthesis": 1_137, "human": 491}
 _CASES = {"synthesis": 3_356, "human": 1_453}
 _TOPICS = 17
 _QUESTIONS = {"understanding": 4_576, "reasoning": 4_747}
 _WHOLE = 0.9
-# Mixing at another rate rounds the last samples away.
+# Mixing at another sample rate truncates the last samples.
 _ALIGNED_NS = 10_000_000
 
 
@@ -43,16 +43,16 @@ class FileCheck:
     """The result of reading one file: its contents, or why it cannot be used."""
 
     path: Path
-    role: Role  # recording: played; reference: a spoken reference reply; clean: the clean take of a mix
+    role: Role  # recording: streamed; reference: a spoken reference reply; clean: the clean take of a mix
     case_id: str  # the first case that uses it
     kind: FailureKind | None = None
     message: str = ""
     rate_hz: int | None = None
     channels: int | None = None
-    format: str | None = None  # the container, as libsndfile names it
-    subtype: str | None = None  # the encoding, as libsndfile names it
+    format: str | None = None  # container format, libsndfile's name
+    subtype: str | None = None  # encoding, libsndfile's name
     duration_ns: int | None = None
-    notes: tuple[str, ...] = ()  # oddities
+    notes: tuple[str, ...] = ()  # warnings
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -64,7 +64,7 @@ class FileCheck:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A count that the benchmark publishes, and the count in this data set."""
+    """The benchmark's published count, and the count in this data set."""
 
     what: str
     expected: int
@@ -76,22 +76,22 @@ class DataReport:
     """The result of `check`."""
 
     dataset: DataSet
-    files: tuple[FileCheck, ...]  # every file that a case names, once, in the order of the data
+    files: tuple[FileCheck, ...]  # every file used by a case, once, in data order
     published: tuple[Published, ...] = ()  # empty if this is not the whole benchmark
 
     @property
     def problems(self) -> list[Case]:
-        """The cases with wrong data."""
+        """The cases with invalid data."""
         return [case for case in self.dataset.cases if case.problem is not None]
 
     @property
     def question_problems(self) -> list[Case]:
-        """The questions with wrong data."""
+        """The questions with invalid data."""
         return [case for case in self.dataset.questions if case.problem is not None]
 
     @property
     def keyless(self) -> list[Case]:
-        """The questions without an answer key, which are asked but not scored."""
+        """Questions without an answer key, which are asked but not scored."""
         return [
             case
             for case in self.dataset.questions
@@ -105,7 +105,7 @@ class DataReport:
 
     @property
     def apart(self) -> list[Case]:
-        """The questions about recordings without a conversation, so that no reply can be related to them."""
+        """Questions about recordings without a conversation, for which no related reply exists."""
         played = {case.audio_path for case in self.dataset.cases}
         return [
             case for case in self.dataset.questions if case.problem is None and case.audio_path not in played
@@ -118,12 +118,12 @@ class DataReport:
 
     @property
     def failures(self) -> dict[str, int]:
-        """The number of unusable files, by kind of failure."""
+        """The number of unusable files, by failure kind."""
         return dict(Counter(str(file.kind) for file in self.unreadable))
 
     @property
     def scripts(self) -> int:
-        """The number of scripts; a script and its human version count as one."""
+        """The number of scripts; a script and its human version count once."""
         return len({case.script_id for case in self.dataset.cases})
 
     def counts(self, attribute: str) -> dict[str, int]:
@@ -131,9 +131,9 @@ class DataReport:
         return dict(Counter(str(getattr(case, attribute) or _NO_CUE) for case in self.dataset.cases))
 
     def question_types(self) -> dict[str, dict[str, int]]:
-        """Count questions by task and type: first the paper's types, then others in the data.
+        """Count questions by task and type: first the paper's types, then other types in the data.
 
-        A question that cannot be asked still counts; an entry that cannot be read counts as ``(unknown)``.
+        A question that cannot be asked still counts; an unreadable entry counts as ``(unknown)``.
         """
         if not self.dataset.questions:
             return {}
@@ -146,7 +146,7 @@ class DataReport:
         return counts
 
     def cues(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Count cases by how they are spoken: coarse dimension, fine dimension, attribute.
+        """Count cases by vocal cue: coarse dimension, fine dimension, attribute.
 
         Neutral cases and those without a cue count as ``(none)``, unknown labels as ``(unknown)``.
         """
@@ -210,7 +210,7 @@ def check(
     """
     wanted = _files_of((*dataset.cases, *dataset.questions))
     files: dict[Path, FileCheck] = {}
-    # Decoding releases the interpreter's lock; with more threads the disk becomes the bottleneck.
+    # Decoding releases the GIL; with more threads, the disk becomes the bottleneck.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for done, file in enumerate(pool.map(partial(_check_file, max_s=max_s), wanted), 1):
             files[file.path] = file
@@ -229,7 +229,7 @@ def check(
 
 
 def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
-    """Sort by the taxonomy; names outside it come last."""
+    """Sort by the taxonomy; unknown names come last."""
     return dict(sorted(counts.items(), key=lambda item: _PLACES.get(item[0], len(_PLACES))))
 
 
@@ -264,7 +264,7 @@ def _check_file(file: FileCheck, *, max_s: float) -> FileCheck:
 
 
 def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
-    """Return a case; annotated speech outside its recording becomes its problem."""
+    """Return a case; record annotated speech outside its recording as a problem."""
     if case.boundaries is None or case.problem is not None:
         return case
     duration_ns = files[case.audio_path].duration_ns
@@ -277,7 +277,7 @@ def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
 
 
 def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
-    """Return a note if a mix and its clean take differ in length, so that they cannot be aligned."""
+    """Return a note if a mix and its clean take differ in length and therefore cannot be aligned."""
     if case.clean_audio_path is None or case.problem is not None:
         return None
     mix_ns, clean_ns = files[case.audio_path].duration_ns, files[case.clean_audio_path].duration_ns
@@ -290,7 +290,7 @@ def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
 
 
 def _published(dataset: DataSet) -> tuple[Published, ...]:
-    """Compare counts with the benchmark's, for each part that is nearly complete."""
+    """Compare counts with the benchmark's counts, for each nearly complete part."""
     if dataset.kind is not DataKind.ECHOMIND:
         return ()
     counts: list[Published] = []

@@ -1,4 +1,4 @@
-"""A data set, the options of reading one, and the selection of its cases."""
+"""A data set, its reading options, and the selection of its cases."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class DataKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataOptions:
-    """Options of reading a data set.
+    """Options for reading a data set.
 
     Args:
-        neutral_rule: Skip the neutral variant of scripts whose cue is male, female, child, adult or elderly,
-            as EchoMind's own evaluation does, since its voice reveals the cue.
-        fields: Maps live-eval's field names to the data's; it takes precedence over the known spellings. A
-            dot steps into an object, and ``{variant}`` stands for target, neutral or alternative:
-            ``{"text": "script.en", "audio": "{variant}.wav"}``.
-        audio_root: Folder that the paths in the data are relative to, by default ``audio`` next to
-            script_info, or the manifest's folder. No path in the data may lead out of it.
+        neutral_rule: Whether to skip the neutral variant of scripts whose cue is male, female, child, adult
+            or elderly, since its voice reveals the cue. EchoMind's own evaluation skips it too.
+        fields: Mapping from live-eval's field names to names in the data; takes precedence over the known
+            spellings. A dot selects a nested field, and ``{variant}`` is replaced with target, neutral or
+            alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
+        audio_root: Base folder for paths in the data; defaults to ``audio`` next to script_info, or to the
+            manifest's folder. Paths in the data must not lead out of this folder.
     """
 
     neutral_rule: bool = True
@@ -53,16 +53,16 @@ class DataOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """The conversations and multiple-choice questions of one data set, including those with a problem.
+    """The conversations and multiple-choice questions of a data set, including those with a problem.
 
-    `unread` are the problems of unreadable question files, by task.
+    `unread` contains the problems of unreadable question files, by task.
     """
 
-    name: str  # of its folder or file
+    name: str  # folder or file of the data set
     root: Path
     kind: DataKind
     cases: tuple[Case, ...]
-    notes: tuple[str, ...] = ()  # one sentence each
+    notes: tuple[str, ...] = ()  # one sentence per note
     questions: tuple[Case, ...] = ()
     unread: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
 
@@ -72,9 +72,9 @@ class DataSet:
         return dict(Counter(str(case.task) for case in self.questions))
 
     def of(self, task: Task, *, transcribe: Collection[Variant] = tuple(Variant)) -> tuple[Case, ...]:
-        """Return the cases of a task; `transcribe` are the variants to transcribe.
+        """Return the cases of a task; `transcribe` contains the variants to transcribe.
 
-        For transcription, each turn of a dialogue has its own session.
+        For transcription, each dialogue turn has a separate session.
         """
         if task.asks:
             return tuple(case for case in self.questions if case.task is task)
@@ -104,12 +104,12 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the conversations' ids, texts and recording sizes; equal for runs of the same data."""
+        """SHA-256 of the conversations' ids, texts and recording sizes; equal for runs of the same data."""
         return _digest([case.case_id, case.text, _size(case.audio_path)] for case in self.cases)
 
     @property
     def questions_fingerprint(self) -> str | None:
-        """The same over the questions with their options and keys; None without questions."""
+        """SHA-256 of the questions with their options and answer keys; None without questions."""
         asked = [(case, case.question) for case in self.questions if case.question is not None]
         if not asked:
             return None
@@ -139,16 +139,16 @@ def select(
     case_ids: Sequence[str] = (),
     limit: int | None = None,
 ) -> list[Case]:
-    """Return the selected cases, in the order of the data.
+    """Return the selected cases, in data order.
 
     A case must match at least one value of each given criterion; letter case does not matter. Selecting a
     turn of a dialogue selects the whole dialogue, since its turns depend on each other.
 
     Args:
-        cues: Cues of the case itself (not of its script): an attribute ("rain"), a phrase of the data ("sound
-            of raining"), a fine ("weather") or a coarse dimension ("environment").
+        cues: Cues of the case itself (not of its script): an attribute ("rain"), a label in the data ("sound
+            of raining"), a fine dimension ("weather") or a coarse dimension ("environment").
         case_ids: Case ids, or script ids for all variants of a script.
-        limit: The largest number of cases of each task, from the first.
+        limit: Maximum number of cases per task; the first cases are used.
 
     Raises:
         UsageError: A value matches no case, no case matches all criteria, or the limit is not positive.
@@ -182,7 +182,7 @@ def select(
 
 
 def _session(case: Case) -> str:
-    """Return the id of a case's dialogue, or its own."""
+    """Return the id of a case's dialogue, or the case id without a dialogue."""
     return case.dialogue_id or case.case_id
 
 

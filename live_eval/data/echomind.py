@@ -1,13 +1,12 @@
-"""EchoMind's layout: ``script_info_*.json`` next to a folder ``audio``, for synthesis and for human
-recordings.
+"""EchoMind's layout: ``script_info_*.json`` next to an ``audio`` folder, for synthesis and human recordings.
 
 These fields are public: ``case_id``, ``spoken_info``, ``topic`` and ``{variant}_audio_info`` with
-``{variant}_input_audio_file``. The names of the fields with the script's text and the reference replies are
-not; `KNOWN_FIELDS` lists the spellings to try, and `DataOptions.fields` overrides them.
+``{variant}_input_audio_file``. The field names for the script text and the reference replies are not public;
+`KNOWN_FIELDS` lists the spellings to try, and `DataOptions.fields` overrides them.
 
-We add two optional fields: ``edges.json`` next to script_info maps a recording to annotated speech
-boundaries, and ``{variant}_clean_audio_file`` names the take of a mix without its background. Without it,
-the neutral recording is used.
+We add two optional sources: ``edges.json`` next to script_info maps recordings to annotated speech
+boundaries, and the field ``{variant}_clean_audio_file`` contains the file name of a mix's take without
+background, by default the neutral recording.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _BLOCK = "{variant}_audio_info"
 
 
 def _of_variant(*names: str) -> tuple[str, ...]:
-    """Return all paths at which a variant's fields may occur."""
+    """Return all possible paths of a variant's fields."""
     inner = [f"{_BLOCK}.{{variant}}_{name}" for name in names] + [f"{_BLOCK}.{name}" for name in names]
     return (*inner, *(f"{{variant}}_{name}" for name in names))
 
@@ -74,7 +73,7 @@ _OPTIONAL = ("text", "script_cue", "topic", "reference_text", "reference_audio")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One script_info file and the folder of its recordings."""
+    """A script_info file and its recordings folder."""
 
     name: str
     script_info: Path
@@ -83,7 +82,7 @@ class _Part:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """Return the script_info files of a root or one of its folders, or the file itself; empty if none."""
+    """Return the script_info files in a root or one of its folders, or the file itself; empty if none."""
     if path.is_file():
         return [path] if path.name.startswith("script_info") and path.suffix == ".json" else []
     return [
@@ -92,15 +91,15 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def load_echomind(path: Path, options: DataOptions) -> DataSet:
-    """Read EchoMind's layout: a case for each recording that an entry names, readable or not.
+    """Read EchoMind's layout: one case for each recording listed in an entry, readable or not.
 
-    `path` is a root with ``data_synthesis``, ``data_human`` or both, one of these folders, or a script_info
-    file. If a root has both, ids of human cases begin with ``human:``; a script and its human version share a
-    script id, since they are not independent.
+    `path` is a root that contains ``data_synthesis``, ``data_human`` or both, one of these folders, or a
+    script_info file. If a root contains both, ids of human cases start with ``human:``; a script and its
+    human version share a script id, since they are not independent.
 
     Raises:
-        DataError: A file is not a JSON list of entries, or no entry names a recording.
-        UsageError: The mapping of fields does not fit the data.
+        DataError: A file is not a JSON list of entries, or no entry refers to a recording.
+        UsageError: The field mapping does not match the data.
     """
     files = parts_of(path)
     parts = [_part(file, options, alone=len(files) == 1) for file in files]
@@ -216,10 +215,10 @@ def _case(
 
 
 def _with_clean_take(case: Case, of_entry: list[Case]) -> Case:
-    """Use the neutral recording as the clean take of a case with a background, if the data names none.
+    """Use the neutral recording as the clean take of a case with a background, if the data specifies none.
 
-    In EchoMind's public demonstration, backgrounds are mixed with the neutral recording, aligned to the
-    sample. Other data may differ: check that a clean take is part of the recording before using it.
+    In EchoMind's public demonstration, backgrounds are mixed with the neutral recording, with sample-exact
+    alignment. Other data may differ: check that a clean take is part of the recording before using it.
     """
     if case.clean_audio_path is not None or case.cue is None:
         return case
@@ -258,7 +257,7 @@ def _absences(cases: list[Case]) -> list[str]:
 
 
 class _Annotations:
-    """The annotated speech boundaries in ``edges.json`` next to a script_info, if it exists."""
+    """The annotated speech boundaries in ``edges.json`` next to a script_info file, if present."""
 
     def __init__(self, part: _Part) -> None:
         self._path = part.script_info.with_name("edges.json")
@@ -272,7 +271,7 @@ class _Annotations:
         self._boundaries = {relative_name(name): marks for name, marks in content.items()}
 
     def of(self, row: Row) -> SpeechBoundaries | None:
-        """Return the boundaries of the row's recording; invalid ones become a problem of the row."""
+        """Return the boundaries of the row's recording; record invalid boundaries as a problem of the row."""
         stated = row.text("audio")
         name = relative_name(stated) if stated else ""
         if name not in self._boundaries:
@@ -296,7 +295,7 @@ class _Annotations:
 
 
 def _question_files(part: _Part) -> Iterator[QuestionFile]:
-    """Yield the files of multiple-choice questions about a part's recordings."""
+    """Yield the multiple-choice question files about a part's recordings."""
     folder = part.script_info.parent
     for task in (Task.UNDERSTANDING, Task.REASONING):
         path = folder / "MCQ" / f"{task}.json"

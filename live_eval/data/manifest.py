@@ -1,7 +1,7 @@
-"""The user's own recordings: a manifest (JSONL, CSV or TSV) that lists them, or a folder that contains them.
+"""Read the user's recordings from a manifest (JSONL, CSV or TSV) or a folder.
 
-A manifest has one row for each recording or, in JSONL, for each dialogue, whose recordings are listed under
-``turns``. `KNOWN_FIELDS` lists its columns with their known spellings; only ``audio`` is required. Paths are
+A manifest has one row per recording or, in JSONL, per dialogue, with the dialogue's recordings under
+``turns``. `KNOWN_FIELDS` lists the columns with their known spellings; only ``audio`` is required. Paths are
 relative to the manifest's folder, or to `DataOptions.audio_root`, and must not lead out of it.
 """
 
@@ -70,7 +70,7 @@ _TURNS = "turns"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One row, or one turn of a dialogue's row: its fields, or its problem."""
+    """A row, or a turn within a dialogue row: its fields, or its problem."""
 
     where: str
     record: Mapping[str, Any]
@@ -82,16 +82,16 @@ class _Line:
 def load_manifest(path: Path, options: DataOptions) -> DataSet:
     """Read a manifest.
 
-    It is UTF-8: ``.jsonl`` (one object per line), ``.csv`` or ``.tsv`` (a header, then one row per line;
-    semicolons also separate). EchoMind's neutral rule does not apply.
+    The file must be UTF-8: ``.jsonl`` (one object per line), ``.csv`` or ``.tsv`` (a header, then one row per
+    line; semicolons are also accepted as separators). EchoMind's neutral rule does not apply.
 
     Returns:
-        A case for each row or turn, including unreadable rows. A row without an id is named after its script
-        and variant or its recording, a turn after its dialogue and position.
+        One case per row or turn, including unreadable rows. The id of a row without an id is derived from its
+        script and variant or from its recording; the id of a turn from its dialogue and position.
 
     Raises:
-        DataError: The file cannot be read, has no rows, or no row names a recording.
-        UsageError: The mapping of fields does not fit the data.
+        DataError: The file cannot be read, has no rows, or no row refers to a recording.
+        UsageError: The field mapping does not match the data.
     """
     fields = FieldMap(KNOWN_FIELDS, options.fields)
     lines = list(_json_lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(path))
@@ -132,13 +132,13 @@ def _notes(lines: Sequence[_Line], cases: Sequence[Case], fields: FieldMap) -> I
 
 
 def load_folder(path: Path, options: DataOptions) -> DataSet:
-    """Read every recording below a folder, in the order of their names.
+    """Read all recordings below a folder, in name order.
 
-    A ``.txt`` file with a recording's name is its transcript. No option applies to a folder.
+    A ``.txt`` file with the same name as a recording is its transcript. Options do not apply to folders.
 
     Raises:
         DataError: There are no recordings.
-        UsageError: A mapping of fields was given.
+        UsageError: A field mapping was given.
     """
     if options.fields:
         raise UsageError(f"{path}: a folder of recordings has no fields, but a mapping of fields was given")
@@ -180,7 +180,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def _text_beside(recording: Path) -> tuple[str | None, str | None]:
-    """Return the transcript next to a recording, and its problem."""
+    """Return the transcript next to a recording, and the problem if it is unreadable."""
     path = recording.with_suffix(".txt")
     if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         return None, None
@@ -209,7 +209,7 @@ def _json_lines(path: Path) -> Iterator[_Line]:
 
 
 def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the turns of a dialogue; the row's other fields are defaults of its turns."""
+    """Yield the turns of a dialogue; the row's other fields are defaults for its turns."""
     shared = {name: value for name, value in row.items() if name != _TURNS}
     turns = row[_TURNS]
     if not isinstance(turns, list) or not turns:
@@ -237,12 +237,13 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
         reader.fieldnames = names
         for record in reader:
             where = f"{path.name}, line {reader.line_num}"
-            if record.pop(None, None) is not None:  # DictReader puts extra cells here
+            if record.pop(None, None) is not None:  # DictReader stores extra cells here
                 yield _Line(where, record, f"{where}: more cells than the {len(names)} columns of the header")
             else:
                 yield _Line(where, record)
     except csv.Error as error:
-        # DictReader counts the lines of the rows read so far, the reader below also the line that failed.
+        # DictReader counts the lines of the rows read so far; the underlying reader also counts the failed
+        # line.
         raise DataError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
 
 
@@ -322,7 +323,7 @@ def _variant(row: Row) -> Variant:
 
 
 def _with_script_cues(cases: list[Case]) -> Iterator[Case]:
-    """Yield the cases with their script's cue: the stated one, or the target variant's."""
+    """Yield the cases with their script's cue: the stated cue, or the cue of the target variant."""
     of_target = {case.script_id: case.cue for case in cases if case.variant is Variant.TARGET}
     for case in cases:
         of_script = of_target.get(case.script_id) if case.dialogue_id is None else case.cue

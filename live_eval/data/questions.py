@@ -1,9 +1,9 @@
 """EchoMind's multiple-choice questions: ``MCQ/understanding.json`` and ``MCQ/reasoning.json``.
 
 These fields are public: ``question_id``, ``question``, ``options_text``, ``audio_dir``, ``audio_name``. The
-names of the answer key, the type and the script are not; `KNOWN_FIELDS` lists the spellings to try. A
-question that cannot be asked (it has no options, or its key is none of them) stays among the cases, with its
-problem.
+field names for the answer key, the type and the script are not public; `KNOWN_FIELDS` lists the spellings to
+try. A question that cannot be asked (it has no options, or its key matches no option) remains among the
+cases, with its problem.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _SCRIPT_ID = re.compile(r"id_\d+")
 
 
 def question_type(task: Task, spelled: str | None) -> str:
-    """Return the paper's name of a question's type, or else the data's.
+    """Return the paper's name for a question type, or the name in the data if the type is unknown.
 
     >>> question_type(Task.UNDERSTANDING, "Fine Grained Nve Recognition")
     'non-verbal expression'
@@ -95,17 +95,17 @@ def question_type(task: Task, spelled: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionFile:
-    """One file of questions about one part of the data."""
+    """A question file about one part of the data."""
 
     path: Path
     task: Task
-    roots: tuple[Path, ...]  # folders to search for recordings
-    source: str  # of the recordings: synthesis or human
-    prefix: str  # of the case ids
+    roots: tuple[Path, ...]  # recording folders to search
+    source: str  # source of the recordings: synthesis or human
+    prefix: str  # prefix of case ids
 
     @property
     def where(self) -> str:
-        """Its name, for messages."""
+        """The file name, for messages."""
         return "/".join(self.path.parts[-3:])
 
 
@@ -125,15 +125,15 @@ def read_questions(
     mapping: Mapping[str, str],
     taken: set[str],
 ) -> Questions:
-    """Read files of questions; an unreadable file affects no other.
+    """Read question files; an unreadable file does not affect other files.
 
     Args:
-        conversations: The conversations about the same recordings.
-        mapping: The user's spellings of fields, by names that begin with ``question.``.
-        taken: Case ids in use; those of the questions are added.
+        conversations: Conversations about the same recordings.
+        mapping: The user's field spellings, by names that start with ``question.``.
+        taken: Case ids in use; the ids of the questions are added.
 
     Raises:
-        UsageError: The mapping of fields does not fit the data.
+        UsageError: The field mapping does not match the data.
     """
     mine = {name.removeprefix(MAPPED): path for name, path in mapping.items() if name.startswith(MAPPED)}
     fields = FieldMap(KNOWN_FIELDS, mine)
@@ -159,7 +159,7 @@ def read_questions(
 
 
 class _Scripts:
-    """The conversations of a data set by recording and by script; the first takes precedence."""
+    """The conversations of a data set by recording and by script; the first match takes precedence."""
 
     def __init__(self, cases: Iterable[Case]) -> None:
         self.by_recording: dict[Path, Case] = {}
@@ -174,7 +174,7 @@ class _Scripts:
 def _absent_keys(
     file: QuestionFile, entries: Sequence[Any], fields: FieldMap, cases: Sequence[Case]
 ) -> Iterator[str]:
-    """Yield a note on questions without an answer key, with the spellings that were tried."""
+    """Yield a note on questions without an answer key, with the attempted spellings."""
     records = [entry for entry in entries if isinstance(entry, dict)]
     keyless = [record for record in records if fields.find(record, "answer", Variant.TARGET) is None]
     if keyless:
@@ -220,7 +220,7 @@ def _read_file(
 
 
 def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, question_id: str) -> Case:
-    """Return a question's case; missing fields are those of the conversation with its recording or script."""
+    """Return a question's case; missing fields come from the conversation with its recording or script."""
     audio = _audio(row, file.roots)
     same = scripts.by_recording.get(audio) if audio is not None else None
     name = row.text("audio") or ""
@@ -251,13 +251,13 @@ def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, questio
 
 
 def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
-    """Return the recording of a question, in the folder that the entry names, if any."""
+    """Return the recording of a question, in the entry's folder, if specified."""
     folder = row.text("folder")
     if folder is None or relative_name(folder) == ".":
         return row.audio(*roots)
     inner = [path for root in roots if (path := inside(root, folder)) is not None]
     path = row.audio(*inner, *roots)
-    # A folder on another machine is never followed; the recording may still be in our folders.
+    # Ignore folders on other machines; the recording may still be in a local folder.
     if not inner and path is not None and not os.path.isfile(path):
         row.complain(f"the path {folder!r} as folder leads out of {roots[0]}, and {path.name} is missing")
         row.lacks_recording = True
@@ -266,7 +266,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
 
 
 def _question(row: Row, task: Task, question_id: str) -> Question:
-    """Return the readable parts of a question: its type counts even if it cannot be asked."""
+    """Return the readable parts of a question, since its type counts even if it cannot be asked."""
     if row.value("question") is None:
         row.complain_absent("question", "a question")
     options: tuple[tuple[str, str], ...] = ()

@@ -1,8 +1,8 @@
 """EchoMind's vocal cues: every label in the data with its attribute, fine dimension and coarse dimension.
 
-Sources: EchoMind (arXiv 2510.22758) and the label lists of its public repository. The paper counts 39
-attributes in 12 fine dimensions; the repository has 45 labels, and no source says which of them the paper
-counts as one. So each label has its own attribute here, and tables can be grouped by dimension.
+Sources: EchoMind (arXiv 2510.22758) and the label lists in its public repository. The paper counts 39
+attributes in 12 fine dimensions; the repository has 45 labels, and neither source specifies which labels the
+paper merges. Each label therefore has a separate attribute here, and tables can be grouped by dimension.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ FINE_DIMENSIONS: Mapping[str, CoarseDimension] = {
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One way to sound, such as happy or in the rain."""
+    """A vocal cue, such as happy or in the rain."""
 
-    name: str  # ours: "dog barking"
+    name: str  # our name: "dog barking"
     fine: str  # a key of FINE_DIMENSIONS
-    phrase: str  # EchoMind's: "sound of dog(s) barking"
-    aliases: tuple[str, ...] = ()  # matched as loosely as the phrase
+    phrase: str  # EchoMind's label: "sound of dog(s) barking"
+    aliases: tuple[str, ...] = ()  # normalised like the phrase before matching
 
     @property
     def coarse(self) -> CoarseDimension:
-        """Its coarse dimension."""
+        """The coarse dimension of the cue."""
         return FINE_DIMENSIONS[self.fine]
 
 
@@ -117,7 +117,7 @@ ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute i
 NEUTRAL = Cue("neutral", "neutral")
 """Speech without a cue: it has a name, but no dimension."""
 
-# Words that only say "this is a sound" or join others; without them every label is still unique.
+# Generic words such as "sound" and conjunctions; labels remain unique without them.
 _FILLERS = frozenset(
     {"a", "an", "and", "background", "expressive", "from", "in", "noise", "of", "on", "sound", "sounds"}
     | {"the", "tone", "toned", "voice", "with"}
@@ -125,11 +125,11 @@ _FILLERS = frozenset(
 
 
 def cue_of(phrase: str) -> Cue:
-    """Return the cue that a label names.
+    """Return the cue for a label.
 
-    Case, punctuation, an optional or possessive s and words such as "sound of" are ignored. Alternatives
-    between slashes must name the same attribute, as far as they are known. An unknown label has no attribute
-    and no dimensions.
+    Case, punctuation, an optional or possessive s and words such as "sound of" are ignored. Known
+    alternatives separated by slashes must refer to the same attribute. An unknown label has no attribute and
+    no dimensions.
 
     >>> cue_of("sound of dog(s) barking").attribute
     'dog barking'

@@ -302,7 +302,8 @@ def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
     """Validate the values of a run file, overridden by flags; errors report line numbers in `path`.
 
     Raises:
-        RunFileError: A key is unknown or a value is not allowed; the message names the allowed ones.
+        RunFileError: A key is unknown or a value is not allowed; the message lists the allowed keys or
+            values.
     """
     for table in _AUTHENTICATES:
         SECRETS.learn_settings(values.get(table))
@@ -319,7 +320,7 @@ def located(key: str, path: Path | None) -> Iterator[None]:
     """Add the file and line of a key to a `UsageError` about its value, if the file sets it.
 
     Raises:
-        RunFileError: In place of a `UsageError`.
+        RunFileError: The file sets the key; replaces the `UsageError`.
     """
     try:
         yield
@@ -355,7 +356,7 @@ def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
 
 
 def _line_of(keys: list[str], text: str) -> int | None:
-    """Return the line that sets the value of `keys`, found by table headers and keys at line starts."""
+    """Return the number of the line that sets `keys`, found by table headers and keys at line starts."""
     table: list[str] = []
     deepest: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):

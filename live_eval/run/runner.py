@@ -1,12 +1,12 @@
-"""A run: every session of a plan, with retries, rate limits, resumption and Ctrl-C.
+"""Run every session of a plan, with retries, rate limits, resumption and Ctrl-C handling.
 
 The path of a turn: `run_plan` launches the endpoint if necessary, `Recordings` finds speech boundaries, each
-worker takes one session at a time from the `SessionQueue`, `RetriedSessions` runs it until no further attempt
-can help, and the worker stores the turns. The turns of a dialogue share a session: they are run, retried and
-resumed together.
+worker takes one session at a time from the `SessionQueue`, `RetriedSessions` runs the session until another
+attempt cannot help, and the worker stores the turns. The turns of a dialogue share a session: they are run,
+retried and resumed together.
 
-The event loop only streams; with session processes, theirs do. Recordings are read in two reader threads;
-decoding, timing and writing take place in one writer thread.
+The event loop, or the event loop of each session process, only streams. Recordings are read in two reader
+threads; decoding, timing and writing take place in one writer thread.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-_LOAD_NS = 250_000_000  # from reading a session's recordings to dialling it
+_LOAD_NS = 250_000_000  # lead time from reading a session's recordings to dialling
 
 
 RunnerFactory: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionRunner]]
@@ -61,14 +61,14 @@ RunnerFactory: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManage
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Args:
-        captured: Captured turns of the run, earlier ones included; `failed` likewise.
-        interrupted: Whether the user stopped it.
-        unreachable: Why it stopped, in words, if an outage outlasted the run's patience; else empty.
-        reached: Whether the endpoint has ever answered.
-        missing: Turns of the plan that are not recorded.
+        captured: Number of captured turns, including earlier turns of a resumed run; `failed` likewise.
+        interrupted: Whether the user stopped the run.
+        unreachable: Reason for stopping if an outage exceeded the run's patience; empty otherwise.
+        reached: Whether the endpoint has ever responded.
+        missing: Number of planned turns that are not recorded.
     """
 
     captured: int
@@ -80,7 +80,7 @@ class RunOutcome:
 
     @property
     def complete(self) -> bool:
-        """Whether it ended with every turn of the plan recorded."""
+        """Whether the run ended with every planned turn recorded."""
         return not (self.interrupted or self.unreachable or self.missing)
 
 
@@ -100,27 +100,27 @@ async def run_plan(
     counts_refusals: bool = False,
     backoff: Backoff | None = None,
 ) -> RunOutcome:
-    """Run every turn of the plan that is not recorded yet, or whose audio is missing.
+    """Run every turn of the plan that is not yet recorded, or whose audio is missing.
 
     Ctrl-C or SIGTERM stops the run cleanly: turns in progress are abandoned and can be resumed. The run
-    pauses while the endpoint cannot be reached, and stops in the same way after `turns.patience`.
+    pauses while the endpoint is unreachable, and stops in the same way after `turns.patience`.
 
     Args:
-        folder: The run folder: for cassettes, and the log of an endpoint that is launched.
-        starts: Open loop: when each session is due, in ascending nanoseconds from the start, at least one for
-            each session. At most `turns.concurrency` run at a time; a session without a free slot is dialled
-            late, and its turn keeps when it was due. None for a closed loop: the next session begins when one
-            ends.
-        base_url: Of an endpoint that is running; None for the plan's, or to launch one for the run.
-        stop: The signals of the command; None to handle them here.
-        runner: Runs the sessions; None for this process, or processes of this machine, as planned.
-        reached: Whether the endpoint is known to have answered; implied by captured turns. Any other endpoint
-            may have the wrong address: its turns fail, and the run does not wait for it.
+        folder: Run folder, for cassettes and the log of a launched endpoint.
+        starts: Open loop: due times of sessions, in ascending nanoseconds from the start, at least one per
+            session. At most `turns.concurrency` sessions run concurrently; a session without a free slot is
+            dialled late, and its turn records the due time. None for a closed loop: the next session starts
+            when another session ends.
+        base_url: URL of a running endpoint; None to use the plan's URL or launch an endpoint for the run.
+        stop: Signal handler of the command; None to handle signals here.
+        runner: Session runner; None to run sessions in this process or in local processes, as planned.
+        reached: Whether the endpoint is known to have responded; implied by captured turns. Otherwise, its
+            address may be wrong: its turns fail, and the run does not wait for the endpoint.
         retry_failed: Whether to rerun turns that are recorded as failed.
-        greetings: What earlier runs have shown of the endpoint's greetings.
-        counts_refusals: Whether refused sessions fail while others are served, as they must where load is
-            measured; otherwise three in a row are an outage.
-        backoff: How long to wait between attempts; by default seeded with `turns.seed`.
+        greetings: Knowledge about the endpoint's greetings from earlier runs.
+        counts_refusals: Whether refused sessions fail while others are served, as required in load
+            measurements; otherwise, three consecutive refusals are an outage.
+        backoff: Wait between attempts; seeded with `turns.seed` by default.
     """
     own = StopSignals(for_command=False)
     with contextlib.nullcontext(stop) if stop is not None else own as signals, signals.gently():
@@ -156,7 +156,7 @@ async def run_plan(
 
 @contextlib.asynccontextmanager
 async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
-    """Yield the base URL of a plan's endpoint; launch it, with its log in `folder`, if it has none."""
+    """Yield the base URL of a plan's endpoint; without a URL, launch the endpoint and log to `folder`."""
     if plan.base_url is not None:
         yield plan.base_url
         return
@@ -167,7 +167,7 @@ async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
-    """Group turns by session: a dialogue is one session, at the place of its first turn."""
+    """Group turns by session: a dialogue is one session, at the position of its first turn."""
     sessions: dict[tuple[str, int, bool], list[Job]] = {}
     for job in jobs:
         dialogue_id = job.case.dialogue_id
@@ -177,7 +177,7 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
 
 
 class _Run:
-    """The workers of one run and what they share."""
+    """The workers of a run and their shared state."""
 
     def __init__(
         self,
@@ -207,12 +207,12 @@ class _Run:
         self._counts_refusals = counts_refusals
         self._open_loop = False
         self._health: EndpointHealth
-        self._outages_over: list[Outage] = []  # not written yet
+        self._outages_over: list[Outage] = []  # pending writes
         self._queue: SessionQueue
-        self._earlier: dict[str, int] = {}  # attempts at each turn before
+        self._earlier: dict[str, int] = {}  # earlier attempts per turn
         self.unreachable = ""
         self._recordings = Recordings(plan.config, plan.spec)
-        # The store has one writer. It takes precedence over other programs, but not over session processes.
+        # The store has a single writer, with priority over other programs but not over session processes.
         initializer = None if plan.processes else raise_priority
         self._writer_thread = ThreadPoolExecutor(1, "writer", initializer)
         self._greetings = greetings
@@ -242,7 +242,7 @@ class _Run:
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
             if base_url is None and sessions:
-                async with asyncio.TaskGroup() as tasks:  # its models load while boundaries are found
+                async with asyncio.TaskGroup() as tasks:  # load its models while boundaries are found
                     tasks.create_task(self._prepare(sessions))
                     base_url = await stack.enter_async_context(running_endpoint(plan, self._folder))
             else:
@@ -252,14 +252,14 @@ class _Run:
                 await self._run_sessions(sessions, base_url or "", starts)
 
     async def _prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
-        """Find the speech boundaries of all recordings, before anything is timed."""
+        """Find the speech boundaries of all recordings, before any timing starts."""
         cases = (job.case for jobs in sessions for job in jobs)
         await self._recordings.prepare(cases, self._observer.preparing)
 
     async def _run_sessions(
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
-        """Run the sessions, `turns.concurrency` at a time, each when it is due if there is a schedule."""
+        """Run the sessions, `turns.concurrency` at a time; with a schedule, each session at its due time."""
         started = (
             self._runner(base_url)
             if self._runner is not None
@@ -337,7 +337,7 @@ class _Run:
                 await self._in_writer_thread(self._writer.attempt_failed, record)
 
     def _announce(self, outage: Outage) -> None:
-        """Tell the user that an outage begins, has ended, or has outlasted the patience."""
+        """Notify the user that an outage begins, has ended, or has exceeded the patience."""
         why, lasted = outage.failure.message, f"{outage.seconds:.0f} s"
         patience = duration_in_words(self._turns.patience)
         if outage.ended_ns is None:

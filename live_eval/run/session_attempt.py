@@ -1,4 +1,4 @@
-"""One attempt at a session: run its turns once, and make a record of each, whatever happens."""
+"""A session attempt: run the session's turns once, and create a record of each turn in any case."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class SessionAttempts:
     plan: Plan
     runner: SessionRunner
     base_url: str
-    recordings: Recordings  # prepared for all cases of the plan
-    folder: Path  # of the run, for cassettes
-    writer: ThreadPoolExecutor  # decodes, times and writes
+    recordings: Recordings  # prepared for all cases in the plan
+    folder: Path  # run folder, for cassettes
+    writer: ThreadPoolExecutor  # for decoding, timing and writing
     clock: Clock
     greetings: Greetings
 
@@ -46,11 +46,11 @@ class SessionAttempts:
         due_ns: int | None = None,
         unusable: Failure | None = None,
     ) -> list[TurnRecord]:
-        """Run the turns of a session once, and return their records; a failure costs no other session.
+        """Run the turns of a session once, and return their records; failures do not affect other sessions.
 
         Args:
-            due_ns: When to dial in an open loop; later turns follow from the first.
-            unusable: Why the turns cannot be run, if that is known.
+            due_ns: Time to dial in an open loop; later turns follow the first.
+            unusable: Reason why the turns cannot be run, if known.
 
         Raises:
             StoreError: A cassette cannot be written.
@@ -80,7 +80,7 @@ class SessionAttempts:
         except TurnError as error:
             records, unusable = [], Failure(error.kind, error.message)
         except StoreError:
-            raise  # no further turn can be recorded
+            raise  # no additional turns can be recorded
         except Exception as error:
             records, unusable = [], Failure(FailureKind.INTERNAL, self._redact(describe(error)))
         if unusable is None:
@@ -99,7 +99,7 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
-            # A schedule leaves no time to listen for one.
+            # With a schedule, there is no time to wait for a greeting.
             greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
@@ -107,7 +107,7 @@ class SessionAttempts:
         )
 
     def _impairment(self, job: Job) -> Impairment | None:
-        """Return the impairment of a turn, or of the session that it begins: the same in every attempt."""
+        """Return the impairment of a turn, or of the session that it starts; all attempts share the seed."""
         impairment = self.plan.impairment
         return impairment.for_session(job.turn_id) if impairment is not None else None
 
@@ -172,7 +172,7 @@ def unplayed_turns(
 ) -> list[TurnRecord]:
     """Return records of a session's turns after `played`, which never reached the network.
 
-    `failure` is the first one's, unless a turn before it had already failed.
+    `failure` applies to the first of these turns, unless an earlier turn has already failed.
     """
     rest = jobs[len(played) :]
     ended_by = next(
@@ -193,6 +193,6 @@ def unplayed_turns(
 
 
 def _dialogue_ended(turn: int, failure: Failure) -> Failure:
-    """Return the failure of the turns after a turn that failed."""
+    """Return the failure for the turns after a failed turn."""
     message = f"the dialogue ended at turn {turn + 1}: {failure.message}"
     return Failure(FailureKind.DIALOGUE_ENDED, message)

@@ -1,6 +1,7 @@
-"""A process that only runs sessions; its parent is `live_eval.run.processes`.
+"""A dedicated session process, started by `live_eval.run.processes`.
 
-Standard input is its end of a `Pipe`. It exits when the pipe is closed, so it never outlives its parent.
+Standard input is the process's end of a `Pipe`. The process exits when the pipe is closed, so it never
+outlives its parent.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _LENGTH = struct.Struct("!Q")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessSettings:
-    """The first object that a process receives.
+    """The first object that a session process receives.
 
     Args:
-        kind: The kind of transport of its sessions.
-        implementations: What it imports before it is ready, each ``"module:Class"``.
-        secrets: The secrets that its parent knows.
+        kind: Transport kind of the sessions.
+        implementations: Classes to import before the process is ready, each as ``"module:Class"``.
+        secrets: Secrets known to the parent.
     """
 
     kind: TransportKind
@@ -54,7 +55,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The first answer: the process can run sessions, at this priority; starting took `cpu`."""
+    """The first response: the process can run sessions, at this priority; startup took `cpu`."""
 
     priority: Priority
     cpu: Cpu
@@ -67,7 +68,7 @@ class Alive:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """A session to run; `number` identifies its answer."""
+    """A session to run; `number` identifies the response."""
 
     number: int
     order: SessionOrder
@@ -75,7 +76,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionAnswer:
-    """The result of a session or why it failed, and the processor time spent so far."""
+    """The result or failure of a session, and the processor time spent so far."""
 
     number: int
     outcome: SessionResult | Failure
@@ -83,10 +84,10 @@ class SessionAnswer:
 
 
 class Pipe(asyncio.Protocol):
-    """One end of a pair of sockets that carries objects. Both ends trust each other: objects are pickled.
+    """One end of a socket pair that carries pickled objects, so both ends must trust each other.
 
     Args:
-        take: Called with each object that arrives.
+        take: Called with each received object.
         ended: Called once either side has closed the pipe.
     """
 
@@ -104,13 +105,13 @@ class Pipe(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close the pipe; discard what has not been sent."""
+        """Close the pipe; discard unsent data."""
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As in `asyncio.Protocol`."""
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's are no subclasses
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's transports are not subclasses
 
     def data_received(self, data: bytes) -> None:
         """As in `asyncio.Protocol`."""
@@ -174,7 +175,7 @@ async def _run(runner: SessionRunner, assignment: Assignment, pipe: Pipe) -> Non
         outcome = await runner.run(assignment.order)
     except TurnError as error:
         outcome = Failure(error.kind, error.message)
-    except Exception as error:  # a bug costs this session
+    except Exception as error:  # a bug fails this session only
         outcome = Failure(FailureKind.INTERNAL, describe(error))
     pipe.send(SessionAnswer(assignment.number, outcome, runner.cpu()))
 

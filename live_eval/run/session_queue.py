@@ -1,4 +1,4 @@
-"""The remaining sessions of a run; one whose last attempt is undecided waits for the outcome of others."""
+"""The remaining sessions of a run; a session with an undecided last attempt waits for other outcomes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class DueSession:
     """A session to run.
 
     Args:
-        due_ns: When it is due in an open loop; None in a closed loop.
-        attempt: The number of its next attempt.
-        patience: Limits its waits.
-        tries: Attempts that count; while it is undecided, those that test for an outage.
-        busy: How often the endpoint had no free session for it.
-        cut: Whether an attempt lost contact and the endpoint has not answered since.
-        cut_in: The numbers of the outages in which that happened.
-        undecided: The records of its last attempt while it is unknown whether it counts.
-        undecided_ns: When that attempt ended.
+        due_ns: Due time in an open loop; None in a closed loop.
+        attempt: Number of the next attempt.
+        patience: Limit on the session's waits.
+        tries: Number of attempts that count; while undecided, number of attempts that test for an outage.
+        busy: Number of refusals because the endpoint had no free session.
+        cut: Whether an attempt lost contact and the endpoint has not responded since.
+        cut_in: Numbers of the outages in which contact was lost.
+        undecided: Records of the last attempt while it is unknown whether the attempt counts.
+        undecided_ns: End time of the undecided attempt.
     """
 
     jobs: Sequence[Job]
@@ -46,8 +46,8 @@ class DueSession:
     undecided_ns: int = 0
 
     def excuse(self, outage: int) -> bool:
-        """Return whether an outage, by its number in the run, excuses the attempt that failed."""
-        # A session in progress whenever the endpoint goes away may be the cause: the third outage counts.
+        """Return whether an outage, identified by its number in the run, excuses the failed attempt."""
+        # A session that is in progress at every outage may cause them: the third outage counts.
         if self.cut:
             self.cut_in.add(outage)
         counts = self.cut and len(self.cut_in) > _MOST_CUTS
@@ -58,17 +58,17 @@ class DueSession:
 
 
 class SessionQueue:
-    """Hands out the sessions of a run to its workers; call `ended` for each session that `next` returns.
+    """Distributes the sessions of a run to its workers; call `ended` for each session returned by `next`.
 
     Args:
-        sessions: In the order in which they are due.
-        opened_since: Returns whether a session dialled at a time or later has been opened.
+        sessions: Sessions in order of their due times.
+        opened_since: Returns whether a session dialled at or after a given time has been opened.
     """
 
     def __init__(
         self, sessions: Iterable[DueSession], opened_since: Callable[[int], bool], clock: Clock
     ) -> None:
-        self._waiting = deque(sessions)  # undecided ones last
+        self._waiting = deque(sessions)  # undecided sessions last
         self._in_progress: list[DueSession] = []
         self._opened_since = opened_since
         self._clock = clock
@@ -76,10 +76,10 @@ class SessionQueue:
         self._changed = asyncio.Event()
 
     async def next(self, opens_ns: int = 0) -> DueSession | None:
-        """Return the next session to run, at `opens_ns` or later; None once no session remains.
+        """Return the next session to run, at `opens_ns` or later; None once no sessions remain.
 
         Waits while other workers may decide whether a session is retried. If no other session can show
-        whether the endpoint is up, an undecided one is rerun for that alone.
+        whether the endpoint is up, an undecided session is rerun for this purpose only.
         """
         while self._waiting:
             if self._clock.now_ns() < opens_ns:
@@ -94,9 +94,9 @@ class SessionQueue:
     def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        """Take the last attempt at a session (see `FinalAttempt`); return all records that now count."""
+        """Accept the last attempt of a session (see `FinalAttempt`); return all records that now count."""
         self._in_progress.remove(session)
-        all_count = False  # no test for an outage has found one
+        all_count = False  # none of the tests found an outage
         if session.undecided:
             session.tries += 1
             all_count = undecided_since_ns is None or session.tries >= MISSES_OF_OUTAGE
@@ -115,7 +115,7 @@ class SessionQueue:
         return counted
 
     def excuse(self, outage: int) -> list[TurnRecord]:
-        """Requeue undecided sessions that an outage, by its number, excuses; return the excused records."""
+        """Requeue undecided sessions excused by an outage (by number); return the excused records."""
         excused: list[TurnRecord] = []
         for session in [each for each in (*self._in_progress, *reversed(self._waiting)) if each.undecided]:
             records, session.undecided = session.undecided, ()
@@ -132,12 +132,12 @@ class SessionQueue:
         return excused
 
     def close(self) -> None:
-        """Hand out no more sessions."""
+        """Stop distributing sessions."""
         self._waiting.clear()
         self.wake()
 
     async def wait(self, until_ns: int | None = None) -> None:
-        """Wait for a change, at most until `until_ns`."""
+        """Wait for a change until `until_ns`."""
         if until_ns is None:
             await self._changed.wait()
             return
@@ -148,6 +148,6 @@ class SessionQueue:
             timer.cancel()
 
     def wake(self) -> None:
-        """Wake the workers that wait."""
+        """Wake waiting workers."""
         self._changed.set()
         self._changed = asyncio.Event()

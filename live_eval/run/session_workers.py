@@ -1,7 +1,7 @@
-"""Sessions spread over several workers: processes of this machine (`live_eval.run.processes`), or of others.
+"""Distribute sessions over worker processes, on this machine (`live_eval.run.processes`) or others.
 
-The sessions of a worker that dies fail with `FailureKind.PROCESS_DIED`; the next order starts another worker
-in its place. If none starts there, the other workers take its sessions.
+The sessions of a worker that dies fail with `FailureKind.PROCESS_DIED`; the next order starts a replacement.
+If the replacement does not start, the other workers run its sessions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["DownError", "Place", "SessionWorker", "SpreadSessions", "spread_sess
 
 
 class SessionWorker(Protocol):
-    """A process that runs sessions, from its start to its end."""
+    """A session process, from start to end."""
 
     ended: bool
     """Whether it is known to have died."""
@@ -31,19 +31,19 @@ class SessionWorker(Protocol):
 
     @property
     def process_id(self) -> int:
-        """On its machine."""
+        """The process id on its machine."""
         ...
 
     async def start(self) -> Ready:
-        """Start it, and wait until it can run sessions.
+        """Start the worker, and wait until it can run sessions.
 
         Raises:
-            LiveEvalError: It ended, or took too long.
+            LiveEvalError: The worker ended or timed out.
         """
         ...
 
     async def answer(self, order: SessionOrder) -> SessionAnswer:
-        """Run a session there.
+        """Run a session in the worker.
 
         Raises:
             TurnError: The worker died.
@@ -51,12 +51,12 @@ class SessionWorker(Protocol):
         ...
 
     async def close(self) -> None:
-        """End it and its sessions."""
+        """End the worker and its sessions."""
         ...
 
 
 class Place:
-    """Where a worker runs, and another one after it has died; `new` makes a worker."""
+    """A slot for a worker and its replacements after it dies; `new` creates a worker."""
 
     def __init__(self, new: Callable[[], SessionWorker]) -> None:
         self._new = new
@@ -66,18 +66,18 @@ class Place:
         self.is_down = False
         """Whether the last attempt to start a worker here failed."""
         self.priority = Priority.NORMAL
-        self._before = Cpu(0.0, 0.0)  # spent by those that died
+        self._before = Cpu(0.0, 0.0)  # spent by dead workers
 
     def cpu(self) -> Cpu:
-        """Return the processor time of its workers."""
+        """Return the processor time of the place's workers."""
         now = self.running.spent if self.running is not None else Cpu(0.0, 0.0)
         return Cpu(self._before.total_s + now.total_s, self._before.loops_s + now.loops_s)
 
     async def worker(self) -> SessionWorker:
-        """Return the worker that runs here; start one if there is none.
+        """Return the running worker; start a worker if there is none.
 
         Raises:
-            LiveEvalError: It does not start.
+            LiveEvalError: The worker does not start.
         """
         async with self._starting:
             if self.running is None or self.running.ended:
@@ -95,11 +95,11 @@ class Place:
             return self.running
 
     async def run(self, order: SessionOrder) -> SessionResult:
-        """Run a session here.
+        """Run a session in this place.
 
         Raises:
             TurnError: The session failed, or the worker died.
-            DownError: No worker starts here.
+            DownError: No worker starts in this place.
         """
         try:
             worker = await self.worker()
@@ -111,24 +111,24 @@ class Place:
         return outcome
 
     async def close(self) -> None:
-        """End the worker that runs here."""
+        """End the running worker."""
         if self.running is not None:
             await self.running.close()
 
 
 class DownError(LiveEvalError):
-    """No worker starts in a place; another place can take the order."""
+    """No worker starts in a place; another place can run the order."""
 
 
 class SpreadSessions:
-    """A `SessionRunner` that gives each session to the worker with the fewest; see `spread_sessions`."""
+    """A `SessionRunner` that assigns each session to the worker with the fewest; see `spread_sessions`."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
 
     @property
     def priority(self) -> Priority:
-        """The lowest priority that a worker got."""
+        """The lowest priority of any worker."""
         return max((place.priority for place in self._places), key=list(Priority).index)
 
     @property
@@ -138,7 +138,7 @@ class SpreadSessions:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the workers that run."""
+        """The process ids of the running workers."""
         return [place.running.process_id for place in self._places if place.running is not None]
 
     async def run(self, order: SessionOrder) -> SessionResult:
@@ -155,7 +155,7 @@ class SpreadSessions:
                 place.sessions -= 1
 
     def cpu(self) -> Cpu:
-        """As in `SessionRunner`: of each worker from when it was ready to the end of its last session."""
+        """As in `SessionRunner`, for each worker from readiness to the end of its last session."""
         spent = [place.cpu() for place in self._places]
         total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
         return Cpu(total_s, sum(cpu.loops_s for cpu in spent))
@@ -163,7 +163,7 @@ class SpreadSessions:
 
 @contextlib.asynccontextmanager
 async def spread_sessions(places: Sequence[Place]) -> AsyncIterator[SpreadSessions]:
-    """Start a worker in each place; end them, and the sessions in progress, with the block.
+    """Start a worker in each place; end the workers and their sessions at the end of the block.
 
     Raises:
         LiveEvalError: A worker did not start.

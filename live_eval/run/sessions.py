@@ -31,18 +31,18 @@ __all__ = ["Cpu", "SessionOrder", "SessionResult", "SessionRunner", "local_runne
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SessionOrder:
-    """Everything that a session needs, in a form that can be sent to another process.
+    """All inputs of a session, in a picklable form.
 
     Args:
-        dialect: The implementation, ``"module:Class"``; `transport` likewise.
-        settings: The settings of the dialect, with the endpoint's key.
-        utterances: What the user says, at least one recording.
-        pause_ns: From the end of a reply, as heard, to the next recording.
-        greeting_ns: How long to wait for the endpoint's greeting to begin; 0 to speak at once.
-        due_ns: When to dial, on the monotonic clock; None for at once.
+        dialect: Implementation, as ``"module:Class"``; `transport` likewise.
+        settings: Dialect settings, with the endpoint's key.
+        utterances: The user's recordings, at least one.
+        pause_ns: Pause between the end of a reply, as heard, and the next recording.
+        greeting_ns: Maximum wait for the endpoint's greeting to begin; 0 to speak immediately.
+        due_ns: Time to dial, on the monotonic clock; None for immediately.
         records_wire: Whether to record every message and event.
-        impairment: Applied to the traffic, with the session's seed. A transport that can impair takes it as
-            ``impairment``.
+        impairment: Traffic impairment, with the session's seed. Transports with impairment support accept it
+            as ``impairment``.
     """
 
     dialect: str
@@ -58,14 +58,14 @@ class SessionOrder:
     impairment: Impairment | None = None
 
     def new_transport(self) -> Callable[[Clock], Transport]:
-        """Return the factory of the session's connections."""
+        """Return the connection factory of the session."""
         transport: Callable[..., Transport] = load_object(self.transport)
         if self.impairment is None or not self.impairment.on_network:
             return transport
         return functools.partial(transport, impairment=self.impairment)
 
     def surroundings(self) -> Callable[[Speaker], Surroundings] | None:
-        """Return the factory of background noise and echo; None without either."""
+        """Return the factory for background noise and echo, or None without either."""
         level_db = self.impairment.number("echo") if self.impairment is not None else None
         if level_db is None and not any(utterance.background for utterance in self.utterances):
             return None
@@ -84,9 +84,9 @@ class SessionResult:
     """The result of a session.
 
     Args:
-        captures: The captured turns; their logs are empty.
-        messages: The messages of each turn as sent and received. They may contain secrets.
-        recorded: All messages and events, if the order asked for them.
+        captures: Captured turns, with empty logs.
+        messages: Messages of each turn as sent and received; may contain secrets.
+        recorded: All messages and events, if the order requested them.
     """
 
     captures: Sequence[TurnCapture]
@@ -94,28 +94,28 @@ class SessionResult:
     recorded: WireRecord = field(repr=False)
 
     def logs(self, order: SessionOrder) -> list[tuple[LoggedMessage, ...]]:
-        """Return every message of each turn with its stamp, redacted. Slow: call it off the event loop."""
+        """Return all messages of each turn with timestamps, redacted. Slow: call outside the event loop."""
         dialect = load_object(order.dialect)(order.settings)
         return [logged(messages, dialect) for messages in self.messages]
 
     def wire(self) -> tuple[Step, ...]:
-        """Return the recorded messages and events, in order. Slow: call it off the event loop."""
+        """Return the recorded messages and events, in order. Slow: call outside the event loop."""
         return self.recorded.steps()
 
 
 class Cpu(NamedTuple):
-    """Processor seconds: of this process and its session processes, and of their event loops alone."""
+    """Processor seconds of this process and its session processes, and of their event loops only."""
 
     total_s: float
     loops_s: float
 
 
 class SessionRunner(Protocol):
-    """Runs sessions, any number at a time."""
+    """Runs any number of concurrent sessions."""
 
     @property
     def priority(self) -> Priority:
-        """The lowest priority of the threads that stream."""
+        """The lowest priority of the streaming threads."""
         ...
 
     @property
@@ -160,7 +160,7 @@ class LocalRunner:
         return {"priority": self.priority.value}
 
     async def run(self, order: SessionOrder) -> SessionResult:
-        """As in `SessionRunner`, but a bug in the dialect is raised as it is."""
+        """As in `SessionRunner`, but exceptions from bugs in the dialect propagate unchanged."""
         settings = order.settings
         session = Session(
             load_object(order.dialect)(settings),
@@ -197,11 +197,11 @@ class LocalRunner:
 async def local_runner(
     clock: Clock, kind: TransportKind, transport: Callable[[Clock], Transport] | None = None
 ) -> AsyncIterator[SessionRunner]:
-    """Run sessions on this event loop, with raised priority and a probe of its lag.
+    """Run sessions on this event loop, with raised priority and a lag probe.
 
     Args:
-        kind: The kind of the sessions' transport.
-        transport: Makes their transports, in place of the class that an order names.
+        kind: Transport kind of the sessions.
+        transport: Creates the transports, instead of the class specified in an order.
     """
     with undisturbed() as priority:
         probe = LoopProbe(clock)
