@@ -1,4 +1,4 @@
-"""Hold spoken conversations with realtime speech language models, time them, and score what came back."""
+"""Run spoken conversations with realtime speech language models, measure latencies, and score the replies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["__version__", "open_run"]
 
 try:
     __version__ = version("live-eval")
-except PackageNotFoundError:  # a source tree that was not installed
+except PackageNotFoundError:  # a source tree without an installation
     __version__ = "0+unknown"
 
 
@@ -28,10 +28,10 @@ def open_run(path: str | os.PathLike[str]) -> RecordedRun:
         path: The run's folder.
 
     Raises:
-        StoreError: There is no run.
+        StoreError: The folder contains no run.
         SchemaVersionError: Another version of live-eval wrote it.
     """
-    from pathlib import Path  # importing live_eval stays fast
+    from pathlib import Path  # imported here to keep `import live_eval` fast
 
     from live_eval.export import RecordedRun
     from live_eval.recording import RunReader

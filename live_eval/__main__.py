@@ -1,4 +1,4 @@
-"""``python -m live_eval`` is ``live-eval``."""
+"""Run ``live-eval`` as ``python -m live_eval``."""
 
 from live_eval.cli import main
 

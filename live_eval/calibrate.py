@@ -1,12 +1,12 @@
-"""Measure the harness's own bias and spread against known times, for a transport and a load.
+"""Measure the harness's bias and spread against known times, for a transport and a load.
 
-The reference endpoint runs in its own process, with settings that differ from turn to turn, and writes its
-truth: the arrival of the end of the user's speech (a marked sample, or over a lossy codec the last audible
-packet), its send stamps, and the reply's known onset, all on the machine's monotonic clock. Turns are run and
-stored as in a run, and then compared with that truth.
+The reference endpoint runs in a separate process, with different settings for each turn, and writes the true
+times: the arrival of the end of the user's speech (a marked sample or, over a lossy codec, the last audible
+packet), the send timestamps, and the reply's onset, all on the machine's monotonic clock. Turns are run and
+stored as in a run, and then compared with the true times.
 
-Over Opus a reply is heard 6.5 ms later than it was encoded, in the truth as at the client. The remaining
-error is the codec's smear before the reply's onset: 0.3 ms on average, 1.3 ms at most.
+Opus delays a reply by 6.5 ms, both in the true times and at the client. The remaining error is the codec's
+smear before the reply's onset: 0.3 ms on average, 1.3 ms at most.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ _SHORT = {TransportKind.WEBSOCKET: "ws", TransportKind.WEBRTC: "webrtc"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPlan:
-    """What to measure.
+    """Calibration plan.
 
     Args:
-        endpoint: The client to calibrate, whose service the reference endpoint emulates.
-        speech_ms: Shortest and longest speech of the user.
-        delay_ms: Shortest and longest delay of the endpoint after the end of speech.
+        endpoint: Client to calibrate. The reference endpoint emulates the client's service.
+        speech_ms: Shortest and longest user speech.
+        delay_ms: Shortest and longest endpoint delay after the end of speech.
         lead_silence_ms: Shortest and longest silence before the reply.
-        cadences: How fast chunks are sent, chosen for each turn: ``burst``, ``realtime``.
-        noise: Whether other processes keep all cores busy meanwhile.
-        processes: Processes that run the sessions; 0 to run them in this one.
+        cadences: Chunk pacing, chosen for each turn: ``burst`` or ``realtime``.
+        noise: Whether other processes keep all cores busy.
+        processes: Number of processes that run the sessions; 0 for this process.
     """
 
     endpoint: str = REFERENCE
@@ -92,20 +92,20 @@ class CalibrationPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The result of a calibration.
+    """Result of a calibration.
 
     Args:
-        errors_ns: Measured minus true, by latency, int64, shape (turns,); without ``first_byte`` on
+        errors_ns: Measured minus true values, by latency, int64, shape (turns,); without ``first_byte`` on
             continuous media.
-        arrival_ns: From sending a reply's chunk to our stamp, int64, shape (chunks,). The network is
-            loopback, so this is the error of the stamps.
-        send_ns: How late the users' frames were handed to the kernel, int64, shape (frames,).
-        floor_ns: How late a bare timer loop woke before and after the turns, int64, shape (wakes,).
-        stamped_turns: Number of turns by kind of stamp.
-        failed: Turns that were not captured or have no truth, with their reasons.
+        arrival_ns: Delay from sending a reply's chunk to the arrival timestamp, int64, shape (chunks,). The
+            network is loopback, so the delay is the timestamp error.
+        send_ns: Lateness of user frames when passed to the kernel, int64, shape (frames,).
+        floor_ns: Lateness of a bare timer loop before and after the turns, int64, shape (wakes,).
+        stamped_turns: Number of turns by timestamp source.
+        failed: Turns that were not captured or have no true times, with the reasons.
         session_s: Seconds of streamed audio, summed over the sessions.
-        cpu_s: Processor seconds of this process, storing included, and of those that run its sessions.
-        loop_cpu_s: Processor seconds of the threads that run the sessions' event loops alone: of streaming.
+        cpu_s: CPU seconds of this process, including storage, and of the processes that run its sessions.
+        loop_cpu_s: CPU seconds of only the threads that run the sessions' event loops.
     """
 
     plan: CalibrationPlan
@@ -123,16 +123,16 @@ class Calibration:
 
     @property
     def cpu_ms_per_session_s(self) -> float:
-        """Processor milliseconds per second of a session, both directions, storing included."""
+        """CPU milliseconds per second of a session, both directions, including storage."""
         return 1000 * self.cpu_s / self.session_s
 
     @property
     def loop_cpu_ms_per_session_s(self) -> float:
-        """The same, of the threads that run event loops alone."""
+        """CPU milliseconds per second of a session, of only the threads that run event loops."""
         return 1000 * self.loop_cpu_s / self.session_s
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
+        """Return statistics in ms: bias is the mean error; p50 and p99 refer to absolute errors."""
         return {
             "transport": _SHORT[client(self.plan.endpoint).transport_kind],
             "endpoint": self.plan.endpoint,
@@ -155,7 +155,7 @@ class Calibration:
         }
 
     def kept(self, now: datetime) -> KeptCalibration:
-        """Return the part that is kept for later reports."""
+        """Return the calibration record for later reports."""
         return KeptCalibration(
             date=now.isoformat(timespec="seconds"),
             transport=client(self.plan.endpoint).transport_kind.value,
@@ -170,11 +170,11 @@ class Calibration:
 
     @property
     def _stamps(self) -> StampKind:
-        return max(self.stamped_turns)  # `USER` where this process stamped any turn
+        return max(self.stamped_turns)  # `USER` if this process stamped any turn
 
     @property
     def why_not_kept(self) -> str:
-        """Why it is not kept as the error bar of later reports; empty if it is."""
+        """Why the result is not kept as the error bar of later reports; empty if it is kept."""
         default = client_for(_SHORT[client(self.plan.endpoint).transport_kind])
         if self.failed:
             return f"expected no failed turn, {len(self.failed)} failed"
@@ -193,17 +193,17 @@ def client_for(transport: str) -> str:
 async def calibrate(
     plan: CalibrationPlan, *, transport: Callable[[Clock], Transport] | None = None
 ) -> Calibration:
-    """Run turns with the reference endpoint and compare their latencies with its truth.
+    """Run turns with the reference endpoint and compare the measured latencies with the true times.
 
     Args:
-        plan: What to measure.
-        transport: Makes the transports, for tests without processes; None for those of the client.
+        plan: Calibration plan.
+        transport: Factory of transports, for tests without processes; None for the client's transport.
 
     Raises:
         LiveEvalError: The endpoint could not be started, or no turn could be compared.
         UsageError: The plan cannot be carried out.
     """
-    emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # reads entry points from disk
+    emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # blocking: reads entry points from disk
     if emulation.exclusive and plan.sessions > 1:
         raise UsageError(f"{plan.endpoint} has one session at a time, but {plan.sessions} are asked for")
     if plan.processes and transport is not None:
@@ -232,7 +232,7 @@ async def _measure(
 
 
 class _Bench:
-    """Runs the turns of a calibration."""
+    """Runner of a calibration's turns."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class _Bench:
         self._records: list[TurnRecord] = []
 
     async def run(self, writer: RunWriter) -> _Measured:
-        """Run all turns; their audio remains in the store."""
+        """Run all turns; keep their audio in the store."""
         queue = iter(range(self._plan.turns))
         floor = await self._floor()
         async with session_runner(
@@ -326,7 +326,7 @@ class _Bench:
 
 
 async def timer_lateness(clock: Clock) -> NDArray[np.int64]:
-    """Return how late an idle loop wakes, the machine's floor: nanoseconds, int64, shape (wakes,)."""
+    """Return the wake lateness of an idle event loop, the machine's floor: int64, ns, shape (wakes,)."""
     late_ns: list[int] = []
     due_ns = clock.now_ns()
     for _ in range(_FLOOR_WAKES):
@@ -338,8 +338,8 @@ async def timer_lateness(clock: Clock) -> NDArray[np.int64]:
 
 @contextlib.contextmanager
 def _noise() -> Iterator[None]:
-    """Keep every core busy with a process."""
-    # The processes end with this one, however it ends.
+    """Keep every core busy with a separate process."""
+    # The processes always end with this process, even if it is killed.
     program = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     busy = [subprocess.Popen((sys.executable, "-c", program)) for _ in range(os.cpu_count() or 1)]
     try:
@@ -383,7 +383,7 @@ def _compare(plan: CalibrationPlan, measured: _Measured, truth: Mapping[str, Tru
         lags.append(timing.lag_ns)
         assert true is not None
         for response in trace.responses:
-            if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # nothing was lost or merged
+            if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # no chunk was lost or merged
                 arrivals.append(response.chunk_arrival_ns - np.asarray(true.chunk_sent_ns, np.int64))
     if not lags:
         raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[0]}")
@@ -428,7 +428,7 @@ def _percentile(values_ns: NDArray[np.int64], percent: float) -> float:
 
 
 class _Measured(NamedTuple):
-    """The turns, how late a bare timer loop was, and what streaming took."""
+    """The turns, the lateness of a bare timer loop, and the CPU time of streaming."""
 
     records: list[TurnRecord]
     floor_ns: NDArray[np.int64]

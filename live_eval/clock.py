@@ -1,4 +1,4 @@
-"""The only module that reads time or sleeps: clocks, and the pacer of frames."""
+"""Read time, sleep and pace frames; no other module reads time or sleeps."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _T = TypeVar("_T")
 
 
 class Clock(Protocol):
-    """A source of time. All timed code reads the same clock."""
+    """Time source. All timed code reads the same clock."""
 
     def now_ns(self) -> int:
-        """Return monotonic nanoseconds; comparable between processes of one machine."""
+        """Return monotonic nanoseconds, comparable across processes on the same machine."""
         ...
 
     def wall_ns(self) -> int:
@@ -33,28 +33,28 @@ class Clock(Protocol):
         ...
 
     async def sleep_until(self, at_ns: int) -> None:
-        """Sleep until `at_ns`; if it is past, only yield to other tasks."""
+        """Sleep until `at_ns`; if `at_ns` has passed, only yield to other tasks."""
         ...
 
     def run_at(self, at_ns: int, action: Callable[[], _T]) -> Awaitable[_T]:
-        """Call `action` at `at_ns`, before tasks that sleep until then; return or raise its result."""
+        """Call `action` at `at_ns`, before tasks that sleep until `at_ns`; return or raise its result."""
         ...
 
     def catch_up(self) -> None:
-        """Call the actions that are due. Call it between the steps of a longer job."""
+        """Call the actions that are due. Use this method between the steps of a longer job."""
         ...
 
 
 class SystemClock:
     """The machine's monotonic clock.
 
-    All sleepers of an event loop share one timer of the kernel, since the loop's own timers are up to a
-    millisecond off: asyncio rounds up, uvloop to the nearest.
+    All sleepers of an event loop share one kernel timer, because the loop's own timers are up to a
+    millisecond off: asyncio rounds up, uvloop rounds to the nearest.
     """
 
     __slots__ = ()
 
-    # Without a wrapper: they are called a dozen times for each frame.
+    # Not wrapped, because these functions are called a dozen times per frame.
     now_ns = staticmethod(time.monotonic_ns)
     wall_ns = staticmethod(time.time_ns)
 
@@ -66,11 +66,11 @@ class SystemClock:
             await _timetable().add(at_ns, _nothing)
 
     def run_at(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
-        """As `Clock.run_at`."""
+        """See `Clock.run_at`."""
         return _timetable().add(at_ns, action)
 
     def catch_up(self) -> None:
-        """As `Clock.catch_up`."""
+        """See `Clock.catch_up`."""
         _timetable().run_due()
 
 
@@ -79,7 +79,7 @@ def _nothing() -> None:
 
 
 class _Timetable:
-    """The timed actions of an event loop, and the timer that wakes it for the next one."""
+    """Timed actions of an event loop, and the timer that wakes the loop for the next action."""
 
     def __init__(self) -> None:
         self._timer: _Timer = (_KernelTimer if sys.platform == "linux" else _LoopTimer)(self.run_due)
@@ -88,10 +88,10 @@ class _Timetable:
         self._most = _MOST_ENTRIES
 
     def add(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
-        """Return a future of the result of `action`, which is called at `at_ns`."""
+        """Schedule `action` at `at_ns` and return a future of its result."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         entry = (at_ns, next(self._order), action, future)
-        if len(self._entries) >= self._most:  # sleepers that were cancelled are still among them
+        if len(self._entries) >= self._most:  # cancelled sleepers are still in the queue
             self._entries = [each for each in self._entries if not each[-1].done()]
             heapq.heapify(self._entries)
             self._most = max(_MOST_ENTRIES, 2 * len(self._entries))
@@ -101,7 +101,7 @@ class _Timetable:
         return future
 
     def run_due(self) -> None:
-        """Call the actions that are due, in the order of their times."""
+        """Call the actions that are due, in chronological order."""
         entries = self._entries
         if not entries or entries[0][0] > time.monotonic_ns():
             return
@@ -123,12 +123,12 @@ class _Timetable:
 
 class _Timer(Protocol):
     def set(self, at_ns: int | None) -> None:
-        """Wake the loop at `at_ns`, not earlier; replaces the previous time. None for never."""
+        """Wake the loop at `at_ns` or later, replacing the previous time; None disarms the timer."""
         ...
 
 
 class _KernelTimer:
-    """timerfd_create(2)."""
+    """Kernel timer, by timerfd_create(2)."""
 
     class _Itimerspec(ctypes.Structure):
         _fields_ = tuple((name, ctypes.c_long) for name in ("every_s", "every_ns", "at_s", "at_ns"))
@@ -145,13 +145,13 @@ class _KernelTimer:
         asyncio.get_running_loop().add_reader(self._descriptor, wake)
 
     def set(self, at_ns: int | None) -> None:
-        # Zero disarms. Setting the timer also clears its expiry, so it is never read.
+        # Zero disarms the timer. Setting the timer also clears its expiration, so it is never read.
         self._spec.at_s, self._spec.at_ns = divmod(at_ns or 0, 1_000_000_000)
         self._settime(self._descriptor, _ABSOLUTE, self._reference, None)
 
 
 class _LoopTimer:
-    """The event loop's own timer, for systems without timerfd."""
+    """Timer based on the event loop, for systems without timerfd."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -178,7 +178,7 @@ _TIMETABLE = "_live_eval_timetable"
 
 
 def _timetable() -> _Timetable:
-    """Return the timetable of the running loop, which is stored in the loop's own namespace."""
+    """Return the running loop's timetable, which is stored as an attribute of the loop."""
     kept = asyncio.get_running_loop().__dict__
     timetable: _Timetable | None = kept.get(_TIMETABLE)
     if timetable is None:
@@ -188,11 +188,11 @@ def _timetable() -> _Timetable:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """When a frame is due.
+    """Deadline of a frame.
 
     Args:
-        deadline_ns: When the frame's last sample is spoken.
-        skipped: Frames of silence that were skipped before this one.
+        deadline_ns: Time at which the frame's last sample is spoken.
+        skipped: Number of silence frames skipped before the frame.
     """
 
     deadline_ns: int
@@ -200,10 +200,10 @@ class Tick:
 
 
 class FrameSlots:
-    """Spreads the frames of a process's sessions over the length of a frame.
+    """Slots that spread the frames of a process's sessions over one frame length.
 
-    A slot is two milliseconds long. The frames of sessions in one slot are due together: waking for each
-    would cost a third of a session's processor time, and they are sent within microseconds of each other.
+    A slot is two milliseconds long. The frames of all sessions in a slot are due together and are sent within
+    microseconds of each other. A separate wake for each would cost a third of a session's CPU time.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -215,10 +215,10 @@ class FrameSlots:
         """Occupy the slot with the fewest sessions.
 
         Yields:
-            A function that returns the first moment of the slot at or after another moment.
+            A function that returns the first time of the slot at or after a given time.
         """
         taken = self._taken.setdefault(frame_ns, [0] * max(1, frame_ns // _SLOT_NS))
-        # Multiples of the golden ratio: consecutive slots lie far apart.
+        # Multiples of the golden ratio keep consecutive slots far apart.
         slot = min(range(len(taken)), key=lambda slot: (taken[slot], slot * 0.618_034 % 1))
         phase_ns = self._origin_ns + slot * frame_ns // len(taken)
         taken[slot] += 1
@@ -229,14 +229,14 @@ class FrameSlots:
 
 
 class Pacer:
-    """Computes absolute deadlines of frames on the monotonic clock.
+    """Pacer that computes absolute frame deadlines on the monotonic clock.
 
     Frame k of a stream that starts at `t0_ns` contains the samples spoken from ``t0 + k·frame`` to
     ``t0 + (k+1)·frame`` and is sent at the latter: when its last sample is spoken, as from a microphone.
 
-    A late frame of speech is sent at once and the following ones catch up, so that no sample of speech is
-    moved or lost. Late silence never catches up: overdue silence is skipped, as by a microphone that was not
-    read, and the deadlines stay on the grid. Both are counted.
+    A late speech frame is sent at once and the next frames catch up, so that no speech sample is moved or
+    lost. Late silence never catches up: overdue silence is skipped, like the samples of a microphone that was
+    not read, and the deadlines stay on the grid. Late and skipped frames are counted.
     """
 
     def __init__(self, clock: Clock, t0_ns: int, frame_ns: int) -> None:
@@ -249,15 +249,15 @@ class Pacer:
 
     @property
     def next_ns(self) -> int:
-        """When the first sample of the next frame is spoken."""
+        """Time at which the first sample of the next frame is spoken."""
         return self._t0_ns + self._next * self._frame_ns
 
     def restart(self, t0_ns: int) -> None:
-        """Begin a new grid: the next frame's first sample is spoken at `t0_ns`. The counters continue."""
+        """Start a new grid: the next frame's first sample is spoken at `t0_ns`. The counters are kept."""
         self._t0_ns, self._next = t0_ns, 0
 
     def next(self, *, speech: bool) -> Tick:
-        """Return when the next frame is due."""
+        """Return the deadline of the next frame."""
         skipped = 0
         if not speech:
             overdue_ns = self._clock.now_ns() - self._deadline_ns(self._next)
@@ -269,7 +269,7 @@ class Pacer:
         return tick
 
     def left(self, tick: Tick, at_ns: int, *, speech: bool) -> int:
-        """Count a frame that was sent at `at_ns`, and return how late it was."""
+        """Count a frame that was sent at `at_ns`, and return its lateness."""
         late_ns = max(0, at_ns - tick.deadline_ns)
         if speech and late_ns > self._frame_ns:
             self.late_speech_frames += 1

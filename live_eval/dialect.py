@@ -1,16 +1,16 @@
-"""The contract of endpoint dialects: pure protocol code. Messages in, actions and events out.
+"""The contract of endpoint dialects: pure protocol code with messages in, actions and events out.
 
-A dialect imports no socket, no event loop and no clock. The session reports everything that happens, with its
-time, and carries out the outputs of the dialect in order:
+A dialect imports no socket, no event loop and no clock. The session reports every input with its time, and
+executes the dialect's outputs in order:
 
-* `Send` sends a message, `SetTimer` leads to a call of `Dialect.timer`, `Close` ends the connection;
-* `Reconnect` replaces the connection by a new one, as `Dialect.dial` then defines;
-* every other output is an event of the turn. Audio in events is *undecoded* bytes with their codec: decoding
-  takes time, and happens after the turn.
+* `Send` sends a message, `SetTimer` schedules a call of `Dialect.timer`, `Close` ends the connection;
+* `Reconnect` replaces the connection with a new one, as specified by `Dialect.dial`;
+* every other output is an event of the turn. Audio in events is *undecoded* bytes with their codec, because
+  decoding takes time; it is done after the turn.
 
 If media travel on a separate track (`Dial.signalling`), the user's frames and the reply's packets bypass the
-dialect. `PlaybackStarted` and `PlaybackStopped` then mark the packets of a reply; if the endpoint does not
-mark its replies (`Dialect.continuous_media`), the session finds them by their energy.
+dialect. `PlaybackStarted` and `PlaybackStopped` then mark a reply's packets; if the endpoint does not mark
+its replies (`Dialect.continuous_media`), the session detects them by their energy.
 """
 
 from __future__ import annotations
@@ -68,23 +68,23 @@ Message: TypeAlias = str | bytes
 
 
 class TransportKind(StrEnum):
-    """The kind of connection for messages and audio."""
+    """Kind of connection for messages and audio."""
 
     WEBSOCKET = "websocket"
     WEBRTC = "webrtc"
     HTTP = "http"
-    """One request per turn: not realtime, and its latency is not comparable."""
+    """One request per turn: not realtime, with latencies that are not comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """How the reference endpoint emulates a service, so that its client can be tested and calibrated.
+    """Emulation of a service by the reference endpoint, to test and calibrate the service's client.
 
     Args:
         base_path: Path of the base URL to give the client, such as ``"/v1"``.
         lossy_input: Whether the user's audio goes through a lossy codec.
-        exclusive: Whether there is one session at a time.
-        calibrates: Whether `live-eval calibrate` uses this client to measure its kind of transport.
+        exclusive: Whether the service allows only one session at a time.
+        calibrates: Whether `live-eval calibrate` uses this client to measure its transport kind.
     """
 
     base_path: str = ""
@@ -95,37 +95,37 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """The specification of a client plugin, which can be read without loading the client. An entry point
-    names it.
+    """Specification of a client plugin, which can be read without loading the client. An entry point refers
+    to the specification.
 
     Args:
-        name: Its name for ``--endpoint``.
-        title: The service's name in reports.
-        dialect: The implementation, ``"module:Class"``: a class that takes `EndpointSettings`.
-        transport: The implementation, ``"module:Class"``: a class that takes a `Clock`.
-        transport_kind: The kind of that transport.
-        base_url: The service's URL; None if the user must pass it, or if `launch` starts the service.
+        name: Client name for ``--endpoint``.
+        title: Service name in reports.
+        dialect: Dialect class, ``"module:Class"``, constructed with `EndpointSettings`.
+        transport: Transport class, ``"module:Class"``, constructed with a `Clock`.
+        transport_kind: Kind of the transport.
+        base_url: Service URL; None if the user must pass a URL, or if `launch` starts the service.
         model: Default model, or None.
         voice: Default voice, or None.
-        transcription_model: Default model for transcribing the input, or None.
-        key_variable: Environment variable that holds the API key, or None if none is needed.
+        transcription_model: Default model for input transcription, or None.
+        key_variable: Environment variable with the API key, or None if no key is needed.
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
-        frame_ms: Length of a frame of user audio.
-        turn_modes: The turn modes that the service offers; the first is the default.
-        takes_instructions: Whether a session takes a system prompt.
-        session_limit_s: The service ends a session after this long, or None.
-        sessions: How many sessions the service accepts at a time by default, which limits a run; None if
+        frame_ms: Length of a user audio frame.
+        turn_modes: Turn modes that the service supports; the first is the default.
+        takes_instructions: Whether a session accepts a system prompt.
+        session_limit_s: Session length after which the service ends a session, or None.
+        sessions: Default limit on the service's concurrent sessions, which also limits a run; None if
             unknown.
-        greets: Whether the service speaks first, at `base_url` or as `launch` starts it. None if unknown: the
-            first sessions of a run wait for a greeting.
+        greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
+            the first sessions of a run wait for a greeting.
         limits: Other limits that users should know.
-        docs_url: The vendor's documentation.
-        verified: When this client was tried against the vendor's own service, or None if never.
+        docs_url: URL of the vendor's documentation.
+        verified: Date of the last test against the vendor's service, or None.
         launch: ``"module:function"`` that starts the service for a run without a base URL: called with the
-            data set's folder and the folder for logs, it returns an asynchronous context manager of the base
-            URL. None if it cannot be started.
-        emulation: How the reference endpoint emulates the service; None if it does not.
+            data set's folder and the log folder, it returns an asynchronous context manager of the base URL.
+            None if the service cannot be started.
+        emulation: Emulation by the reference endpoint, or None.
     """
 
     name: str
@@ -155,17 +155,17 @@ class ClientSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSettings:
-    """The settings of one session with an endpoint.
+    """Settings of one session with an endpoint.
 
     Args:
-        base_url: For example ``"wss://api.openai.com/v1"``; http and https count as ws and wss.
-        instructions: The system prompt; empty for none.
-        turn_detection: The vendor's settings for its detector, merged over the default; the key ``type``
-            chooses the detector (``server_vad``, ``semantic_vad``).
-        transcription_model: The model that transcribes the input, or None.
+        base_url: Base URL, such as ``"wss://api.openai.com/v1"``; http and https count as ws and wss.
+        instructions: System prompt, or empty.
+        turn_detection: Vendor's settings of the speech detector, merged over the default; the key ``type``
+            selects the detector (``server_vad``, ``semantic_vad``).
+        transcription_model: Model for input transcription, or None.
         language: BCP 47 tag of the speech, or None.
-        max_output_tokens: The longest reply, or None for no limit.
-        extra: Merged into the session's settings, spelled as the vendor spells them.
+        max_output_tokens: Maximum length of a reply in tokens, or None for no limit.
+        extra: Additional session settings in the vendor's spelling.
         ice_servers: STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
     """
 
@@ -185,25 +185,25 @@ class EndpointSettings:
 
 
 class SdpBody(StrEnum):
-    """The form of a session description in the body of an HTTP request or answer."""
+    """Format of a session description in the body of an HTTP request or response."""
 
     SDP = "sdp"
-    """Plain, ``application/sdp``."""
+    """Plain SDP, ``application/sdp``."""
     FORM = "form"
-    """As the part ``sdp`` of ``multipart/form-data``."""
+    """SDP in the part ``sdp`` of ``multipart/form-data``."""
     JSON = "json"
-    """As ``sdp`` of an object that also has a ``type``."""
+    """SDP in the member ``sdp`` of a JSON object that also has a ``type``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signalling:
-    """How to set up a WebRTC connection: POST the offer to `Dial.url` with `Dial.headers`.
+    """Signalling of a WebRTC connection: POST the offer to `Dial.url` with `Dial.headers`.
 
     Args:
-        fields: Further members of the JSON object, or parts of the form (objects as JSON).
+        fields: Additional members of the JSON object, or parts of the form (objects as JSON).
         channel: Label of the data channel to open for messages; None for no channel.
-        patch_candidates: Whether to PATCH our candidates to the same URL, with the answer's ``pc_id``.
-        ice_servers: STUN and TURN servers; without any, only this host's own addresses are offered.
+        patch_candidates: Whether to PATCH local candidates to the same URL, with the answer's ``pc_id``.
+        ice_servers: STUN and TURN servers; if empty, only this host's addresses are offered.
     """
 
     offer: SdpBody
@@ -216,11 +216,11 @@ class Signalling:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Where and how to connect. The headers may contain a key, so they are never logged.
+    """Connection parameters. The headers may contain a key, so they are never logged.
 
     Args:
-        keepalive: Whether to send pings; some services answer them too late.
-        signalling: How to set up a WebRTC connection; None for other transports.
+        keepalive: Whether to send pings; some services respond too late.
+        signalling: Signalling of a WebRTC connection; None for other transports.
     """
 
     url: str = field(repr=False)
@@ -242,7 +242,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Call `Dialect.timer(name, …)` at `at_ns`. Replaces the timer of that name; None cancels it."""
+    """Call `Dialect.timer(name, …)` at `at_ns`. Replaces the timer with the same name; None cancels it."""
 
     name: str
     at_ns: int | None
@@ -258,10 +258,10 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Call `Dialect.dial` and connect again, drop this connection, and call `Dialect.opened`.
+    """Call `Dialect.dial` and connect again, drop the current connection, and call `Dialect.opened`.
 
-    For services that end connections but let sessions continue. Meanwhile the dialect keeps the user's frames
-    until it can send them. A second request while connecting has no effect.
+    Used for services that end connections but keep sessions. The dialect buffers the user's frames until
+    the new session accepts them. A second request while connecting has no effect.
     """
 
 
@@ -270,7 +270,7 @@ class Reconnect:
 
 @dataclass(frozen=True, slots=True)
 class SessionReady:
-    """The endpoint accepted our settings; the user may speak."""
+    """The endpoint accepted the session settings; the user may speak."""
 
     session_id: str | None = None
     model: str | None = None
@@ -278,7 +278,7 @@ class SessionReady:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
-    """The endpoint detected that the user began to speak, as it reports `audio_ms` into its input buffer."""
+    """The endpoint detected the start of the user's speech, at offset `audio_ms` of its input buffer."""
 
     audio_ms: int | None = None
     item_id: str | None = None
@@ -286,7 +286,7 @@ class SpeechStarted:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStopped:
-    """The endpoint detected that the user stopped, as it reports `audio_ms` into its input buffer."""
+    """The endpoint detected the end of the user's speech, at offset `audio_ms` of its input buffer."""
 
     audio_ms: int | None = None
     item_id: str | None = None
@@ -301,11 +301,11 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class InputTranscript:
-    """The transcript of the user's audio; often it is not from the model that answers.
+    """Transcript of the user's audio, often not from the model that generates the reply.
 
     Args:
-        text: A piece to append or, if `final`, the whole text of the item.
-        failed: Whether the item could not be transcribed: no more text follows.
+        text: Text to append or, if `final`, the item's complete text.
+        failed: Whether transcription of the item failed: no more text follows.
     """
 
     text: str
@@ -323,7 +323,7 @@ class ResponseStarted:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudio:
-    """A chunk of reply audio, as on the wire."""
+    """A chunk of reply audio in wire format."""
 
     response_id: str
     data: bytes = field(repr=False)
@@ -340,7 +340,7 @@ class ReplyAudioDone:
 
 @dataclass(frozen=True, slots=True)
 class PlaybackStarted:
-    """The media track carries this response from now on."""
+    """The media track starts to carry this response."""
 
     response_id: str
 
@@ -354,7 +354,7 @@ class PlaybackStopped:
 
 @dataclass(frozen=True, slots=True)
 class StreamAudio:
-    """A chunk of continuous audio, silence included, as on the wire; its energy shows the replies."""
+    """A chunk of continuous audio in wire format, silence included; its energy reveals the replies."""
 
     data: bytes = field(repr=False)
     codec: Codec
@@ -362,22 +362,22 @@ class StreamAudio:
 
 @dataclass(frozen=True, slots=True)
 class StreamText:
-    """A piece of the endpoint's text, if it does not mark its responses."""
+    """A text fragment of an endpoint that does not mark its responses."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StreamInterrupted:
-    """The endpoint stopped the reply that its continuous audio carries now."""
+    """The endpoint stopped the current reply in its continuous audio."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyText:
-    """Text of the reply: the transcript of its audio, or the reply itself in text mode.
+    """Reply text: the transcript of the audio, or the reply itself in text mode.
 
     Args:
-        text: A piece to append or, if `final`, the whole text of the part, which replaces the pieces.
+        text: Text to append or, if `final`, the part's complete text, which replaces the previous fragments.
     """
 
     response_id: str
@@ -390,7 +390,7 @@ class ResponseDone:
     """A response ended.
 
     Args:
-        reason: Why it did not complete ("turn_detected", "max_output_tokens", an error's text).
+        reason: Why the response did not complete ("turn_detected", "max_output_tokens", an error's text).
     """
 
     response_id: str
@@ -401,7 +401,7 @@ class ResponseDone:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The endpoint stopped the response because the user spoke: audio that was not yet played is dropped."""
+    """The endpoint stopped the response because the user spoke: pending playout audio is dropped."""
 
     response_id: str
 
@@ -418,20 +418,20 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The endpoint reported the remainder of its rate limits."""
+    """The endpoint reported its remaining rate limits."""
 
     limits: tuple[RateLimit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointProblem:
-    """An error of the endpoint, or of its messages.
+    """An error from the endpoint, or in its messages.
 
     Args:
         message: What was expected and what was found.
-        fatal: Whether it ends the session.
-        code: The endpoint's code for it.
-        retry_after_s: Seconds that the endpoint asks us to wait before the next attempt.
+        fatal: Whether the error ends the session.
+        code: The endpoint's error code.
+        retry_after_s: Delay before the next attempt that the endpoint requests, in seconds.
     """
 
     kind: FailureKind
@@ -443,7 +443,7 @@ class EndpointProblem:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """A message of a type that the dialect does not know; it causes a warning."""
+    """A message of an unknown type, which causes a warning."""
 
     type: str
 
@@ -473,32 +473,32 @@ Output: TypeAlias = Send | SetTimer | Close | Reconnect | Event
 
 
 class Dialect(Protocol):
-    """The protocol state of one session, constructed with `EndpointSettings`.
+    """Protocol state of one session, constructed with `EndpointSettings`.
 
-    A session may have several turns: each response and each item of the user has its own name.
+    A session may have several turns: each response and each user item has a unique id.
 
-    The order of calls: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
+    Call order: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` at the end; `closed` if
     the connection ends before that. After `closed` no method is called, not even `finish`. No method raises
-    because of an endpoint's message: a malformed one becomes an `EndpointProblem`.
+    because of an endpoint's message: a malformed message becomes an `EndpointProblem`.
     """
 
     @property
     def needs_continuous_input(self) -> bool:
-        """Whether input must flow, as silence, while nobody speaks, in every turn mode."""
+        """Whether silence must be streamed while the user does not speak, in every turn mode."""
         ...
 
     @property
     def continuous_media(self) -> bool:
-        """Whether the endpoint's audio flows without marked responses, so that its energy shows them."""
+        """Whether the endpoint streams audio without marking responses, which are then detected by energy."""
         ...
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
+        """Return the connection parameters."""
         ...
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Begin the session: the transport is connected."""
+        """Begin the session after the transport has connected."""
         ...
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
@@ -506,20 +506,20 @@ class Dialect(Protocol):
         ...
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Encode a frame of the user's audio, ahead of time; not called if audio travels on a track.
+        """Encode a frame of the user's audio ahead of time; not called if audio travels on a track.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
-            at_ns: When it is due: up to a frame later than now, or earlier if the event loop was late.
+            at_ns: Deadline of the frame: up to a frame ahead, or in the past if the event loop was late.
         """
         ...
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        """Commit the user's turn and ask for a response (manual turns only)."""
+        """Commit the user's turn and request a response (manual turns only)."""
         ...
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Stop the reply, of which the user has heard `heard_ms`."""
+        """Stop the reply after the user has heard `heard_ms` of it."""
         ...
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
@@ -529,8 +529,8 @@ class Dialect(Protocol):
     def finish(self, at_ns: int) -> Sequence[Output]:
         """End the session as the vendor requires, and return `Close`.
 
-        `Close` may follow later, when the endpoint's farewell arrives or a timer fires: the session waits a
-        few seconds for it.
+        `Close` may follow later, when the endpoint's final message arrives or a timer fires: the session
+        waits a few seconds for `Close`.
         """
         ...
 
@@ -539,9 +539,9 @@ class Dialect(Protocol):
         ...
 
     def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message of either direction as a JSON object for the log, with the size of its audio.
+        """Return a message in either direction as a JSON object for the log, with audio replaced by its size.
 
-        The result must contain no secret, and depend on the message and the settings alone: another dialect
-        than the session's may be asked. A message that cannot be parsed goes under ``"raw"``.
+        The result must contain no secret and depend only on the message and the settings, because a different
+        dialect instance may be used. A message that cannot be parsed is stored under ``"raw"``.
         """
         ...

@@ -43,9 +43,9 @@ __all__ = [
 
 
 class FailureKind(StrEnum):
-    """Why a turn failed, or (the last group) what was odd about one that did not."""
+    """Why a turn failed or, in the last group, a warning about a turn that did not fail."""
 
-    # The case's data, other than its recording.
+    # The case's data, except its recording.
     CASE_UNUSABLE = "case_unusable"
     # The recording.
     AUDIO_MISSING = "audio_missing"
@@ -96,7 +96,7 @@ class FailureKind(StrEnum):
     # The harness.
     PROCESS_DIED = "process_died"
     INTERNAL = "internal"
-    # Odd, but no failure of the turn: counted as warnings.
+    # Anomalies that do not fail the turn: counted as warnings.
     AUDIO_ODD = "audio_odd"
     AUDIO_AFTER_DONE = "audio_after_done"
     AUDIO_REPEATED = "audio_repeated"
@@ -106,7 +106,7 @@ class FailureKind(StrEnum):
 
 
 class FailureCause(StrEnum):
-    """The cause of a failure. Only `ENDPOINT` is a result of the model; scores leave out the others."""
+    """Cause of a failure. Only `ENDPOINT` is a result of the model; scores exclude the other causes."""
 
     DATA = "data"
     HARNESS = "live-eval"
@@ -124,7 +124,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.AUDIO_TOO_LONG: FailureCause.DATA,
     FailureKind.PROCESS_DIED: FailureCause.HARNESS,
     FailureKind.INTERNAL: FailureCause.HARNESS,
-    # The model never heard the turn because of the account, the address, the network or the load.
+    # The turn never reached the model because of the account, the address, the network or the load.
     FailureKind.NO_KEY: FailureCause.NO_SESSION,
     FailureKind.AUTHENTICATION: FailureCause.NO_SESSION,
     FailureKind.RATE_LIMITED: FailureCause.NO_SESSION,
@@ -140,7 +140,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.ICE_FAILED: FailureCause.NO_SESSION,
     FailureKind.DTLS_FAILED: FailureCause.NO_SESSION,
     FailureKind.NO_SESSION: FailureCause.NO_SESSION,
-    # Once the endpoint has heard the turn, which over HTTP is part of the request.
+    # After the endpoint has received the turn, which over HTTP is part of the request.
     FailureKind.UNAVAILABLE: FailureCause.ENDPOINT,
     FailureKind.SERVER_ERROR: FailureCause.ENDPOINT,
     FailureKind.NO_RESPONSE: FailureCause.ENDPOINT,
@@ -160,7 +160,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.RESPONSE_CANCELLED: FailureCause.ENDPOINT,
     FailureKind.TOO_MANY_RESPONSES: FailureCause.ENDPOINT,
     FailureKind.EMPTY_REPLY: FailureCause.ENDPOINT,
-    # The cause is that of the earlier turn, where it is known.
+    # The cause is the earlier turn's, if known.
     FailureKind.DIALOGUE_ENDED: FailureCause.ENDPOINT,
 }
 """The cause of each kind of failure."""
@@ -171,11 +171,11 @@ class LiveEvalError(Exception):
 
 
 class UsageError(LiveEvalError):
-    """The caller passed a wrong flag, name or value."""
+    """The caller passed an invalid flag, name or value."""
 
 
 class RunFileError(UsageError):
-    """A run file is wrong; the message names the key, the line and what is allowed."""
+    """A run file is invalid; the message contains the key, the line and the allowed values."""
 
 
 class PluginError(UsageError):
@@ -183,7 +183,7 @@ class PluginError(UsageError):
 
 
 class DataError(LiveEvalError):
-    """A data set or manifest is wrong; the message says what was expected and what was found."""
+    """A data set or manifest is invalid; the message contains the expected and the actual value."""
 
 
 class StoreError(LiveEvalError):
@@ -195,11 +195,11 @@ class StoreLockedError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """The run was written with a schema that this version does not read."""
+    """The run was written with a schema that this version cannot read."""
 
 
 class JudgeError(LiveEvalError):
-    """A judge cannot run on this machine; the message says what is missing."""
+    """A judge cannot run on this machine; the message contains the missing requirement."""
 
 
 class TurnError(LiveEvalError):
@@ -225,12 +225,12 @@ class ConnectError(TurnError):
 
 
 class TransportClosedError(TurnError):
-    """The connection ended, by either side.
+    """Either side ended the connection.
 
     Args:
-        at_ns: When the end was detected, on the session's monotonic clock.
-        kind: A more specific kind than `FailureKind.CLOSED`, if the transport knows it (a refused request, a
-            closed data channel, a message that is too big); `reason` is then the whole message.
+        at_ns: Time at which the end was detected, on the session's monotonic clock.
+        kind: A more specific kind than `FailureKind.CLOSED`, if available (a refused request, a closed data
+            channel, a message that is too big); `reason` is then the complete message.
     """
 
     def __init__(

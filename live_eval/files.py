@@ -1,7 +1,7 @@
-"""Text files, CSV rows, atomic writes, private folders, and files in other people's folders.
+"""Text files, CSV rows, atomic writes, private folders, and files in untrusted folders.
 
-Somebody else's folder may contain links, pipes and devices in place of files: `open_regular` opens none of
-them, and `atomic_write` writes through none. With `links=True`, for paths that the user chose, they follow
+An untrusted folder may contain links, pipes and devices instead of files: `open_regular` does not open them,
+and `atomic_write` does not write through them. With `links=True`, for paths that the user chose, both follow
 links.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
     "read_text",
 ]
 
-# A spreadsheet evaluates a cell with such a beginning as a formula (OWASP, "CSV Injection").
+# A spreadsheet evaluates a cell that starts with one of these as a formula (OWASP, "CSV Injection").
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
@@ -61,7 +61,7 @@ def csv_line(cells: Iterable[object]) -> str:
     "'=1+1,-1.5,-1.5,\\n"
     """
     made = io.StringIO()
-    # csv quotes only the line ends that its own line terminator contains.
+    # csv quotes only the line breaks that its line terminator contains.
     csv.writer(made, lineterminator=_ROW_END).writerow([_disarmed(cell) for cell in cells])
     return made.getvalue().removesuffix(_ROW_END) + "\n"
 
@@ -78,7 +78,7 @@ def _armed(cell: str) -> str:
 
 
 def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path of each value, with dots, and the value.
+    """Yield each value with its dotted path.
 
     >>> dict(flattened({"a": {"b": 1, "c": [2]}}))
     {'a.b': 1, 'a.c': [2]}
@@ -91,7 +91,7 @@ def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def kind_of_file(mode: int) -> str:
-    """Return the kind of file with this `st_mode`, in words."""
+    """Return a description of the file type in `st_mode`."""
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
@@ -105,13 +105,13 @@ def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
         links: Whether the user chose the path, which may then be a symbolic link to a regular file.
 
     Raises:
-        OSError: It is missing, cannot be read, or is no regular file.
+        OSError: The file is missing, cannot be read, or is not a regular file.
     """
     _check_regular(os.stat(path, follow_symlinks=links), path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _check_regular(os.fstat(descriptor), path)  # it may have been replaced in between
+        _check_regular(os.fstat(descriptor), path)  # the file may have been replaced in between
         return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -128,29 +128,29 @@ def read_regular(path: Path, most_bytes: int, *, links: bool = False) -> bytes:
 
     Args:
         path: The file.
-        most_bytes: Limit on the size of the content.
-        links: As for `open_regular`.
+        most_bytes: Maximum size of the content.
+        links: See `open_regular`.
 
     Raises:
-        OSError: As for `open_regular`, or it is longer than `most_bytes`.
+        OSError: See `open_regular`; or the file is larger than `most_bytes`.
     """
     with open_regular(path, links=links) as file:
         if os.fstat(file.fileno()).st_size <= most_bytes:
-            content = file.read(most_bytes + 1)  # it may be growing
+            content = file.read(most_bytes + 1)  # the file may be growing
             if len(content) <= most_bytes:
                 return content
     raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
 
 
 def read_text(path: Path, *, links: bool = False) -> str:
-    """Read a UTF-8 file, without its byte order mark.
+    """Read a UTF-8 file, without a byte order mark.
 
     Args:
         path: The file.
-        links: Whether the user chose the path, which may then be anything; else as for `read_regular`.
+        links: Whether the user chose the path, which may then be any file type; else see `read_regular`.
 
     Raises:
-        DataError: It cannot be read or is not UTF-8; the message names the byte.
+        DataError: The file cannot be read or is not UTF-8; the message contains the byte's offset.
     """
     try:
         data = path.read_bytes() if links else read_regular(path, _MOST_TEXT_BYTES)
@@ -164,18 +164,18 @@ def read_text(path: Path, *, links: bool = False) -> str:
 def read_rows(
     path: Path, needed: Sequence[str], optional: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line number and the cells of each row of a CSV file; skip empty rows.
+    """Yield the line number and the cells of each non-empty row of a CSV file.
 
-    Apostrophes that `csv_line` added are removed. The line number is that of the row's last line.
+    Apostrophes that `csv_line` added are removed. The line number refers to the row's last line.
 
     Args:
-        path: The file, in UTF-8, which the user chose.
+        path: UTF-8 file, chosen by the user.
         needed: Required columns; ``a or b`` requires one of the two.
         optional: Optional columns. Any other column is ignored.
 
     Raises:
         DataError: The file cannot be read or is not CSV, a column is missing or appears twice, or a row has
-            more or fewer cells than the heading; the message names the line.
+            more or fewer cells than the heading; the message contains the line number.
     """
     reader = csv.reader(io.StringIO(read_text(path, links=True), newline=""), strict=True)
     try:
@@ -201,11 +201,11 @@ def read_rows(
 def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
     """Write atomically: yield a temporary file that replaces `path` on success, and is removed on failure.
 
-    A new file is a `private_file`; an existing one keeps its mode.
+    A new file is a `private_file`; an existing file keeps its mode.
 
     Args:
         path: The file.
-        links: Whether the user chose the path. Links, devices and pipes are then written through and never
+        links: Whether the user chose the path. If so, links, devices and pipes are written through and never
             replaced: ``/dev/stdout`` is a link, and may lead to a file. Otherwise the new file replaces them.
 
     Raises:
@@ -215,10 +215,10 @@ def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
         yield path
         return
     part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)  # a symlink of that name would be written through
+    part.unlink(missing_ok=True)  # do not write through a symlink with this name
     os.close(private_opener(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     try:
-        with suppress(OSError):  # it is missing, or another user's
+        with suppress(OSError):  # the file is missing, or belongs to another user
             if stat.S_ISREG(mode := path.lstat().st_mode):
                 part.chmod(mode & 0o777)
         yield part
@@ -237,22 +237,22 @@ def atomic_text(path: Path, *, links: bool = False) -> Iterator[TextIO]:
 
 
 def private_file(path: Path) -> Path:
-    """Create an empty file that only its user may read, whatever the umask; return its path.
+    """Create an empty file that only its owner can read, regardless of the umask; return its path.
 
     An existing file stays unchanged.
 
     Raises:
-        OSError: It cannot be created, or is a link.
+        OSError: The file cannot be created, or is a link.
     """
     os.close(private_opener(path, os.O_CREAT | os.O_WRONLY))
     return path
 
 
 def private_opener(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file as the `opener` of `open`, so that only its user may read a new file.
+    """Open a file as the `opener` of `open`, so that only the owner can read a new file.
 
     Raises:
-        OSError: It cannot be opened, or is a link or no regular file.
+        OSError: The file cannot be opened, or is a link or not a regular file.
     """
     descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
     try:
@@ -264,12 +264,12 @@ def private_opener(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def private_folder(path: Path) -> Path:
-    """Create a folder that only its user may enter, whatever the umask, with its parents; return its path.
+    """Create a folder that only its owner can enter, regardless of the umask, and its parents; return it.
 
     Existing folders and parents keep their mode. Recordings of people are stored in such folders.
 
     Raises:
-        OSError: It cannot be created.
+        OSError: The folder cannot be created.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path

@@ -1,12 +1,12 @@
 """The contract of judges: turns in, judgements out. Judges read the store, never the session.
 
 A local judge is a pure function of a batch (`LocalJudge.score`). An LLM judge is a pair of pure functions
-(`LlmJudge.request`, `LlmJudge.parse`); one driver calls the model, retries and counts. A pairwise judge is
-the same for two replies to one case.
+(`LlmJudge.request`, `LlmJudge.parse`); the driver calls the model, retries and counts. A pairwise judge is
+an LLM judge of two replies to one case.
 
-A judgement is `Scored`, `Unscored` (the turn lacks something that the judge needs) or `Failed` (the judge
-should have scored the turn and could not). The last two have a reason. A score is never NaN, and never 0 for
-"did not run".
+A judgement is `Scored`, `Unscored` (the turn lacks an input of the judge) or `Failed` (the judge should
+have scored the turn but could not). `Unscored` and `Failed` have a reason. A score is never NaN, and never
+0 for "did not run".
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ __all__ = [
 ]
 
 TURN_FAILED = "the turn failed"
-"""The reason of every failed turn."""
+"""Reason for every failed turn."""
 
 
 class JudgeKind(StrEnum):
-    """The contract of a judge."""
+    """Contract that a judge follows."""
 
     LOCAL = "local"
     LLM = "llm"
@@ -62,7 +62,7 @@ class JudgeKind(StrEnum):
 
 
 class Need(StrEnum):
-    """A part of a turn that a judge uses."""
+    """Part of a turn that a judge uses."""
 
     REPLY_AUDIO = "reply_audio"
     REPLY_TEXT = "reply_text"
@@ -75,14 +75,14 @@ class Need(StrEnum):
 
 
 class JudgeRole(StrEnum):
-    """The role by which summaries find a judge, with the outputs and the detail that it requires."""
+    """Role by which summaries find a judge, with the required outputs and detail."""
 
     MULTIPLE_CHOICE = "multiple choice"
     """Outputs `accuracy`, `parsed` and `refused` in %; detail ``chosen``: the letter, or None."""
     TRANSCRIPTION = "transcription"
     """Outputs `normalized` and `raw`, word error rates in %; for each a detail with ``errors``, ``words``."""
     EMOTION = "emotion"
-    """Detail ``reply``: a mapping whose ``probabilities`` gives the probability of each emotion by name."""
+    """Detail ``reply``: a mapping whose ``probabilities`` contains each emotion's probability by name."""
     PROSODY = "prosody"
     """Outputs `pitch_hz`, `pitch_range`, `level`, `rate` and `pauses` of the reply."""
     SENTENCE_EMBEDDING = "sentence embedding"
@@ -90,7 +90,7 @@ class JudgeRole(StrEnum):
 
 
 class LeaderboardTable(StrEnum):
-    """The tables of the benchmark's paper."""
+    """Tables of the benchmark's paper."""
 
     UNDERSTANDING = "understanding"
     RESPONSE_WORDS = "response words"
@@ -99,14 +99,14 @@ class LeaderboardTable(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderboardColumn:
-    """A column of the leaderboard that a score fills.
+    """Leaderboard column for a score.
 
     Args:
-        title: The heading; published values with the same heading appear in the same column.
-        place: The position of the column in its table, from low to high.
-        picks_prompt: Whether each model is shown in this table with the prompt that is best by this score.
-        heat_map: Whether the leaderboard also shows the score by attribute or type of question.
-        note: An explanation of the column, or empty.
+        title: Column heading; published values with the same heading appear in the same column.
+        place: Sort key of the column in its table, in ascending order.
+        picks_prompt: Whether the table shows each model with the prompt that has the best score.
+        heat_map: Whether the leaderboard also shows the score by attribute or question type.
+        note: Explanation of the column, or empty.
     """
 
     table: LeaderboardTable
@@ -120,11 +120,11 @@ class LeaderboardColumn:
 
 @dataclass(frozen=True, slots=True)
 class RatingScale:
-    """The question to human raters, with the wording of the judge's prompt.
+    """Question for human raters, in the wording of the judge's prompt.
 
     Args:
-        anchors: The meaning of each whole number, from 1.
-        note: How to use the scale in a particular case, or empty.
+        anchors: Meaning of each integer rating, from 1.
+        note: Instruction for special cases, or empty.
     """
 
     question: str
@@ -134,21 +134,21 @@ class RatingScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """One output of a judge, a number.
+    """Numeric output of a judge.
 
     Args:
-        name: Its name; empty for the only (or main) output of a judge, which takes the judge's name.
-        title: A description for reports.
+        name: Output name; empty for the only (or main) output of a judge, which uses the judge's name.
+        title: Description for reports.
         low: Smallest possible value, or None; a judgement below it is a failure.
         high: Largest possible value, or None; a judgement above it is a failure.
         scale: Ends of the nominal scale, if values outside it are possible (a network whose output is not
             clipped may give 5.1 on a scale from 1 to 5).
-        higher_is_better: The direction, or None if neither direction is better.
-        optional: Whether a scored turn may omit it (a whispered reply has no pitch).
-        columns: The columns of the leaderboard that it fills.
-        fits_cue_from: The lowest value at which the reply fits the speaker's cue; None if the number does not
-            measure that.
-        by_people: How people rate the same quality on the same scale; None if they cannot.
+        higher_is_better: Direction, or None if neither direction is better.
+        optional: Whether a scored turn may omit the output (a whispered reply has no pitch).
+        columns: Leaderboard columns for the output.
+        fits_cue_from: Minimum value for a reply that fits the speaker's cue; None if the output does not
+            measure the fit.
+        by_people: Question for human ratings of the same quality on the same scale, or None.
     """
 
     name: str
@@ -165,7 +165,7 @@ class OutputSpec:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The ends of its scale, or None where it has none."""
+        """Bounds of the output's scale, or None without a scale."""
         if self.scale is not None or self.low is None or self.high is None:
             return self.scale
         return self.low, self.high
@@ -173,18 +173,16 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionSpec:
-    """An option of a judge; the judge's class takes it as a keyword, always as text.
+    """Option of a judge, passed to the judge's class as a keyword argument, always as text.
 
-    The value is part of the version under which scores are stored; for a file, its content is.
+    Scores are stored under a version that includes the value or, for a file, its content.
 
     Args:
-        choices: All values it may have; empty if any is allowed.
-        weights: Weights that it selects by name. Any other value of such an option is a path to the user's
-            own weights.
-        is_file: Whether its value is the path of a file (or empty for none).
-        spares: By value, the part of the judge's `uses` that the judge then ignores; such audio is not
-            decoded.
-        packages: By value, the importable packages that the judge then needs besides `JudgeSpec.packages`.
+        choices: Allowed values; empty if any value is allowed.
+        weights: Weights that can be selected by name. Any other value is a path to custom weights.
+        is_file: Whether the value is a file path (or empty).
+        spares: By value, the part of the judge's `uses` that the judge ignores; this audio is not decoded.
+        packages: By value, importable packages that the judge requires in addition to `JudgeSpec.packages`.
     """
 
     name: str
@@ -199,36 +197,36 @@ class OptionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpec:
-    """The description of a judge, which can be read without loading the judge. An entry point names one.
+    """Specification of a judge, which can be read without loading the judge. An entry point refers to it.
 
     Args:
-        name: Its name on the command line and in the store.
-        version: Change it whenever the numbers may change; scores are stored by version.
-        title: A description for users.
-        kind: Which contract it follows.
-        implementation: ``"module:Class"``; constructed with its options as keywords, and with ``device`` if
-            `on_device`.
-        outputs: The numbers it gives.
-        needs: The parts of a turn that it cannot do without.
-        role: What summaries use it for, or None.
-        default_place: Its position among the default judges (pairwise: of the arena, which uses the
-            first); None for a judge that runs only by name.
-        tasks: The tasks whose turns it judges; it does not count turns of other tasks.
-        uses: Further parts of a turn that it uses if they exist.
-        options: Its options.
-        on_device: Whether it computes with torch, on the device that ``--device`` names.
-        packages: Importable packages that it needs besides the base install.
-        extra: The extra of live-eval that installs them, or None.
+        name: Judge name on the command line and in the store.
+        version: Judge version; change it whenever the values may change. Scores are stored by version.
+        title: Description for users.
+        kind: Contract that the judge follows.
+        implementation: ``"module:Class"``; constructed with the options as keyword arguments, and with
+            ``device`` if `on_device`.
+        outputs: Numeric outputs.
+        needs: Required parts of a turn.
+        role: Role in summaries, or None.
+        default_place: Position among the default judges (pairwise: of the arena, which uses the first); None
+            for a judge that runs only by name.
+        tasks: Tasks whose turns are judged; turns of other tasks are not counted.
+        uses: Optional parts of a turn that the judge uses if they exist.
+        options: Options of the judge.
+        on_device: Whether the judge computes with torch, on the device specified by ``--device``.
+        packages: Importable packages that the judge requires in addition to the base install.
+        extra: The live-eval extra that installs the packages, or None.
         machine_check: ``"module:function"`` for a judge with requirements beyond packages, weights and keys
-            (a model inside a package, a corpus). Called with the options as keywords, it returns a
-            description of the missing part and how to get it, or None. It must be fast.
-        key_variable: Environment variable with the API key that it needs, or None.
-        base_url: For LLM judges, the OpenAI-compatible URL it was written for; None for OpenAI's.
-        model: For LLM judges, the model it was written for.
-        licence: Licence of its weights, or empty.
-        source: Paper or page of the metric.
-        effort: Rough seconds of one core for a reply of 8 s, by which scoring orders judges; 0 for a judge
-            that needs no separate process.
+            (a model inside a package, a corpus). Called with the options as keyword arguments, it returns a
+            description of the missing part and how to install it, or None. It must be fast.
+        key_variable: Environment variable with the required API key, or None.
+        base_url: OpenAI-compatible URL that an LLM judge was written for; None for OpenAI's URL.
+        model: Model that an LLM judge was written for.
+        licence: Licence of the weights, or empty.
+        source: Paper or web page of the metric.
+        effort: Approximate CPU seconds on one core for an 8 s reply, by which scoring orders judges; 0 for a
+            judge that needs no separate process.
     """
 
     name: str
@@ -257,12 +255,12 @@ class JudgeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedTurn:
-    """A recorded turn, as judges see it.
+    """A recorded turn for judges.
 
     Args:
         heard_text: The endpoint's transcript of the user, or None.
-        reference: The audio of the reference reply, or None.
-        speaker: The audio that was played as the user, or None.
+        reference: Audio of the reference reply, or None.
+        speaker: Audio that was streamed as the user, or None.
     """
 
     turn_id: str
@@ -277,26 +275,26 @@ class JudgedTurn:
     )
 
     def reply_at(self, rate_hz: int) -> Audio:
-        """Return the reply at `rate_hz`, resampled once for each rate and shared by all judges.
+        """Return the reply at `rate_hz`, resampled once per rate and shared by all judges.
 
         Raises:
-            ValueError: There is no reply. A judge that calls this must name `Need.REPLY_AUDIO`.
+            ValueError: The turn has no reply. A judge that calls this method must declare `Need.REPLY_AUDIO`.
         """
         return self._at(Need.REPLY_AUDIO, self.reply, rate_hz)
 
     def reference_at(self, rate_hz: int) -> Audio:
-        """Return the reference reply at `rate_hz`, resampled once for each rate.
+        """Return the reference reply at `rate_hz`, resampled once per rate.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The turn has no reference reply.
         """
         return self._at(Need.REFERENCE_AUDIO, self.reference, rate_hz)
 
     def speaker_at(self, rate_hz: int) -> Audio:
-        """Return the user's side at `rate_hz`, resampled once for each rate.
+        """Return the user's audio at `rate_hz`, resampled once per rate.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The turn has no user audio.
         """
         return self._at(Need.SPEAKER_AUDIO, self.speaker, rate_hz)
 
@@ -310,7 +308,7 @@ class JudgedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The judge's numbers by output name, and details (JSON values only)."""
+    """Values by output name, and details (JSON values only)."""
 
     values: Mapping[str, float]
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -318,14 +316,14 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """The turn lacks something that the judge needs."""
+    """The turn lacks an input that the judge needs."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The judge should have scored the turn and could not."""
+    """The judge should have scored the turn but could not."""
 
     reason: str
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -336,10 +334,10 @@ Judgement: TypeAlias = Scored | Unscored | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A request to an OpenAI-compatible chat endpoint.
+    """Request to an OpenAI-compatible chat endpoint.
 
     Args:
-        model: The model that the judge was written for; the user may choose another.
+        model: Model that the judge was written for; the user may choose a different model.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -349,53 +347,53 @@ class ChatRequest:
 
 
 class LocalJudge(Protocol):
-    """A judge that computes. Its constructor loads what it needs, or raises `JudgeError`.
+    """Judge that computes locally. The constructor loads all requirements, or raises `JudgeError`.
 
-    It never downloads. Its judgement of a turn does not depend on the rest of the batch.
+    A local judge never downloads. The judgement of a turn does not depend on the rest of the batch.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> Sequence[Judgement]:
         """Judge each turn of the batch, in order.
 
         Returns:
-            One judgement for each. Return a `Failed` for a turn that cannot be judged; do not raise.
+            One judgement per turn. Return a `Failed` for a turn that cannot be judged; do not raise.
         """
         ...
 
 
 class LlmJudge(Protocol):
-    """A judge that asks a model. Pure: the driver calls the model."""
+    """Judge that asks a model. Pure: the driver calls the model."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
-        """Return the request about a turn that has everything in the specification's `needs`."""
+        """Return the request for a turn that has all of the specification's `needs`."""
         ...
 
     def parse(self, answer: str) -> Judgement:
-        """Return the judgement in an answer, or `Failed` if there is none.
+        """Parse the judgement in an answer; return `Failed` if the answer contains no judgement.
 
-        The driver sends the reason of a `Failed` to the model once, and asks again.
+        The driver retries a `Failed` once, and includes its reason in the new request.
         """
         ...
 
 
 class PairwiseJudge(Protocol):
-    """A judge that asks a model which of two replies to the same case is better. Pure."""
+    """Judge that asks a model which of two replies to the same case is better. Pure."""
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
-        """Return the request about two turns of one case, in this order."""
+        """Return the request for two turns of one case, in this order."""
         ...
 
     def parse(self, answer: str) -> Judgement:
-        """Return 1 if the first is better, −1 if the second is, 0 for a tie; or `Failed`."""
+        """Return 1 if the first reply is better, −1 if the second is better, 0 for a tie; or `Failed`."""
         ...
 
 
 @runtime_checkable
 class SelectiveJudge(Protocol):
-    """An LLM or pairwise judge that can reject a turn without asking the model. Pure."""
+    """LLM or pairwise judge that can reject a turn without asking the model. Pure."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return why the model is not asked about a turn, or None if it is."""
+        """Return why the model is not asked about a turn, or None if the model is asked."""
         ...
 
 
@@ -409,10 +407,10 @@ def score_name(judge: str, output: str) -> str:
 
 
 def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
-    """Describe which of `needs` the turn lacks; return None if it has all.
+    """Describe which of `needs` the turn lacks; return None if the turn has all.
 
-    Empty text and audio without samples are missing. An empty heard text is not: the transcriber heard
-    nothing.
+    Empty text and audio without samples are missing. An empty heard text is not missing: the
+    transcriber heard no words.
     """
     present: dict[Need, object] = {
         Need.REPLY_AUDIO: turn.reply is not None and len(turn.reply.samples) > 0,
@@ -433,16 +431,16 @@ def judged_together(
     problem_of: Callable[[JudgedTurn], Unscored | Failed | None],
     judge: Callable[[Sequence[JudgedTurn]], Sequence[Judgement]],
 ) -> list[Judgement]:
-    """Return the problem of each turn that has one, and the judgement of each other turn, in order."""
+    """Return one judgement per turn, in order: the turn's problem, if any, or the judge's judgement."""
     problems = [problem_of(turn) for turn in batch]
     judged = iter(judge([turn for turn, problem in zip(batch, problems, strict=True) if problem is None]))
     return [next(judged) if problem is None else problem for problem in problems]
 
 
 def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
-    """Return the judgement, or a `Failed` if it violates the specification.
+    """Return the judgement, or `Failed` if the judgement violates the specification.
 
-    A score must have every output that is not optional and no others, each finite and within its bounds.
+    A score must contain every required output and no unknown output, each finite and within its bounds.
     """
     if isinstance(judgement, (Unscored, Failed)):
         return judgement

@@ -1,4 +1,4 @@
-"""When the samples of a response are heard: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``. Pure."""
+"""Compute when a response is heard: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``. Pure."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ class ResponseStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseRecord:
-    """One response of the endpoint, as it is written and read. Times are on the session's monotonic clock.
+    """A response of the endpoint, as stored. Times are on the session's monotonic clock.
 
     Args:
-        response_id: The endpoint's name for it, or ours.
-        created_ns: The endpoint reported that the response began.
-        first_text_ns: First text of the reply (transcript or text) arrived.
-        done_ns: The endpoint reported that the response ended.
-        interrupted_ns: The endpoint reported an interruption: audio that was not yet played is dropped.
-        status: How it ended.
+        response_id: Id assigned by the endpoint or, without one, by live-eval.
+        created_ns: Arrival of the event that announces the response.
+        first_text_ns: Arrival of the first text of the reply (transcript or text).
+        done_ns: Arrival of the event that ends the response.
+        interrupted_ns: Arrival of the event that interrupts the response: audio not yet played is dropped.
+        status: Outcome of the response.
         chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
-        chunk_samples: Samples in each chunk, int64, shape (chunks,), with those concealed before a packet.
-        rate_hz: Rate of the reply's audio; None without audio.
+        chunk_samples: Number of samples in each chunk, including samples concealed before a packet, int64,
+            shape (chunks,).
+        rate_hz: Sample rate of the reply's audio; None without audio.
         first_audio_ns: Arrival of the first audio of the reply, if it is not the first chunk: on a media
             track, chunks are kept from a little before the event that announces the reply.
         fresh_chunks: Indices of chunks with which playout restarts, after an idle gap of the sender.
-        text: The text or transcript of the endpoint, or None.
-        reason: Why it did not complete; empty if it did.
-        usage: Its tokens, if the endpoint reports them.
-        audio_file: Its audio in the run's folder; None before it is written, and without audio.
+        text: Text or transcript from the endpoint, or None.
+        reason: Why the response did not complete; empty if it completed.
+        usage: Token usage, if the endpoint reports it.
+        audio_file: Audio file in the run's folder; None before the file is written, and without audio.
         heard_ns: Start and end of each audible stretch as heard, split at every pause of `PAUSE_NS` or more;
             None in older runs.
-        discarded_ns: Duration of the audible audio that arrived and was not heard; None in older runs.
+        discarded_ns: Duration of audible audio that arrived but was not heard; None in older runs.
     """
 
     response_id: str
@@ -74,27 +75,27 @@ class ResponseRecord:
 
     @property
     def audio_began_ns(self) -> int | None:
-        """When its first audio arrived; None without audio."""
+        """Arrival of the first audio; None without audio."""
         if self.first_audio_ns is not None or not len(self.chunk_arrival_ns):
             return self.first_audio_ns
         return int(self.chunk_arrival_ns[0])
 
 
 class PlayoutQueue:
-    """Chunks that are played one after the other as they arrive, without a buffer."""
+    """Playout of consecutive chunks as they arrive, without a buffer."""
 
     def __init__(self) -> None:
-        self._start_ns = -1 << 62  # of the samples that are heard without a break
+        self._start_ns = -1 << 62  # start of the samples that are heard without a break
         self._samples = 0
         self._rate_hz = 1
 
     @property
     def due_ns(self) -> int:
-        """When the next sample is due."""
+        """Time at which the next sample is due."""
         return self._start_ns + self._samples * _SECOND_NS // self._rate_hz
 
     def push(self, arrival_ns: int, samples: int, rate_hz: int) -> int:
-        """Add a chunk, and return when its first sample is heard."""
+        """Add a chunk, and return the time at which its first sample is heard."""
         start_ns = self.due_ns
         if arrival_ns > start_ns or rate_hz != self._rate_hz:
             self._start_ns = start_ns = max(arrival_ns, start_ns)
@@ -103,7 +104,7 @@ class PlayoutQueue:
         return start_ns
 
     def drop(self, at_ns: int) -> None:
-        """Drop samples that are due from `at_ns` on."""
+        """Drop samples that are due at or after `at_ns`."""
         if self.due_ns > at_ns:
             self._start_ns, self._samples = at_ns, 0
 
@@ -112,9 +113,9 @@ class Run(NamedTuple):
     """Samples of a response that are heard without a break.
 
     Args:
-        start_ns: When the first one is heard.
-        first: Its index in the response.
-        samples: Their number.
+        start_ns: Time at which the first sample is heard.
+        first: Index of the first sample in the response.
+        samples: Number of samples.
     """
 
     start_ns: int
@@ -124,12 +125,12 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Playout:
-    """When the samples of one response are heard, chunk by chunk.
+    """Playout times of a response's chunks.
 
     Args:
-        start_ns: When each chunk's first sample is heard, int64, shape (chunks,).
-        arrived: Samples in each chunk, int64, shape (chunks,).
-        samples: Samples of each chunk that are heard (fewer than arrived after an interruption, or if late
+        start_ns: Time at which each chunk's first sample is heard, int64, shape (chunks,).
+        arrived: Number of samples in each chunk, int64, shape (chunks,).
+        samples: Number of samples heard in each chunk (fewer than arrived after an interruption, or if late
             silence was dropped), int64, shape (chunks,).
         stall_ns: Length of each underrun between chunks, int64, shape (underruns,).
     """
@@ -147,7 +148,7 @@ class Playout:
 
     @property
     def end_sample(self) -> int:
-        """Index just past the last sample of the response that is heard; 0 if none is."""
+        """Index after the response's last heard sample; 0 if no sample is heard."""
         heard = np.flatnonzero(self.samples)
         if not len(heard):
             return 0
@@ -155,10 +156,10 @@ class Playout:
         return int(self.arrived[:last].sum() + self.samples[last])
 
     def heard_ns(self, sample: int) -> int:
-        """Return when a sample of the response is heard.
+        """Return the time at which a sample of the response is heard.
 
         Raises:
-            IndexError: It is never heard.
+            IndexError: The sample is never heard.
         """
         ends = np.cumsum(self.arrived)
         chunk = int(np.searchsorted(ends, sample, side="right"))
@@ -198,17 +199,17 @@ def play(
     """Simulate playout of a response.
 
     Args:
-        marks: The response; with chunks, `rate_hz` must be known.
-        jitter_buffer_ns: How long playout waits after the first arrival and after each underrun.
-        stretches: On media at the pace of speech, the audible stretches of the response (see
-            `audible_stretches`). Playout restarts with each: earlier silence that arrived late and has not
-            been played is dropped.
+        marks: Timestamps of the response; `rate_hz` must be known if there are chunks.
+        jitter_buffer_ns: Delay of playout after the first arrival and after each underrun.
+        stretches: Audible stretches of a response on media at real-time pace (see `audible_stretches`).
+            Playout restarts at each stretch: earlier silence that arrived late and has not been played is
+            dropped.
 
     Returns:
-        When each chunk is heard. Samples due after an interruption are dropped.
+        The playout times. Samples due after an interruption are dropped.
     """
     rate_hz = marks.rate_hz or 1
-    # On a track the endpoint plays: audio that arrives after an interruption is heard.
+    # On a track the endpoint controls playout: audio that arrives after an interruption is heard.
     interrupted_ns = marks.interrupted_ns if marks.first_audio_ns is None else None
     starts = np.empty(len(marks.chunk_samples), np.int64)
     stalls: list[int] = []
@@ -238,7 +239,7 @@ def play(
 
 
 def _silent_before(chunk_samples: NDArray[np.int64], stretches: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Return the number of silent samples before each chunk in which a stretch of sound begins."""
+    """Return the number of silent samples before each chunk in which an audible stretch begins."""
     ends = np.cumsum(chunk_samples)
     silent: dict[int, int] = {}
     before = 0

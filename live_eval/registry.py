@@ -1,8 +1,8 @@
 """Find and load plugins by entry point.
 
-A client is an entry point of the group ``live_eval.clients`` that names a `ClientSpec`; a judge is one of the
-group ``live_eval.judges`` that names a `JudgeSpec`. Finding a plugin imports its specification only; the
-implementation is imported when it is used.
+A client is an entry point in the group ``live_eval.clients`` that refers to a `ClientSpec`; a judge is an
+entry point in the group ``live_eval.judges`` that refers to a `JudgeSpec`. Finding a plugin imports only its
+specification; the implementation is imported on first use.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Plugin:
     """An installed plugin.
 
     Args:
-        spec: Its specification; None if the plugin is broken.
-        problem: Why it is broken; None if it is not.
+        spec: Specification; None if the plugin is broken.
+        problem: Why the plugin is broken, or None.
     """
 
     group: str
@@ -61,7 +61,7 @@ class Plugin:
 
 @cache
 def find_plugins(group: str) -> tuple[Plugin, ...]:
-    """Return the plugins of a group, sorted by name; a name that two distributions use is broken in both."""
+    """Return a group's plugins, sorted by name; a name used by two distributions is broken in both."""
     found = sorted(metadata.entry_points(group=group), key=lambda entry: entry.name)
     names = [entry.name for entry in found]
     return tuple(_examine(entry, clash=names.count(entry.name) > 1) for entry in found)
@@ -92,7 +92,7 @@ def client(name: str) -> ClientSpec:
     """Return the specification of the client `name`.
 
     Raises:
-        PluginError: It is unknown or broken; the message lists the known names.
+        PluginError: The client is unknown or broken; the message lists the known names.
     """
     spec = _named(CLIENTS, name, "endpoint")
     assert isinstance(spec, ClientSpec)
@@ -103,7 +103,7 @@ def judge(name: str) -> JudgeSpec:
     """Return the specification of the judge `name`.
 
     Raises:
-        PluginError: It is unknown or broken; the message lists the known names.
+        PluginError: The judge is unknown or broken; the message lists the known names.
     """
     spec = _named(JUDGES, name, "judge")
     assert isinstance(spec, JudgeSpec)
@@ -111,7 +111,7 @@ def judge(name: str) -> JudgeSpec:
 
 
 def installed_judges() -> tuple[JudgeSpec, ...]:
-    """Return the specifications of the judges that are installed and not broken, by name."""
+    """Return the specifications of the installed, working judges, by name."""
     return tuple(plugin.spec for plugin in find_plugins(JUDGES) if isinstance(plugin.spec, JudgeSpec))
 
 
@@ -121,7 +121,7 @@ def judges_with(role: JudgeRole) -> tuple[str, ...]:
 
 
 def default_judges(*, pairwise: bool = False) -> tuple[str, ...]:
-    """Return the names of the default judges of single replies, or of pairs of replies, in their order."""
+    """Return the names of the default judges for single replies or for pairs of replies, in order."""
     places = {
         spec.name: spec.default_place
         for spec in installed_judges()
@@ -145,7 +145,7 @@ def load(reference: str) -> Any:
     """Return the object that ``"module:name"`` refers to.
 
     Raises:
-        PluginError: The module cannot be imported or has no such name.
+        PluginError: The module cannot be imported or lacks the name.
     """
     module_name, _, name = reference.partition(":")
     try:
@@ -157,12 +157,12 @@ def load(reference: str) -> Any:
 def missing_requirements(
     spec: ClientSpec | JudgeSpec, choices: Mapping[str, str] | None = None
 ) -> str | None:
-    """Describe which requirements of a plugin this machine does not meet (a package, a key, weights, data).
+    """Describe which plugin requirements this machine does not meet (a package, a key, weights, data).
 
     Weights and files are not read: the judge checks them when it loads.
 
     Args:
-        choices: The user's values for a judge's options, by name; the defaults apply to the others.
+        choices: The user's option values for a judge, by name; other options use their defaults.
 
     Returns:
         The description, or None if nothing is missing.
@@ -196,7 +196,7 @@ def _run_machine_check(check: str, values: Mapping[str, str]) -> str | None:
 
 
 def _missing_for_option(option: OptionSpec, value: str) -> str | None:
-    """Return the missing weights or file of an option's value, or None."""
+    """Return the missing weights or the missing file of an option's value, or None."""
     known = {weights.name: weights for weights in option.weights}
     if value in known:
         try:
@@ -204,7 +204,7 @@ def _missing_for_option(option: OptionSpec, value: str) -> str | None:
                 return f"weights {value} (live-eval weights fetch {value})"
         except JudgeError as error:
             return f"weights {value} ({error})"
-    # A default that names no weights is part of a package.
+    # A default that is not in `weights` is part of a package.
     elif known and value != option.default and not Path(value).exists():
         return f"weights at {value} ({option.name}: {', '.join(known)}, or a path)"
     elif option.is_file and value and not Path(value).is_file():
@@ -213,7 +213,7 @@ def _missing_for_option(option: OptionSpec, value: str) -> str | None:
 
 
 def package_clashes() -> list[str]:
-    """Return a sentence for each other distribution that installs our package; pip overwrites silently."""
+    """Return a warning per other distribution that installs `live_eval`, because pip overwrites silently."""
     owners = set(metadata.packages_distributions().get("live_eval", ()))
     return [
         f"the package 'live_eval' is also installed by {owner}" for owner in sorted(owners - {_DISTRIBUTION})

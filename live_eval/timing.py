@@ -1,12 +1,12 @@
-"""From marks to latencies. Pure functions of recorded marks, so that an old run can be timed again.
+"""Compute latencies as pure functions of recorded timestamps, so that old runs can be retimed.
 
-`TIMING_VERSION` names these definitions:
+`TIMING_VERSION` identifies these definitions:
 
 * Sample n of the user's audio is spoken at ``t0 + n/rate``.
-* Playout has a buffer of zero depth: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``.
-* *Audible* is the first sample above −50 dBFS of a sound that lasts 30 ms.
+* The playout buffer has zero depth: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``.
+* *Audible* audio begins at the first sample above −50 dBFS in audio that stays above that level for 30 ms.
 * The answer is the first response that ended after the user began to speak and was not cut off because the
-  utterance continued; a greeting is not an answer.
+  utterance continued; a greeting is never the answer.
 * Negative latencies are kept.
 """
 
@@ -64,48 +64,48 @@ __all__ = [
 TIMING_VERSION = 6
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
-"""Depth of the jitter buffer for which playout underruns are counted. Without one, audio at the pace of
-speech underruns at every delay of the network."""
+"""Jitter buffer depth for which playout underruns are counted. Without a jitter buffer, audio at real-time
+pace underruns at every network delay."""
 SPEECH_TAIL_NS = 200_000_000
-"""Frames due this long before the end of speech may decide when the endpoint answers."""
-_YIELDS_WITHIN_NS = 2_000_000_000  # as tau2-bench counts a reply that stops
+"""Frames due up to this long before the end of speech may affect when the endpoint answers."""
+_YIELDS_WITHIN_NS = 2_000_000_000  # the definition of a stopped reply in tau2-bench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTrace:
-    """Every mark of one turn, both directions. Times are absolute on the session's monotonic clock.
+    """All timestamps of a turn in both directions, absolute on the session's monotonic clock.
 
     Args:
-        dial_ns: Dialling began; for a later turn of a dialogue, the turn.
-        intended_ns: When an open loop scheduled the session; None in a closed loop, and for later turns.
-        ready_ns: The endpoint's session was ready, or None.
-        t0_ns: Sample 0 of the user's audio is spoken, or None if no frame was due.
-        onset_ns: `t0_ns` plus the onset of the user's own sound.
-        voice_end_ns: `t0_ns` plus the end of the user's own sound.
-        user_done_ns: The last frame of the user's utterance was due; a manual turn is committed with it. None
-            if it was not sent, and in older runs.
-        boundaries_uncertain: Whether that end is uncertain.
-        boundaries: The speech boundaries of the recording; None without a recording, and in older runs.
-        frame_deadline_ns: When each frame was due, int64, shape (frames,).
-        frame_sent_ns: When each frame was handed to the transport, int64, shape (frames,).
-        speech_started_ns: The endpoint's reports that speech began, in order; empty in older runs.
-        speech_stopped_ns: The endpoint's reports that speech stopped, in order.
-        committed_ns: The endpoint accepted our commit (manual turns), or None.
-        responses: The responses, in the order in which they began.
-        barge_in_ns: The user began to speak over the reply, or None.
-        backchannel: Whether those words expect no answer, so that the reply need not stop.
-        probe_at_ns: When the event loop was probed, int64, shape (probes,).
-        probe_lag_ns: How late the loop was at each probe, int64, shape (probes,).
-        continuous: Media without a start event: `first_byte` is undefined.
-        setup_ns: Duration of each step of the connection's setup, by name.
-        stamps: Who stamped the arrivals; ``user`` if this process stamped any of them.
-        stamp_error_ns: Largest error of the kernel's stamps, which are mapped from the wall clock to the
+        dial_ns: Start of dialling; for a later turn of a dialogue, start of the turn.
+        intended_ns: Scheduled session start in an open loop; None in a closed loop, and for later turns.
+        ready_ns: Time at which the endpoint's session was ready, or None.
+        t0_ns: Time at which sample 0 of the user's audio is spoken, or None if no frame was due.
+        onset_ns: `t0_ns` plus the onset of the speaker's audio.
+        voice_end_ns: `t0_ns` plus the end of the speaker's audio.
+        user_done_ns: Deadline of the utterance's last frame, with which a manual turn is committed. None if
+            the frame was not sent, and in older runs.
+        boundaries_uncertain: Whether the end of the speaker's audio is uncertain.
+        boundaries: Speech boundaries of the recording; None without a recording, and in older runs.
+        frame_deadline_ns: Deadline of each frame, int64, shape (frames,).
+        frame_sent_ns: Time at which each frame was passed to the transport, int64, shape (frames,).
+        speech_started_ns: Arrivals of the endpoint's speech-start reports, in order; empty in older runs.
+        speech_stopped_ns: Arrivals of the endpoint's speech-stop reports, in order.
+        committed_ns: Time at which the endpoint accepted the commit (manual turns), or None.
+        responses: Responses, in the order in which they began.
+        barge_in_ns: Time at which the user began to speak over the reply, or None.
+        backchannel: Whether the user's words over the reply expect no answer; the reply need not stop.
+        probe_at_ns: Times of the event loop probes, int64, shape (probes,).
+        probe_lag_ns: Lateness of the loop at each probe, int64, shape (probes,).
+        continuous: Whether the media have no start event, so that `first_byte` is undefined.
+        setup_ns: Duration of each connection setup step, by name.
+        stamps: Source of the arrival timestamps; ``user`` if this process stamped any arrival.
+        stamp_error_ns: Maximum error of the kernel's timestamps, which are mapped from the wall clock to the
             monotonic clock.
-        clock_steps: How often the wall clock was set during the session; this process stamped the next
+        clock_steps: Number of times the wall clock was set during the session; this process stamped the next
             arrival.
-        device_spread_ns: Variation of the delay of the user's devices; 0 without devices.
-        node: The machine of a cluster that ran the session, whose clock the times are on; None for the
-            machine that recorded the run.
+        device_spread_ns: Variation of the user devices' delay; 0 without devices.
+        node: Cluster node that ran the session and whose clock the times refer to; None for the machine that
+            recorded the run.
     """
 
     dial_ns: int
@@ -138,7 +138,7 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A duration in nanoseconds, which may be negative, or None with the reason why it is missing."""
+    """A duration in nanoseconds, which may be negative, or None with a reason."""
 
     ns: int | None
     reason: str = ""
@@ -146,24 +146,24 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of one turn, as docs/timing.md defines them. Each has a value or a reason.
+    """The latencies of a turn, as defined in docs/timing.md. Each has a value or a reason.
 
     Args:
         connect: Dialling to session ready.
-        endpointing: End of the user's speech to the endpoint's report that it stopped, or that it accepted
-            the commit.
+        endpointing: End of the user's speech to the endpoint's speech-stop report or its acceptance of the
+            commit.
         first_byte: End of the user's speech to the first audio of the reply.
         voice_to_voice: End of the user's speech to the first audible sample as heard.
         lead_silence: `first_byte` to `voice_to_voice`.
         transcript: End of the user's speech to the first text of the reply.
-        barge_in_stop: The user begins to speak over the reply to the last audible sample heard.
+        barge_in_stop: Start of the user's speech over the reply to the last audible sample heard.
         stalls: Number of playout underruns of the headline response with a jitter buffer of 60 ms.
-        stalled_ns: Their total length.
-        lag_ns: How late sender and receiver were: the error bar of the other values.
-        flagged: `lag_ns` exceeds the bound of 20 ms.
-        uncertain: The end of the user's speech is uncertain.
-        premature: Number of responses before the headline one that were cut off because the same utterance
-            continued.
+        stalled_ns: Total length of the underruns.
+        lag_ns: Lateness of sender and receiver: the error bar of the other values.
+        flagged: Whether `lag_ns` exceeds the limit of 20 ms.
+        uncertain: Whether the end of the user's speech is uncertain.
+        premature: Number of responses before the headline response that were cut off because the same
+            utterance continued.
         headline: Index of the measured response in the trace, or None.
     """
 
@@ -184,8 +184,8 @@ class Latencies:
 
 
 def is_paced(trace: TurnTrace, marks: ResponseRecord) -> bool:
-    """Return whether a response arrived on media at the pace of speech."""
-    # Only on a media track is the first audio known apart from the first chunk.
+    """Return whether a response arrived on media at real-time pace."""
+    # Only on a media track can the first audio differ from the first chunk.
     return trace.continuous or marks.first_audio_ns is not None
 
 
@@ -197,10 +197,10 @@ def headline_response(
 ) -> int | None:
     """Return the index of the response that answers the turn, or None without an answer.
 
-    The first one with audio that was not cut off because the utterance continued; else the first one with
-    text. If all were cut off, failed or are empty: the first one that was cut off after the end of the user's
-    speech, then the first one that was not cancelled. A greeting is never the answer, and a greeting that the
-    user spoke over only if no other response followed.
+    The answer is the first response with audio that was not cut off because the utterance continued;
+    otherwise the first response with text. If all were cut off, failed or are empty, it is the first response
+    that was cut off after the end of the user's speech, or else the first that was not cancelled. A greeting
+    is never the answer; a greeting that the user spoke over counts only if no other response followed.
     """
     answers = sorted(
         (index for index, marks in enumerate(responses) if not is_greeting(marks.done_ns, onset_ns)),
@@ -232,7 +232,7 @@ def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
 
 def greets(marks: ResponseRecord, onset_ns: int | None) -> bool:
     """Return whether a response of a session's first turn is a greeting: it began before the user's onset."""
-    ended = is_greeting(marks.done_ns, onset_ns)  # it may be without audio and text
+    ended = is_greeting(marks.done_ns, onset_ns)  # the response may lack audio and text
     return ended or began_before(_first_sign_ns(marks), onset_ns)
 
 
@@ -242,7 +242,7 @@ def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
 
 
 def _first_sign_ns(marks: ResponseRecord) -> int | None:
-    """Return when the first audio or text of a response arrived."""
+    """Return the arrival of a response's first audio or text."""
     signs = [at_ns for at_ns in (marks.audio_began_ns, marks.first_text_ns) if at_ns is not None]
     return min(signs, default=None)
 
@@ -250,7 +250,7 @@ def _first_sign_ns(marks: ResponseRecord) -> int | None:
 def is_cut_off(marks: ResponseRecord, barge_in_ns: int | None = None) -> bool:
     """Return whether a response was stopped because the user's utterance continued.
 
-    Not if it was stopped after the user began to speak over it, at `barge_in_ns`.
+    A response that stops after the user speaks over it, at `barge_in_ns`, does not count.
     """
     if marks.status is not ResponseStatus.CANCELLED and marks.interrupted_ns is None:
         return False
@@ -259,7 +259,7 @@ def is_cut_off(marks: ResponseRecord, barge_in_ns: int | None = None) -> bool:
 
 
 def _cut_off_ns(marks: ResponseRecord) -> int | None:
-    """Return when a response was stopped; None if it was not, or unknown."""
+    """Return the time at which a response was stopped; None if it was not stopped or the time is unknown."""
     cancelled_ns = marks.done_ns if marks.status is ResponseStatus.CANCELLED else None
     cuts = [at_ns for at_ns in (marks.interrupted_ns, cancelled_ns) if at_ns is not None]
     return min(cuts, default=None)
@@ -269,7 +269,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
     """Compute the latencies of a turn.
 
     Args:
-        reply: The audio of each response in `trace.responses`, int16 mono, shape (samples,), as arrived.
+        reply: Audio of each response in `trace.responses`, int16 mono, shape (samples,), as it arrived.
     """
     headline = headline_response(trace.responses, trace.onset_ns, trace.voice_end_ns, trace.barge_in_ns)
     marks = trace.responses[headline] if headline is not None else None
@@ -331,14 +331,14 @@ def _since_voice_end(trace: TurnTrace, at_ns: int | None, reason: str) -> Latenc
 
 
 def _last_stop(trace: TurnTrace, marks: ResponseRecord | None) -> int | None:
-    """Return the endpoint's last report that speech stopped before the measured response began."""
+    """Return the endpoint's last speech-stop report before the measured response began."""
     began_ns = _began_ns(marks)
     before = [at for at in trace.speech_stopped_ns if began_ns is None or at <= began_ns]
     return before[-1] if before else None
 
 
 def _began_ns(marks: ResponseRecord | None) -> int | None:
-    """Return when the endpoint began a response: its event or its first audio."""
+    """Return the time at which the endpoint began a response: the event or the first audio."""
     if marks is None:
         return None
     signs = (marks.created_ns, marks.audio_began_ns)
@@ -346,7 +346,7 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
 
 
 def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latency:
-    """Return how long the reply was heard after the user interrupted it, if it stopped."""
+    """Return how long the reply was heard after the user's interruption, if the reply stopped."""
     if trace.barge_in_ns is None:
         return Latency(None, "the user did not speak over the reply")
     if trace.backchannel:
@@ -359,7 +359,7 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
         end = audible_end(pcm[: playout.end_sample], playout.rate_hz)
         if end is not None and (heard_ns := playout.heard_ns(end - 1)) > last_heard:
             cancelled = marks.interrupted_ns is not None or marks.status is ResponseStatus.CANCELLED
-            # On continuous media nothing tells a stop from a natural end.
+            # On continuous media, a stop cannot be distinguished from a natural end.
             soon = trace.continuous and heard_ns - trace.barge_in_ns <= _YIELDS_WITHIN_NS
             last_heard, stopped = heard_ns, cancelled or soon
     if last_heard < trace.barge_in_ns:
@@ -371,16 +371,17 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
 
 
 def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None) -> int:
-    """Return the largest lateness that could have changed a latency.
+    """Return the maximum lateness that could have changed a latency.
 
-    It includes the frames that could have decided when the endpoint answered: from 200 ms before the end of
-    speech, at least the frame that contains it, until the response began; without kernel stamps, the probed
-    event loop until the reply was audible; and the spread of the user's devices.
+    The maximum covers the frames that could have affected when the endpoint answered (from 200 ms before the
+    end of speech, at least the frame that contains the end, until the response began); without kernel
+    timestamps, the event loop probes until the reply was audible; and the delay variation of the user's
+    devices.
     """
     late = np.zeros(1, np.int64)
     if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
         due = trace.frame_deadline_ns
-        # A frame is due with its last sample: the first one due after the end of speech contains it.
+        # A frame is due with its last sample: the first frame due after the end of speech contains the end.
         holds = min(int(np.searchsorted(due, trace.voice_end_ns)), len(due) - 1)
         decides = due > trace.voice_end_ns - SPEECH_TAIL_NS
         began_ns = _began_ns(marks)

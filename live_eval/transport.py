@@ -30,7 +30,7 @@ class Arrival:
 
 
 class Stamping(NamedTuple):
-    """How arrivals were stamped: ``stamps``, ``stamp_error_ns`` and ``clock_steps`` of a `TurnTrace`."""
+    """Arrival timestamping: ``stamps``, ``stamp_error_ns`` and ``clock_steps`` of a `TurnTrace`."""
 
     kind: StampKind
     error_ns: int
@@ -39,10 +39,10 @@ class Stamping(NamedTuple):
 
 @runtime_checkable
 class EncodesMessagesAhead(Protocol):
-    """A transport that can encode a message before it is due."""
+    """A transport that can encode a message ahead of its deadline."""
 
     def prepare(self, message: Message) -> Callable[[], bool]:
-        """Encode a message; return a function that sends it at once and returns whether that was possible."""
+        """Encode a message; return a function that sends it at once and returns whether sending succeeded."""
         ...
 
     def drained(self) -> Awaitable[object]:
@@ -52,43 +52,43 @@ class EncodesMessagesAhead(Protocol):
 
 @runtime_checkable
 class EncodesFramesAhead(Protocol):
-    """A track that can encode a frame before it is due."""
+    """A track that can encode a frame ahead of its deadline."""
 
     def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
-        """Encode a frame, as `AudioTrack.send` does; return a function that sends it at once."""
+        """Encode a frame, like `AudioTrack.send`; return a function that sends the frame at once."""
         ...
 
 
 @runtime_checkable
 class LoadsAhead(Protocol):
-    """A transport whose first connection in a process loads something slow."""
+    """A transport whose first connection in a process has a slow import."""
 
     async def load(self, dial: Dial) -> None:
-        """Load it before `connect`, so that it does not count as the endpoint's time."""
+        """Import before `connect`, so that the import does not count as endpoint latency."""
         ...
 
 
 class AudioTrack(Protocol):
-    """A media track for the user's audio, fed at the pace of speech."""
+    """A media track for the user's audio, sent at real-time pace."""
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
         """Encode and send a frame now. Never blocks; does nothing once the connection has ended.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
-            skipped: Frames of silence that were skipped before this one: they advance the track's time.
+            skipped: Number of silence frames skipped before this frame: they advance the track's time.
         """
         ...
 
     async def stats(self) -> MediaStats:
-        """Return what RTCP reports on the packets that we sent; fields on received packets stay zero."""
+        """Return RTCP statistics of the packets that were sent; fields on received packets stay zero."""
         ...
 
 
 class Transport(Protocol):
-    """A connection to an endpoint. Constructed with a `Clock`; used for one connection.
+    """A connection to an endpoint, constructed with a `Clock`. Use each instance for one connection.
 
-    `receive` may be awaited by one task while another sends. Cancelling it loses nothing.
+    `receive` may be awaited by one task while another sends. Cancelling `receive` loses no message.
 
     A transport whose arrivals are stamped by the kernel (see `live_eval.sockets`) also has the attributes
     ``stamps``, a `live_eval.types.StampKind`, and ``stamp_error_ns`` and ``clock_steps``, both int, as in
@@ -102,20 +102,20 @@ class Transport(Protocol):
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Duration of each setup step, by name; available once connected, some a little later."""
+        """Duration of each setup step, by name; available after connecting, some slightly later."""
         ...
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection.
 
         Raises:
-            ConnectError: It could not be opened. The kind of failure distinguishes a refusal (authentication,
-                rate limit), an unreachable endpoint and a timeout.
+            ConnectError: The connection could not be opened. The failure kind distinguishes a refusal
+                (authentication, rate limit), an unreachable endpoint and a timeout.
         """
         ...
 
     async def send(self, message: Message) -> None:
-        """Hand a message to the network.
+        """Pass a message to the network.
 
         Raises:
             TransportClosedError: The connection has ended.

@@ -1,4 +1,4 @@
-"""The nouns of the project: cases, cues, boundaries, failures. Data only."""
+"""Core data types: cases, cues, boundaries, failures. Data only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Variant(StrEnum):
 
 
 class Task(StrEnum):
-    """What the endpoint is asked to do with a recording: EchoMind's three levels, the first in two tasks."""
+    """The endpoint's task for a recording: EchoMind's three levels, of which the first has two tasks."""
 
     TRANSCRIPTION = "transcription"
     """Transcribe the speech."""
@@ -67,14 +67,14 @@ class CoarseDimension(StrEnum):
 
 
 class TurnMode(StrEnum):
-    """What ends the user's turn."""
+    """The event that ends the user's turn."""
 
     SERVER_VAD = "server_vad"
     """The endpoint's own detector."""
     MANUAL = "manual"
-    """Our commit after the recording's last frame."""
+    """A commit after the recording's last frame."""
     FULL_DUPLEX = "full_duplex"
-    """Nothing: both sides may speak at any time."""
+    """No event: both sides may speak at any time."""
 
 
 class SpeechKind(StrEnum):
@@ -87,13 +87,13 @@ class SpeechKind(StrEnum):
     VOCAL_TIC = "vocal_tic"
     """A sound without intent, such as a cough; the endpoint should not react."""
     NON_DIRECTED = "non_directed"
-    """Speech to, or by, somebody else; the endpoint should not react."""
+    """Speech to or from another person; the endpoint should not react."""
     NOISE = "noise"
     """No speech; the endpoint should not react."""
 
 
 class AnchorKind(StrEnum):
-    """The moment from which an utterance of a script is timed."""
+    """The reference time for an utterance of a script."""
 
     REPLY_ENDED = "reply_ended"
     """The user has heard the last sample of the reply."""
@@ -104,37 +104,37 @@ class AnchorKind(StrEnum):
 
 
 class Modality(StrEnum):
-    """The form of the reply that the endpoint is asked for."""
+    """The reply modality requested from the endpoint."""
 
     AUDIO = "audio"
     TEXT = "text"
 
 
 class OnGreeting(StrEnum):
-    """How the user reacts to an endpoint that speaks first."""
+    """The user's reaction to an endpoint that speaks first."""
 
     WAIT = "wait"
-    """Wait until its greeting has been heard to its end."""
+    """Wait for the end of the greeting."""
     IGNORE = "ignore"
-    """Speak at once."""
+    """Speak immediately."""
 
 
 class StampKind(StrEnum):
-    """Who stamps arrivals."""
+    """The source of arrival timestamps."""
 
     KERNEL = "kernel"
-    """The kernel, when it receives a packet."""
+    """The kernel, on packet reception."""
     USER = "user"
-    """This process, when it reads it."""
+    """This process, on reading the packet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """How a script is spoken, as the benchmark labels it.
+    """The benchmark's label for how a script is spoken.
 
     Args:
-        phrase: The label as the data spells it ("happy-toned expressive voice").
-        attribute: Our canonical name ("happy"), or None if the taxonomy has no such phrase.
+        phrase: Label as spelled in the data ("happy-toned expressive voice").
+        attribute: Canonical name ("happy"), or None if the taxonomy does not contain the phrase.
     """
 
     phrase: str
@@ -144,23 +144,23 @@ class Cue:
 
     @property
     def name(self) -> str:
-        """Our canonical name, or the label as the data spells it."""
+        """The canonical name, or the label as spelled in the data."""
         return self.attribute or self.phrase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechBoundaries:
-    """Where the speaker's own sound lies in a recording, from the recording's first sample.
+    """Boundaries of the speaker's audio in a recording, relative to the recording's first sample.
 
     Args:
-        voice_end_ns: Just past the last sample of the speaker's own sound: consonants, breath, sigh and
-            laughter included, background not.
+        voice_end_ns: Exclusive end of the speaker's audio, including consonants, breath, sigh and laughter,
+            but not background.
         words_end_ns: End of the last word, or None if unknown.
-        uncertain: True if `words_end` and `voice_end` differ by more than 100 ms or noise hides them.
-        method: How the boundaries were found ("detector", "annotation", "clean_take").
+        uncertain: Whether `words_end` and `voice_end` differ by more than 100 ms or noise hides them.
+        method: Method that found the boundaries ("detector", "annotation", "clean_take").
         version: Version of the method; empty for an annotation.
-        recogniser: The recogniser that separated words from other sounds, with its version and weights; empty
-            without one.
+        recogniser: The recogniser that separated words from other sounds, with version and weights; empty if
+            no recogniser was used.
     """
 
     onset_ns: int
@@ -175,10 +175,10 @@ class SpeechBoundaries:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """When an utterance of a dialogue begins.
+    """Start of an utterance in a dialogue.
 
     Args:
-        after_ns: From that moment to the first sample of the speaker's own sound.
+        after_ns: Delay from the reference time to the first sample of the speaker's audio.
     """
 
     kind: AnchorKind
@@ -186,7 +186,7 @@ class Anchor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the anchor of a text: a kind, maybe with a duration in ``ms`` or ``s``
+        """Parse an anchor: a kind, optionally with a duration in ``ms`` or ``s``
         (``reply_audible+900ms``).
 
         Raises:
@@ -215,11 +215,11 @@ _ANCHOR = re.compile(r"(?P<kind>[a-z_]+)(?:\s*\+\s*(?P<after>[0-9]{1,9}(?:\.[0-9
 
 @dataclass(frozen=True, slots=True)
 class SpokenPart:
-    """A stretch of the speaker's own sound in a recording that pauses, from the recording's first sample.
+    """A stretch of the speaker's audio in a recording with pauses, relative to the recording's first sample.
 
     Args:
-        end_ns: Just past the last sample of its sound.
-        text: Its words; empty if unknown.
+        end_ns: Exclusive end of the stretch.
+        text: Words in the stretch; empty if unknown.
     """
 
     onset_ns: int
@@ -232,10 +232,10 @@ class Question:
     """A multiple-choice question about a recording.
 
     Args:
-        question_id: Unique among the data's questions.
-        options: The options in their order, each a letter and a text.
-        answer: The letter of the correct option, or None if the data has no key.
-        kind: Its type: one of `live_eval.data.QUESTION_TYPES`, or the spelling in the data.
+        question_id: Id that is unique among the data set's questions.
+        options: Options in order, each a letter and a text.
+        answer: Letter of the correct option, or None if the data set has no answer key.
+        kind: Question type: one of `live_eval.data.QUESTION_TYPES`, or the spelling in the data.
     """
 
     question_id: str
@@ -247,27 +247,27 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One recording, and the references that its reply is judged by.
+    """A recording, and the references for judging its reply.
 
     Args:
-        case_id: Unique within the data set, for example ``"id_355/target"``.
-        script_id: The script; its variants share it, and statistics resample by it.
-        audio_path: The recording.
-        text: The words of the recording, or None if unknown.
+        case_id: Id that is unique in the data set, such as ``"id_355/target"``.
+        script_id: Script id, shared by the script's variants; statistics resample by script.
+        audio_path: Path of the recording.
+        text: Transcript of the recording, or None if unknown.
         cue: How this variant is spoken, or None.
-        script_cue: The cue that the script was written for; equals `cue` for the target variant.
-        clean_audio_path: The clean take from which this recording was mixed, aligned to the sample.
+        script_cue: Cue that the script was written for; equals `cue` for the target variant.
+        clean_audio_path: Clean take from which this recording was mixed, sample-aligned.
         boundaries: Annotated speech boundaries, which override the detector's.
         source: ``synthesis``, ``human``, ``manifest`` or ``folder``.
-        problem: Why the case cannot be run because of the data itself (a missing field, an unreadable row);
-            such a case becomes a failed turn and is never dropped.
-        lacks_recording: Whether the data names no recording.
-        instructions: The system prompt of the session; empty for none.
-        dialogue_id: The dialogue of this turn, or None if it has its own session.
-        turn_index: Its number in the dialogue, from 0.
-        speech: How the endpoint should react to the utterance.
-        anchor: When it begins in its dialogue; None for a natural pause after the previous reply.
-        parts: Annotated stretches of sound between the pauses of the recording, in order; empty without
+        problem: Data error that prevents running the case (a missing field, an unreadable row); such a case
+            becomes a failed turn and is never dropped.
+        lacks_recording: Whether the data specifies no recording.
+        instructions: System prompt of the session, or empty.
+        dialogue_id: Dialogue of this turn, or None if the turn has a separate session.
+        turn_index: Number of the turn in the dialogue, from 0.
+        speech: Expected reaction of the endpoint to the utterance.
+        anchor: Start of the utterance in its dialogue; None for a natural pause after the previous reply.
+        parts: Annotated stretches of audio between the recording's pauses, in order; empty without
             annotation.
     """
 
@@ -299,7 +299,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a turn failed, or a warning about it."""
+    """Reason for a turn's failure, or a warning about the turn."""
 
     kind: FailureKind
     message: str
@@ -308,7 +308,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a response, as the endpoint counts them; None if it does not report them."""
+    """Token counts of a response as reported by the endpoint; None if not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -330,7 +330,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself; call this only to put it on the wire."""
+        """Return the secret itself; call this method only to send the secret."""
         return self._value
 
     def redact(self, text: str) -> str:

@@ -20,9 +20,9 @@ __all__ = [
 AUDIBLE_DBFS = -50.0
 WINDOWS_PER_S = 100
 AUDIBLE_WINDOWS = 3
-"""Audio is audible if it is louder than `AUDIBLE_DBFS` for this many windows in a row."""
+"""Audio is audible if it exceeds `AUDIBLE_DBFS` for this number of consecutive windows."""
 PAUSE_NS = 100_000_000
-"""The shortest pause that separates two stretches."""
+"""Minimum pause between two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
 _GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2  # onsets and ends are inside windows
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["OPUS_RATE_HZ", "Decoder", "OggOpusEncoder", "OpusEncoder", "PartlyDecodedError", "samples_in"]
 
 OPUS_RATE_HZ = 48_000
-"""The rate at which Opus counts time and is decoded, whatever rate was encoded (RFC 7845, 4)."""
+"""The clock and decoding rate of Opus, regardless of the encoder's input rate (RFC 7845, 4)."""
 
 _OPUS_HEADERS = (b"OpusHead", b"OpusTags")
 # RFC 6716, 3.1: length of a frame in units of 2.5 ms, by the configuration in the first byte.

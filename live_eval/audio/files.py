@@ -24,7 +24,7 @@ __all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
 MIN_RATE_HZ = 8_000
 MAX_RATE_HZ = 192_000
 MAX_RECORDING_S = 600.0
-"""Default limit on the length of a recording, in seconds."""
+"""Default maximum length of a recording, in seconds."""
 
 _BLOCK_SAMPLES = 1 << 20
 # Placeholders for an unknown size in RIFF headers and for an unknown FLAC length from libsndfile.

@@ -58,11 +58,11 @@ class CodecName(StrEnum):
     PCMU = "pcmu"
     PCMA = "pcma"
     WAV = "wav"
-    """Each chunk is a WAV file of PCM, with its header."""
+    """Each chunk is a PCM WAV file with a header."""
     OPUS = "opus"
     """Each chunk is an Opus packet; decoded at 48 kHz."""
     OGG_OPUS = "ogg_opus"
-    """The chunks are pieces of an Ogg stream of Opus, its headers in the first; decoded at 48 kHz."""
+    """The chunks are pieces of an Ogg-Opus stream, with the headers in the first chunk; decoded at 48 kHz."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 __all__ = ["PEAK_NS", "peaks"]
 
 PEAK_NS = 20_000_000
-"""The length of audio that each peak represents."""
+"""Length of audio per peak."""
 
 
 def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -> NDArray[np.uint8]:

@@ -30,14 +30,14 @@ from live_eval.types import StampKind
 __all__ = ["RTC_CODECS", "TAPPED_VERSION", "RtcTap", "check_aiortc"]
 
 TAPPED_VERSION = "1.16.0"
-"""The version of aiortc whose internals this module uses."""
+"""The aiortc version whose internals this module uses."""
 
 RTC_CODECS: Mapping[str, Codec] = {
     "audio/opus": Codec(CodecName.OPUS, 48_000),
     "audio/pcmu": Codec(CodecName.PCMU, 8_000),
     "audio/pcma": Codec(CodecName.PCMA, 8_000),
 }
-"""The supported codecs by their type in lower case, in order of preference."""
+"""The supported codecs by lower-case MIME type, in order of preference."""
 
 
 def check_aiortc() -> None:
@@ -67,14 +67,14 @@ class RtcTap:
     ) -> None:
         self._now_ns = now_ns
         self.stamps = StampKind.KERNEL
-        """`KERNEL` if the kernel has stamped all datagrams so far."""
+        """`KERNEL` if the kernel has stamped every datagram so far."""
         self._heard = heard
         self._last_codec: Codec | None = None
         self._connecting: set[asyncio.Task[Any]] = set()
         self.at_ns = now_ns()
-        """Arrival of the current datagram, which may be of a data channel."""
+        """Arrival of the current datagram, which may belong to a data channel."""
         self.path_lost = False
-        """Whether the connection ended because no network path was left, not because the peer closed it."""
+        """Whether the connection ended because no network path remained, not because the peer closed it."""
         # Mangled names of the receiver's payload types and of its report statistics.
         self._codecs: dict[int, Any] = vars(receiver)["_RTCRtpReceiver__codecs"]
         self._streams: dict[int, StreamStatistics] = vars(receiver)["_RTCRtpReceiver__remote_streams"]

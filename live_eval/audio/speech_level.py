@@ -13,7 +13,7 @@ from live_eval.audio.pcm import Audio
 __all__ = ["FAINTEST_DBFS", "SpeechEnvelope", "SpeechLevel", "level_of_envelope", "speech_level"]
 
 FAINTEST_DBFS = -100.0
-"""Below this mean level, 16-bit samples show no pauses."""
+"""Below this mean level, pauses are not detectable in 16-bit samples."""
 
 # Clause 8: time constant, hangover and margin of method B.
 _SMOOTHING_S = 0.03

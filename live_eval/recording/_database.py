@@ -23,7 +23,7 @@ from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, colu
 from live_eval.redaction import SECRETS
 
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
-"""Suffixes of the names of a database's files."""
+"""File name suffixes of a database."""
 
 # SQLite's WAL needs memory shared between processes, which network file systems do not offer
 # (sqlite.org/wal.html). Unlisted file systems count as network file systems.
@@ -34,7 +34,7 @@ _LOCAL = re.compile(
 _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
 _LARGEST_BYTES = 1 << 26
-"""Limit on a row: four of the largest messages that a connection accepts. SQLite's own limit is 1 GB."""
+"""Maximum row size: four times the largest message that a connection accepts. SQLite's limit is 1 GB."""
 _UNREADABLE = (sqlite3.Error, UnicodeError)  # a UnicodeDecodeError if SQLite quotes a damaged schema
 _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 _NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")

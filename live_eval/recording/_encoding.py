@@ -42,7 +42,7 @@ _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
     "usage": TypeAdapter(Usage),
     "warnings": TypeAdapter(tuple[Failure, ...]),
 }
-"""For fields that are stored as JSON."""
+"""Types of the fields that are stored as JSON."""
 
 TURN_FIELDS = (
     "repeat",
@@ -61,7 +61,7 @@ TURN_FIELDS = (
 )
 TRACE_FIELDS = ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_ns")
 RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reason", "usage")
-"""Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column of their own name."""
+"""Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column with the same name."""
 
 _REASON = 300
 DAMAGED = "it is damaged: delete it, or get another copy"

@@ -22,9 +22,9 @@ from live_eval.files import kind_of_file, open_regular, read_regular
 
 _PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 _MOST_SAMPLES = 1 << 28
-"""Limit on a turn's audio, over all channels: 1.5 hours of both sides. FLAC compresses silence to nothing."""
+"""Maximum length of a turn's audio over all channels: 1.5 hours of both sides."""
 _MOST_AUDIO_BYTES = 2 * _MOST_SAMPLES
-"""FLAC of noise is as large as its 16-bit samples."""
+"""Maximum file size: noise as FLAC is as large as its 16-bit samples."""
 
 
 def own_file(folder: Path, path: Path) -> Path:

@@ -15,7 +15,7 @@ __all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in"
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
 FEWEST_TURNS = 50
-"""Calibrations of fewer turns are not kept: their 99th percentile means little."""
+"""Calibrations with fewer turns are not kept, because their 99th percentile is unreliable."""
 
 
 class KeptCalibration(BaseModel):

@@ -43,7 +43,7 @@ _FORMS = {
     WIRE_FOLDER: re.compile(rf"{_STEM}-[0-9]+\.jsonl(\.part)?"),
     USER_FOLDER: re.compile(r"turn-[0-9]{4,}\.flac(\.part)?"),
 }
-"""Forms of the names of recorded files, by folder; the first two begin as `file_stem` returns."""
+"""Name patterns of recorded files, by folder; the first two start with a `file_stem`."""
 _OF_ATTEMPTS = (AUDIO_FOLDER, WIRE_FOLDER)
 _NAMED = 5
 

@@ -22,7 +22,7 @@ MARGIN_NS = 100_000_000
 """Margin before the first audible sample or the event of a reply, so that no onset is cut."""
 
 _SILENCE_S = 1.0
-"""Silence in an unbroken stream that counts as an idle gap."""
+"""Length of silence in an unbroken stream that counts as an idle gap."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,14 +68,14 @@ class RunReader:
         with encoding.decoding(f"{self._file_name}: the run's own row"):
             row = self._fetch("SELECT * FROM run")[0]
             self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
-            """Versions, run file, endpoint settings, seed, machine."""
+            """Versions, run file, endpoint settings, seed and machine."""
             self._origin = path / row["base"]
             self.state = _STATE.validate_python(row["state"])
-            """State of the run when it was opened; that of a killed run is ``running``."""
+            """State of the run when it was opened; ``running`` for a killed run."""
             self.started_at = _iso(row["started_wall_ns"])
-            """When the run began, ISO 8601 in UTC."""
+            """Start of the run, ISO 8601 in UTC."""
             self.ended_at = None if row["ended_wall_ns"] is None else _iso(row["ended_wall_ns"])
-            """When the run ended or was interrupted, ISO 8601 in UTC, or None."""
+            """End or interruption of the run, ISO 8601 in UTC, or None."""
 
     @classmethod
     def open(cls, path: Path) -> RunReader:

@@ -35,7 +35,7 @@ SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
 WIRE_FOLDER = "wire"
 USER_FOLDER = "user"
-"""Folder in a live run with the user's utterances, one file for each turn."""
+"""Folder with the user's utterances in a live run, one file per turn."""
 
 RUN_SCHEMA_VERSION = 3
 RUN_VERSIONS_READ = (2, RUN_SCHEMA_VERSION)
@@ -142,10 +142,10 @@ KEPT_AUDIO = """
     UNION ALL
     SELECT turn_id, audio_file FROM responses JOIN turns ON turns.id = turn WHERE audio_file IS NOT NULL
 """
-"""The audio files of the turns of a run, by turn."""
+"""Query for the audio files of a run's turns, by turn."""
 
 REPLACED_AUDIO = KEPT_AUDIO.replace("turns", f"{REPLACED}turns").replace("responses", f"{REPLACED}responses")
-"""Those of replaced attempts."""
+"""Query for the audio files of replaced attempts."""
 
 SCORES_TABLES = (
     """

@@ -54,7 +54,7 @@ __all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 _log = logging.getLogger(__name__)
 RUN_LOCK_FILE = ".run.lock"
 _BEGUN = (RUN_LOCK_FILE, AUDIO_FOLDER, WIRE_FOLDER, *(f"{RUN_FILE}{suffix}" for suffix in SIDE_FILES))
-"""Names that a killed creation leaves in the folder."""
+"""File names that a killed `create` leaves in the folder."""
 
 
 def is_being_written(folder: Path) -> bool:

@@ -1,6 +1,6 @@
-"""Limits on how much an endpoint may send in a turn, and on the length of its strings. Pure.
+"""Limit how much data an endpoint may send in a turn, and the length of its strings. Pure.
 
-Names and text are cut when they arrive, so that no later code has to check their length. A turn with more
+Names and text are truncated on arrival, so that later code need not check their length. A turn with more
 messages than any conversation needs fails and ends its session.
 """
 
@@ -28,27 +28,27 @@ __all__ = [
 ]
 
 NAME_CHARACTERS: Final = 200
-"""Longest name; a longer one is cut and gets a digest, so that different names stay different."""
+"""Maximum length of a name; longer names are truncated and get a digest, so that they stay distinct."""
 WORDS_CHARACTERS: Final = 2_000
-"""Longest message or reason."""
+"""Maximum length of an error message or reason."""
 TEXT_CHARACTERS: Final = 100_000
-"""Longest text of one event, and of a whole response: two hours of speech."""
+"""Maximum length of the text of an event or a response: two hours of speech."""
 LOGGED_CHARACTERS: Final = 10_000
-"""Longest string of a logged message."""
+"""Maximum length of a string in a logged message."""
 MOST_LIMITS: Final = 100
-"""Most rate limits of one event."""
+"""Maximum number of rate limits per event."""
 
 MOST_MESSAGES: Final = 100_000
-"""Most messages of one turn: half an hour of audio in pieces of 20 ms."""
+"""Maximum number of messages per turn: half an hour of audio in chunks of 20 ms."""
 MOST_BYTES: Final = 256 << 20
-"""Their most bytes: an hour of PCM in base64."""
+"""Maximum number of message bytes per turn: an hour of PCM in base64."""
 
 _Event = TypeVar("_Event", bound=Event)
 _DIGEST_CHARACTERS = 16
 
 
 def bounded_name(name: str) -> str:
-    """Return a name, cut to `NAME_CHARACTERS`.
+    """Return a name, truncated to `NAME_CHARACTERS`.
 
     >>> bounded_name("resp_1"), len(bounded_name("r" * 1_000_000))
     ('resp_1', 200)
@@ -60,7 +60,7 @@ def bounded_name(name: str) -> str:
 
 
 def bounded(event: _Event) -> _Event:
-    """Return an event with its strings cut to their bounds; usually the event itself."""
+    """Return an event with its strings truncated to their limits; usually the same object."""
     if isinstance(event, RateLimits):
         limits = event.limits[:MOST_LIMITS]
         return replace(event, limits=tuple(replace(each, name=bounded_name(each.name)) for each in limits))
@@ -73,7 +73,7 @@ def bounded(event: _Event) -> _Event:
 
 
 def flood_of(messages: int, size: int) -> str | None:
-    """Return why these are too many messages or bytes for one turn, or None."""
+    """Return an error message if a turn has too many messages or bytes, otherwise None."""
     if messages <= MOST_MESSAGES and size <= MOST_BYTES:
         return None
     return (
@@ -83,7 +83,7 @@ def flood_of(messages: int, size: int) -> str | None:
 
 
 def bounded_body(value: Any) -> Any:
-    """Return a message as it is logged, its strings cut at 10,000 characters."""
+    """Return a message for the log, with strings truncated to 10,000 characters."""
     match value:
         case str() if len(value) > LOGGED_CHARACTERS:
             return f"{value[:LOGGED_CHARACTERS]}… ({len(value)} characters)"

@@ -1,7 +1,7 @@
-"""The endpoint's side of a session: pass arrivals to the dialect, and carry out its actions.
+"""The endpoint's side of a session: pass arrivals to the dialect, and execute its actions.
 
-Only this module uses the transport, which a dialect may replace. It knows nothing of pace or turns: it
-reports what happens to the timeline.
+Only this module uses the transport, which a dialect may replace. The module does not handle pacing or turns;
+it reports all events to the timeline.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from live_eval.types import StampKind
 __all__ = ["TICK_NS", "Connection"]
 
 TICK_NS = 20_000_000
-"""How often timers are checked while no frame is due."""
+"""Interval at which timers are checked while no frame is due."""
 _FAREWELL_NS = 5_000_000_000
 
 
 @dataclass(slots=True)
 class Departure:
-    """A frame that waits until it is due.
+    """A frame that waits for its deadline.
 
     Args:
-        transport: The transport that it is encoded for; None if the connection has ended.
-        messages: Its messages, if audio travels in messages; None before the dialect has encoded it.
-        writes: Functions that hand it to the network; each returns False if the connection has ended.
-        left_ns: When it was handed to the network, or None.
+        transport: Transport for which the frame is encoded; None if the connection has ended.
+        messages: Messages of the frame, if audio travels in messages; None before encoding.
+        writes: Functions that pass the frame to the network; each returns False if the connection has ended.
+        left_ns: Time at which the frame was passed to the network, or None.
     """
 
     transport: Transport | None
@@ -57,14 +57,14 @@ class Departure:
 
 
 class Connection:
-    """Joins a dialect and its connection.
+    """Connection between a dialect and its transports.
 
-    The order of calls: `connect`, `open`; then the others; `leave`; `close` in any case.
+    Call order: `connect`, `open`; then the others; `leave`; `close` in any case.
 
     Args:
-        transport: Makes connections: one, unless the dialect asks to reconnect.
-        timeline: Told everything that happens.
-        loaded: The first connection, if it was made before.
+        transport: Factory of connections: called once, unless the dialect requests a reconnect.
+        timeline: Receiver of all events.
+        loaded: The first connection, if already created.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class Connection:
         self._loaded = loaded
         self._first: Transport | None = None
         self._used: list[Transport] = []  # transports of the turn in progress
-        self._reopening = False  # the dialect may keep frames until its new connection accepts them
-        self._kept_ns: list[int] = []  # when the kept frames were due
+        self._reopening = False  # the dialect may buffer frames until its new connection accepts them
+        self._kept_ns: list[int] = []  # deadlines of the buffered frames
         self._transport: Transport  # set by `connect`
         self._messages_ahead: EncodesMessagesAhead | None = None
         self._frames_ahead: EncodesFramesAhead | None = None
@@ -92,23 +92,23 @@ class Connection:
         self._connect_s = connect_s
         self._timeline = timeline
         self._timers: dict[str, int] = {}
-        self._closing = False  # we end the connection
+        self._closing = False  # this side ends the connection
         self._leaving = False  # further events are not part of a turn
-        self._tasks: asyncio.TaskGroup  # set by `open`, like the next one
+        self._tasks: asyncio.TaskGroup  # set by `open`, like the next attribute
         self._listening: asyncio.Task[None]
         self._receiving = False  # the listening task waits for the next arrival
         self._moving: asyncio.Task[None] | None = None
-        self._redialling = False  # a new connection is being made, but not opened yet
+        self._redialling = False  # a new connection is being created, but is not open yet
         self._nap: asyncio.Task[None] | None = None
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Duration of each step of setting up the first connection."""
+        """Duration of each setup step of the first connection."""
         return self._first.setup_ns if self._first is not None else {}
 
     @property
     def stamping(self) -> Stamping:
-        """How the arrivals of the turn were stamped: by the kernel if all of its transports report so."""
+        """Timestamp source of the turn's arrivals: the kernel if all of the turn's transports report it."""
         kinds = {getattr(each, "stamps", StampKind.USER) for each in self._used}
         return Stamping(
             StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER,
@@ -117,19 +117,19 @@ class Connection:
         )
 
     def turn_begins(self) -> None:
-        """Begin to collect the connections that a turn uses."""
+        """Start collecting the connections that a turn uses."""
         self._used = self._used[-1:]
 
     async def sent_stats(self) -> MediaStats | None:
-        """Return the counts of the packets that we sent; None without a track."""
+        """Return the counts of sent packets; None without a track."""
         track = self._transport.track
         return await track.stats() if track is not None else None
 
     async def connect(self, dial: Dial) -> None:
-        """Make the connection.
+        """Open the connection.
 
         Raises:
-            ConnectError: It could not be opened.
+            ConnectError: The connection could not be opened.
         """
         self._first = transport = self._loaded or self._new_transport(self._clock)
         self._transport, self._used = transport, [transport]
@@ -137,7 +137,7 @@ class Connection:
         self._use(transport)
 
     def _use(self, transport: Transport) -> None:
-        """Send over a connected transport from now on."""
+        """Switch sending to a connected transport."""
         self._transport, track = transport, transport.track
         self._messages_ahead = (
             transport if track is None and isinstance(transport, EncodesMessagesAhead) else None
@@ -145,13 +145,13 @@ class Connection:
         self._frames_ahead = track if isinstance(track, EncodesFramesAhead) else None
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Listen in a task of `tasks` until `leave`, and ask for the session."""
+        """Listen in a task of `tasks` until `leave`, and request the session."""
         self._tasks = tasks
         self._listening = tasks.create_task(self._listen())
         await self._opened()
 
     def prepare(self, pcm: bytes, tick: Tick) -> Departure:
-        """Encode a frame of the user's audio, so that only a write remains when it is due."""
+        """Encode a frame of the user's audio ahead of time, so that only a write remains at its deadline."""
         departure = Departure(None if self._listening.done() else self._transport, pcm, tick)
         if departure.transport is None:
             return departure
@@ -159,7 +159,7 @@ class Connection:
             departure.writes = (self._frames_ahead.prepare_frame(pcm, tick.skipped),)
         elif (track := self._transport.track) is not None:
             departure.writes = (functools.partial(track.send, pcm, tick.skipped),)
-        elif not self._redialling:  # the frame is encoded once the new connection is open
+        elif not self._redialling:  # encode the frame when the new connection is open
             self._settled.clear()
             messages = self._encode(departure)
             if self._messages_ahead is not None:
@@ -167,7 +167,7 @@ class Connection:
         return departure
 
     def hand_over(self, departure: Departure) -> int:
-        """Hand a frame to the network at once, and return the time."""
+        """Pass a frame to the network at once, and return the time."""
         left = bool(departure.writes)
         for write in departure.writes:
             left = write() is not False and left
@@ -177,7 +177,7 @@ class Connection:
         return now_ns
 
     async def settle(self, departure: Departure) -> bool:
-        """Finish a frame that was due; return whether the connection was still open."""
+        """Finish a frame after its deadline; return whether the connection was still open."""
         if departure.transport is None:
             return False
         try:
@@ -203,7 +203,7 @@ class Connection:
         return True
 
     def _kept_frames_left(self) -> None:
-        """Report the frames that the dialect had kept as sent now: late, so that they count towards lag."""
+        """Report the dialect's buffered frames as sent now, so that their lateness counts towards lag."""
         now_ns = self._clock.now_ns()
         for due_ns in self._kept_ns:
             self._timeline.frame_sent(due_ns, now_ns)
@@ -222,19 +222,19 @@ class Connection:
         return messages
 
     async def end_turn(self) -> None:
-        """Ask the dialect to commit the user's turn."""
+        """Make the dialect commit the user's turn."""
         now_ns = self._clock.now_ns()
         self._timeline.called("end_turn", now_ns)
         await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
 
     async def stop_reply(self) -> None:
-        """Let the dialect stop the reply that the user speaks over."""
+        """Make the dialect stop the reply that the user speaks over."""
         now_ns = self._clock.now_ns()
         for response_id, heard_ms in self._timeline.stop_reply(now_ns).items():
             await self._interrupt(response_id, heard_ms, now_ns)
 
     async def fire_timers(self) -> None:
-        """Fire the timers of the dialect that are due."""
+        """Fire the dialect's timers that are due."""
         if not self._timers:
             return
         now_ns = self._clock.now_ns()
@@ -246,7 +246,7 @@ class Connection:
             await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
 
     async def wait(self, until_ns: int) -> None:
-        """Wait until something happens, at most until `until_ns`; fire the timers that are due."""
+        """Wait for the next event, at most until `until_ns`; fire the timers that are due."""
         alarm_ns = min([until_ns, *self._timers.values()])
         self._nap = self._tasks.create_task(self._clock.sleep_until(alarm_ns))
         await asyncio.wait((self._nap,))
@@ -254,9 +254,9 @@ class Connection:
         await self.fire_timers()
 
     async def leave(self) -> None:
-        """End the session, and wait for the endpoint's farewell if the dialect sets a timer for it.
+        """End the session, and wait for the endpoint's final message if the dialect sets a timer for it.
 
-        Later events are not part of a turn, and no new connection is awaited.
+        Later events do not belong to a turn, and no new connection is awaited.
         """
         self._closing = self._leaving = True
         self._timers.clear()
@@ -305,7 +305,7 @@ class Connection:
                 self._receiving = False
                 if self._moving is not None:
                     await asyncio.wait((self._moving,))
-                if transport is not self._transport:  # it was replaced
+                if transport is not self._transport:  # the transport was replaced
                     continue
                 if not self._closing:
                     await self._ended(end)
@@ -343,7 +343,8 @@ class Connection:
     async def _move(self) -> None:
         """Replace the connection, without waiting for messages on the old one.
 
-        It runs as a separate task: the user continues to speak, and the old connection may end by itself.
+        This method runs as a separate task: the user continues to speak, and the old connection may end by
+        itself.
         """
         transport = self._new_transport(self._clock)
         try:
@@ -354,16 +355,16 @@ class Connection:
             self._redialling = False
             self._wake()
             return
-        await self._settled.wait()  # a frame that was encoded for the old connection is sent over it
+        await self._settled.wait()  # frames encoded for the old connection are sent over it
         old = self._transport
         self._use(transport)
         self._used.append(transport)
-        if self._receiving:  # from the old connection, which may take seconds to close
+        if self._receiving:  # the old connection may take seconds to close
             self._receiving = False
             self._listening.cancel()
             self._listening = self._tasks.create_task(self._listen())
         self._tasks.create_task(old.close())
-        await asyncio.sleep(0)  # its closing handshake precedes the new connection's first message
+        await asyncio.sleep(0)  # close the old connection before the first message on the new connection
         self._redialling = False
         await self._opened()  # before any audio
 
@@ -375,7 +376,7 @@ class Connection:
             return False
         return True
 
-    # -- What the dialect says ---------------------------------------------------------------------------
+    # -- Outputs of the dialect ---------------------------------------------------------------------------
 
     async def _carry_out(self, outputs: Iterable[Output], at_ns: int) -> None:
         for output in outputs:
@@ -390,7 +391,7 @@ class Connection:
                         self._timers[name] = timer_ns
                 case Reconnect():
                     if not (self._leaving or self._redialling):
-                        if self._moving is not None:  # it still uses a connection that is being replaced
+                        if self._moving is not None:  # the turn still uses the old connection
                             self._moving.cancel()
                         self._redialling = self._reopening = True
                         self._moving = self._tasks.create_task(self._move())

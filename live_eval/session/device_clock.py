@@ -1,10 +1,11 @@
-"""When a device captured a sample: its own clock mapped to the monotonic clock. Pure.
+"""Map a device's sample clock to the monotonic clock. Pure.
 
-A sound card counts samples with its own crystal, which runs some parts per million fast or slow, and its
+A sound card counts samples with its own crystal, which is some parts per million fast or slow, and its
 blocks arrive with a varying delay. The delay is never negative, so the line below all (sample, arrival)
-points is the clock: offset and drift of the lower convex hull, as for one-way network delays (Moon, Skelly,
+points represents the clock: offset and drift of the lower convex hull, as for one-way network delays (Moon,
+Skelly,
 Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). If a device
-loses samples without counting them, all later blocks lie above the line: the estimate restarts.
+loses samples without counting them, all later blocks are above the line, and the estimate restarts.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _SECOND_NS = 1_000_000_000
 _WINDOW = 60  # seconds: a crystal's rate changes with its temperature, over minutes
 _MOST_DRIFT = 1e-3
 _LOSS_NS = 5_000_000
-_LOSS_S = 2  # blocks that stay `_LOSS_NS` above the line for so long follow a loss of samples
+_LOSS_S = 2  # blocks that stay `_LOSS_NS` above the line for this long indicate lost samples
 
 
 class DeviceClock:
-    """Estimates when each sample was captured from the arrival of blocks.
+    """Estimator of capture times from the arrivals of blocks.
 
-    The constant part of the delay cannot be known and counts as part of the capture.
+    The constant part of the delay cannot be measured and counts as capture time.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -37,7 +38,7 @@ class DeviceClock:
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster than nominal the device counts, in parts per million."""
+        """Deviation of the device clock from nominal, in parts per million; positive if fast."""
         return -self._slope * 1e6
 
     def observe(self, samples: int, at_ns: int) -> None:
@@ -56,12 +57,12 @@ class DeviceClock:
                 self._fit()
 
     def captured_ns(self, sample: float) -> int:
-        """Return when the device captured a sample, on the monotonic clock."""
+        """Return the time at which the device captured a sample, on the monotonic clock."""
         device_ns = round(sample * _SECOND_NS / self._rate_hz)
         return device_ns + self._offset_at(device_ns)
 
     def sample_at(self, at_ns: int) -> float:
-        """Return which sample the device captured at `at_ns`; the inverse of `captured_ns`."""
+        """Return the sample that the device captured at `at_ns`; the inverse of `captured_ns`."""
         device_ns = self._at_ns + (at_ns - self._at_ns - self._offset_ns) / (1 + self._slope)
         return device_ns * self._rate_hz / _SECOND_NS
 
@@ -69,7 +70,7 @@ class DeviceClock:
         return self._offset_ns + round((device_ns - self._at_ns) * self._slope)
 
     def _forget_before_loss(self) -> None:
-        """Keep only the last seconds if samples were lost before them."""
+        """Keep only the last seconds if samples were lost."""
         last = list(self._earliest)[-_LOSS_S:]
         if all(offset_ns - self._offset_at(device_ns) > _LOSS_NS for device_ns, offset_ns in last):
             self._earliest = deque(last, maxlen=_WINDOW)
@@ -92,5 +93,5 @@ class DeviceClock:
 
 
 def _turns_down(first: tuple[int, int], middle: tuple[int, int], last: tuple[int, int]) -> bool:
-    """Return whether `middle` lies on or above the line from `first` to `last`."""
+    """Return whether `middle` is on or above the line from `first` to `last`."""
     return (middle[1] - first[1]) * (last[0] - first[0]) >= (last[1] - first[1]) * (middle[0] - first[0])

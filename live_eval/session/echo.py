@@ -1,6 +1,6 @@
-"""The echo of replies in the user's microphone, as from an output device without echo cancellation. Pure.
+"""Mix the echo of replies into the user's microphone, as without echo cancellation. Pure.
 
-Chunks are decoded when they are due, since all of a reply may arrive at once.
+Chunks are decoded when they are due, because a complete reply may arrive at once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from live_eval.session.responses import OpenResponse
 __all__ = ["EchoMixer"]
 
 _AHEAD_NS = 40_000_000
-"""How far to decode ahead: a resampler holds back the end of its input."""
+"""Decoding lookahead: a resampler delays the end of its input."""
 _SECOND_NS = 1_000_000_000
 
 
 class EchoMixer:
-    """Mixes the echo of replies into the user's frames.
+    """Mixer of the echo of replies into the user's frames.
 
     Args:
         level_db: Level of the echo relative to the reply, in decibels.
-        delay_ns: From when a sample is heard until it is in the microphone; at least 40 ms, since a frame is
-            made before its last sample is spoken.
+        delay_ns: Delay from a sample's playout to its capture by the microphone; at least 40 ms, because a
+            frame is created before its last sample is spoken.
     """
 
     def __init__(self, level_db: float, delay_ns: int, rate_hz: int) -> None:
@@ -59,7 +59,7 @@ class EchoMixer:
 
 
 class _Playout:
-    """One response as it is heard without a buffer, at the rate of the microphone."""
+    """A response as heard without a buffer, at the microphone's sample rate."""
 
     def __init__(self, response: OpenResponse, rate_hz: int) -> None:
         assert response.codec is not None
@@ -74,11 +74,11 @@ class _Playout:
         self._pieces: deque[tuple[int, NDArray[np.float32]]] = deque()
 
     def heard(self, from_ns: int, samples: int) -> NDArray[np.float32] | None:
-        """Return the samples heard from `from_ns` on, on the scale of int16; None for silence."""
+        """Return the samples heard from `from_ns`, on the int16 scale; None for silence."""
         self._decode(from_ns + samples * _SECOND_NS // self._rate_hz + _AHEAD_NS)
         begin = self._place(from_ns)
         stop = begin + samples
-        if self._at < min(stop, self._place(self._queue.due_ns)):  # due, and no further chunk to push it out
+        if self._at < min(stop, self._place(self._queue.due_ns)):  # due; no later chunk flushes it
             self._flush()
         found: NDArray[np.float32] | None = None
         if self._response.interrupted_ns is not None:  # audio after the interruption is dropped
@@ -97,7 +97,7 @@ class _Playout:
         return at_ns * self._rate_hz // _SECOND_NS
 
     def _decode(self, until_ns: int) -> None:
-        """Decode the chunks that begin to be heard before a moment."""
+        """Decode the chunks whose playout begins before a given time."""
         response = self._response
         while self._chunks < len(response.chunks):
             at = self._chunks
@@ -119,7 +119,7 @@ class _Playout:
             self._add(sound)
 
     def _restart(self, begin_ns: int) -> None:
-        """Continue after a gap."""
+        """Continue playout after a gap."""
         self._flush()
         if self._reply_hz != self._rate_hz:
             self._resampler = soxr.ResampleStream(
@@ -129,7 +129,7 @@ class _Playout:
         self._restarts = False
 
     def _flush(self) -> None:
-        """Add the samples that the resampler holds back; the next chunk needs a new one."""
+        """Flush the resampler; the next chunk needs a new resampler."""
         if self._resampler is not None:
             self._keep(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
             self._resampler = None

@@ -1,4 +1,4 @@
-"""The event loop that times sessions: create it, keep it undisturbed, probe its lateness."""
+"""Create the event loop that times sessions, keep it undisturbed, and probe its lateness."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeReading:
-    """Readings of the probe over a span of time.
+    """Probe readings over a time span.
 
     Args:
-        at_ns: When each probe was due, int64, shape (probes,).
-        lag_ns: How late the loop was, int64, shape (probes,).
+        at_ns: Due time of each probe, int64, shape (probes,).
+        lag_ns: Lateness of the loop at each probe, int64, shape (probes,).
     """
 
     at_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -55,7 +55,7 @@ class ProbeReading:
 
 
 class LoopProbe:
-    """Wakes every 5 ms and records how late the event loop was, in the last `kept` readings (200 s)."""
+    """Probe that wakes every 5 ms and keeps the last `kept` lateness readings of the event loop (200 s)."""
 
     def __init__(self, clock: Clock, *, kept: int = 200_000_000_000 // _INTERVAL_NS) -> None:
         self._clock = clock
@@ -74,7 +74,7 @@ class LoopProbe:
             self._count += 1
 
     def between(self, start_ns: int, end_ns: int) -> ProbeReading:
-        """Return the readings that were due from `start_ns` to `end_ns`."""
+        """Return the readings due from `start_ns` to `end_ns`."""
         kept = len(self._due_ns)
         order = np.arange(max(0, self._count - kept), self._count) % kept
         due_ns = self._due_ns[order]
@@ -83,11 +83,11 @@ class LoopProbe:
 
 
 class Collector:
-    """Collects garbage as sessions end, while Python's own collector is off (see `undisturbed`).
+    """Garbage collection at the end of sessions, while the automatic collector is off (see `undisturbed`).
 
     A full collection blocks the event loop, for 4 ms with 10 sessions over WebRTC or 40 over WebSocket, so it
     waits until no session is timed. The number of uncollected sessions is limited: each leaves cycles of 60
-    kB, or 330 kB over WebRTC, and freeing them takes time too (9 ms for 16 sessions).
+    kB, or 330 kB over WebRTC, and freeing the cycles takes time too (9 ms for 16 sessions).
     """
 
     def __init__(self, transport: TransportKind) -> None:
@@ -100,7 +100,7 @@ class Collector:
         """Collect garbage after a session.
 
         Args:
-            timed: Returns whether a pause would now falsify the session's latencies.
+            timed: Function that returns whether a pause would now falsify the session's latencies.
         """
         self._held.add(timed)
         try:
@@ -114,14 +114,14 @@ class Collector:
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine on a new event loop: uvloop's where it is installed, Python's otherwise.
+    """Run a coroutine on a new event loop: uvloop's if installed, otherwise asyncio's.
 
     Raises:
-        LiveEvalError: As the coroutine raised it, also from within a task group.
+        LiveEvalError: The coroutine raised it, possibly within a task group.
     """
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
-        import uvloop  # slow to import, and only runs need it
+        import uvloop  # slow import, needed only by runs
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -135,7 +135,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 
 
 def describe(error: BaseException) -> str:
-    """Return a message that names the innermost errors of a group."""
+    """Return a message with the innermost errors of a group."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(describe, error.exceptions))
     return f"{type(error).__name__}: {error}"
@@ -147,9 +147,9 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def stagger_ns(worker: int, workers: int) -> int:
-    """Return how long after the first worker another one begins.
+    """Return a worker's start delay after the first worker.
 
-    Workers begin spread over about a second, off the grid of frames, so that their frames are not due
+    Worker starts are spread over about a second, off the frame grid, so that the workers' frames are not due
     together.
     """
     return 1_017_000_000 * worker // workers
@@ -159,7 +159,7 @@ class Priority(StrEnum):
     """The scheduling priority of a thread."""
 
     REAL_TIME = "real-time"
-    """It preempts all ordinary threads."""
+    """This priority preempts all ordinary threads."""
     RAISED = "raised"
     NORMAL = "normal"
 
@@ -167,7 +167,7 @@ class Priority(StrEnum):
 def raise_priority() -> Priority:
     """Raise the priority of the calling thread as far as permitted, but not of its child processes.
 
-    Real time needs CAP_SYS_NICE or a limit on RLIMIT_RTPRIO (sched(7)).
+    Real-time priority requires CAP_SYS_NICE or a nonzero RLIMIT_RTPRIO (sched(7)).
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -194,11 +194,11 @@ _holders = _Holders()
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[Priority]:
-    """Keep pauses of Python, and other programs, out of timed code.
+    """Protect timed code from interpreter pauses and other programs.
 
-    The garbage collector is off (long-lived objects are frozen; see `Collector`), a computing thread releases
-    the interpreter within half a millisecond, and the calling thread's priority is raised. Of overlapping
-    uses in a thread, only the first collects, and the end of the last one restores everything.
+    The garbage collector is off (long-lived objects are frozen; see `Collector`), CPU-bound threads release
+    the interpreter lock within half a millisecond, and the calling thread's priority is raised. If uses
+    overlap in a thread, only the first use collects, and the end of the last use restores all settings.
 
     Yields:
         The thread's priority.

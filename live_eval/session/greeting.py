@@ -1,4 +1,4 @@
-"""An endpoint that speaks first: detect its greeting, and let the user wait until it has ended. Pure."""
+"""Detect the greeting of an endpoint that speaks first, and let the user wait until it has ended. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["AfterGreeting", "GreetingWatch"]
 
 
 class GreetingWatch:
-    """Detects a greeting: a response before the user's first utterance.
+    """Detector of a greeting: a response before the user's first utterance.
 
-    It lasts until its response has ended and its last sample has been heard. A greeting that exceeds the
-    limits of a reply counts as ended.
+    A greeting lasts until its response has ended and its last sample has been heard. A greeting that exceeds
+    the limits of a reply counts as ended.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class GreetingWatch:
         self._progress_ns: int | None = None
 
     def look(self, turn: Turn, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
-        """Yield what has changed since the last call."""
+        """Yield the changes since the last call."""
         speaking, progress_ns = turn.continues(now_ns), turn.progress_ns
         if progress_ns is None:
             return
@@ -51,8 +51,8 @@ class AfterGreeting:
 
     Args:
         silence: A frame of silence, int16 little-endian mono, as long as the speaker's frames.
-        patience_ns: How long to wait for a greeting to begin.
-        pause_ns: From the greeting's end, as heard, to the speaker's first frame.
+        patience_ns: Maximum wait for a greeting to begin.
+        pause_ns: Pause between the greeting's end, as heard, and the speaker's first frame.
     """
 
     def __init__(self, speaker: Speaker, silence: bytes, patience_ns: int, pause_ns: int = PAUSE_NS) -> None:
@@ -66,7 +66,7 @@ class AfterGreeting:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Handle the greeting; the speaker does not hear it, so that no utterance is anchored to it."""
+        """Handle the greeting without reporting it to the speaker, so that no utterance is anchored to it."""
         match heard:
             case GreetingBegan():
                 self._greets, self._until_ns = True, None

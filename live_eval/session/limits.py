@@ -1,4 +1,4 @@
-"""How long to wait for an endpoint, and the failure when it takes too long. Pure."""
+"""Timeouts for an endpoint, and the failures when they expire. Pure."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from live_eval.types import Failure
 __all__ = ["SessionLimits", "answer_by_ns", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
-_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that continues longer did not stop for the user
+_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that continues longer ignored the user's speech
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """How long to wait at each stage, in seconds.
+    """Timeouts of each stage, in seconds.
 
     Args:
-        connect_s: For the connection.
-        ready_s: For the endpoint's session, once connected.
-        reply_s: For a response to begin, once the user's turn is over.
-        stall_s: For the next audio or text of a response.
-        max_reply_s: For a complete response.
-        linger_s: After a response has ended, for late audio or another response.
-        transcript_s: After a response has ended, for the transcription of the input, which may be slower.
-        silence_s: Silence that ends a reply on continuous media.
-        listen_s: For a reaction to an utterance that expects no answer, or that the endpoint talked through.
+        connect_s: Timeout for the connection.
+        ready_s: Timeout for the endpoint's session, after connecting.
+        reply_s: Timeout for a response to begin, after the user's turn is over.
+        stall_s: Timeout for the next audio or text of a response.
+        max_reply_s: Maximum duration of a response.
+        linger_s: Wait after a response has ended, for late audio or another response.
+        transcript_s: Wait after a response has ended, for the input transcription, which may be slower.
+        silence_s: Length of silence that ends a reply on continuous media.
+        listen_s: Wait for a reaction to an utterance that expects no answer, or that the endpoint ignored.
     """
 
     connect_s: float = 15.0
@@ -63,7 +63,7 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
     if at_ns - response.began_ns > limits.max_reply_s * _SECOND_NS:
         message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
         quiet_s = (at_ns - response.progress_ns) / _SECOND_NS
-        if limits.max_reply_s <= limits.stall_s and quiet_s > limits.silence_s:  # it has stalled
+        if limits.max_reply_s <= limits.stall_s and quiet_s > limits.silence_s:  # the response has stalled
             message += f"; no audio or text for the last {quiet_s:.1f} s"
             return Failure(FailureKind.STALLED, message, at_ns)
         return Failure(FailureKind.ENDLESS, message, at_ns)
@@ -71,10 +71,10 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
 
 
 def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) -> int:
-    """Return until when to wait for a response that is due since `since_ns`.
+    """Return the deadline for a response that is due since `since_ns`.
 
-    An endpoint that talks through the user's words answers them soon after that reply, or not at all:
-    `earlier_until_ns` is when replies to earlier turns are heard to their end, or 0.
+    An endpoint that talks over the user answers soon after that reply, or never: `earlier_until_ns` is the
+    end of the replies to earlier turns as heard, or 0.
     """
     due_ns = since_ns + round(limits.reply_s * _SECOND_NS)
     if earlier_until_ns - since_ns <= _TALKS_THROUGH_NS:
@@ -83,10 +83,10 @@ def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) ->
 
 
 def unanswered(limits: SessionLimits, did: str, user_done_ns: int, earlier_until_ns: int, at_ns: int) -> str:
-    """Return the message of a turn without a response.
+    """Return the error message for a turn without a response.
 
     Args:
-        did: What the endpoint did instead.
+        did: What the endpoint did instead of responding.
     """
     talked_ns = earlier_until_ns - user_done_ns
     if talked_ns <= _TALKS_THROUGH_NS:

@@ -1,12 +1,13 @@
-"""A live speaker: the audio of a microphone, or of a browser's track, as it arrives. Pure.
+"""A live speaker: streams the audio of a microphone or a browser's track as it arrives. Pure.
 
-Each frame of the session contains what the device captured a fixed `delay_ns` before. As the two clocks drift
-apart, single samples are repeated or omitted (five a second at 200 ppm and 24 kHz) where the signal is
-flattest. This is cheaper than a resampler, and the position of every sample stays known exactly.
+Each frame of the session contains the audio that the device captured a fixed `delay_ns` earlier. As the two
+clocks drift apart, single samples are repeated or omitted (five per second at 200 ppm and 24 kHz) where the
+signal is flattest. This is cheaper than a resampler, and the position of every sample is known exactly.
 
-Audio that arrives too late for its frame causes an underrun: silence takes its place, and the audio follows.
-The delay grows by as much, up to a limit, so that the next delay of this size does no harm; audio beyond the
-limit is dropped in the next pause. Audio that is not read is dropped after two seconds: an overrun.
+Audio that arrives too late for its frame causes an underrun: silence replaces it, and the audio follows. The
+delay grows by the same amount, up to a limit, so that another delay of this size causes no underrun; audio
+beyond the limit is dropped in the next pause. Audio that is not read is dropped after two seconds: an
+overrun.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["Live", "LiveStats"]
 
 _SECOND_NS = 1_000_000_000
 _KEPT_S = 2
-_LATE_NS = 10_000_000  # beyond this, pauses are cut instead of slipping samples
+_LATE_NS = 10_000_000  # above this limit, pauses are shortened instead of slipping samples
 _MOST_DELAY_NS = 300_000_000
 
 
@@ -35,12 +36,13 @@ class LiveStats:
     """Counts of a device's samples, at the endpoint's rate.
 
     Args:
-        repeated: Samples sent twice, to follow a slow device.
-        omitted: Samples omitted, to follow a fast device.
-        underruns: Frames whose audio arrived too late, in whole or in part.
-        overruns: How often samples were dropped because they were not read.
-        dropped: Samples dropped: in overruns, in pauses to reduce the delay, and before the first frame.
-        drift_ppm: How much faster than nominal the device counts.
+        repeated: Number of samples sent twice, to follow a slow device.
+        omitted: Number of samples omitted, to follow a fast device.
+        underruns: Number of frames with audio that arrived too late.
+        overruns: Number of times that unread samples were dropped.
+        dropped: Number of samples dropped in overruns, in pauses to reduce the delay, and before the first
+            frame.
+        drift_ppm: Deviation of the device clock from nominal, in parts per million; positive if fast.
     """
 
     captured: int = 0
@@ -57,13 +59,13 @@ class Live:
     """A `Speaker` that streams the audio of a device.
 
     Args:
-        device_hz: Nominal rate of the device.
-        rate_hz: Rate that the endpoint takes.
-        frame_ns: Length of the frames that it takes.
-        delay_ns: From a sample's capture to when it is spoken in the session, at first: at least a frame, a
-            block of the device, the jitter of its blocks and the resampler's delay. It is not part of the
+        device_hz: Nominal sample rate of the device.
+        rate_hz: Input sample rate of the endpoint.
+        frame_ns: Frame length of the endpoint.
+        delay_ns: Initial delay from a sample's capture to its time in the session: at least the sum of a
+            frame, a device block, the block jitter and the resampler's delay. It is not part of the
             endpoint's latency.
-        detector: Finds the utterances; None for one with the default settings.
+        detector: Detector of utterances; None for the default settings.
     """
 
     listens = False
@@ -83,14 +85,14 @@ class Live:
         self._delay_ns = delay_ns
         self._samples = rate_hz * frame_ns // _SECOND_NS
         self.stats = LiveStats()
-        """Counts of the samples so far."""
+        """The current sample counts."""
         self._clock = DeviceClock(device_hz)
         self._detector = detector or SpeechDetector(device_hz)
         self._resampler = (
             soxr.ResampleStream(device_hz, rate_hz, 1, dtype="int16") if device_hz != rate_hz else None
         )
         self._ring = np.zeros(_KEPT_S * rate_hz, np.int16)
-        self._head = self._tail = 0  # the next sample to send, and just past the last that arrived
+        self._head = self._tail = 0  # the next sample to send, and the end of the samples that arrived
         self._captured = 0  # in samples of the device
         self._started = self._stopped = False
         self._spans: list[Span] = []
@@ -111,12 +113,12 @@ class Live:
         self._tail += len(pcm)
         self.stats.captured, self.stats.drift_ppm = self._tail, self._clock.drift_ppm
         if self._tail - self._head > size:
-            self.stats.overruns += self._started  # before the first frame, nothing is missed
+            self.stats.overruns += self._started  # before the first frame, a drop is not an overrun
             self.stats.dropped += self._tail - size - self._head
             self._head = self._tail - size
 
     def end_utterance(self) -> None:
-        """End the utterance in progress, if any, with the audio captured so far."""
+        """End the utterance in progress, if any, at the audio captured so far."""
         span = self._detector.end()
         if span is not None:
             self._spans.append(self._at_our_rate(span))
@@ -126,7 +128,7 @@ class Live:
         self._stopped = True
 
     def hear(self, heard: Heard) -> None:
-        """Do nothing: a person hears the reply."""
+        """Do nothing, because a person hears the reply."""
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
         """Return the audio that the device captured `delay_ns` before the frame."""
@@ -143,7 +145,7 @@ class Live:
         if ahead < -bound and not self._speaks(self._head, self._head + self._samples - round(ahead)):
             self._skip(round(due))
             ahead = 0.0
-        if ahead > bound:  # the session is early, as at its start: the audio does not exist yet
+        if ahead > bound:  # the audio does not exist yet, for example at the start of the session
             pcm = bytes(2 * min(self._samples, round(ahead)))
             pcm += self._taken(self._samples - len(pcm) // 2, 0)
         else:
@@ -162,7 +164,7 @@ class Live:
         self._head = to
 
     def _taken(self, samples: int, slip: int) -> bytes:
-        """Return the next samples, made from `slip` more or fewer."""
+        """Return the next samples, produced from `slip` more or fewer input samples."""
         there = self._tail - self._head
         used = min(samples + slip, there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")
@@ -186,13 +188,13 @@ class Live:
         return pcm.tobytes()
 
     def _speaks(self, begin: int, end: int) -> bool:
-        """Return whether speech was found between two samples, or is in progress."""
+        """Return whether speech was detected between two samples, or is in progress."""
         return self._speaking or any(
             span.begin < end and (span.end is None or span.end > begin) for span in self._spans
         )
 
     def _marks(self, at_ns: int) -> tuple[UtteranceBegan | None, UtteranceEnded | None]:
-        """Return the utterance that has begun or ended; the next sample is spoken at `at_ns`."""
+        """Return an utterance that has begun or ended; the next sample is spoken at `at_ns`."""
         if not self._spans:
             return None, None
         span = self._spans[0]

@@ -14,21 +14,22 @@ from live_eval.types import SpeechBoundaries
 __all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "FrameTimes", "MessageLog", "RawMessage", "UserMarks"]
 
 RawMessage: TypeAlias = tuple[int, bool, Message]
-"""When a message was sent or arrived, whether it came from the endpoint, and the message."""
+"""Time of a message, whether the endpoint sent it, and the message."""
 
 MOST_FRAMES = 30_000
-"""Most frame times kept of a turn: ten minutes of frames of 20 ms, counted from its utterance."""
+"""Maximum number of frame times kept per turn: ten minutes of 20 ms frames, counted from the utterance."""
 MOST_LOGGED_BYTES = 64_000_000
-"""Most bytes of messages kept of a turn for its log; further messages are dropped."""
+"""Maximum number of message bytes kept in a turn's log; later messages are dropped."""
 
 
 @dataclass(slots=True)
 class UserMarks:
-    """The user's part of a turn. Marks are those of `TurnTrace`.
+    """The user's part of a turn. Timestamps are defined in `TurnTrace`.
 
     Args:
-        done_ns: When the utterance was complete, and committed in a manual turn; None while the user speaks.
-        last_frame_ns: When the last frame of the utterance was due.
+        done_ns: Completion time of the utterance, and of the commit in a manual turn; None while the user
+            speaks.
+        last_frame_ns: Deadline of the utterance's last frame.
         expects_answer: Whether the utterance expects an answer.
         owed_answer: Whether an answer to an utterance of an earlier turn is due.
     """
@@ -45,11 +46,11 @@ class UserMarks:
     owed_answer: bool = False
 
     def locate(self, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set where the user's sound lies, up to the end of an utterance that began at `began_ns`.
+        """Set the boundaries of the user's audio, up to the end of an utterance that began at `began_ns`.
 
         Args:
-            began_ns: When sample 0 of the turn's first, or of a later utterance is spoken.
-            boundaries: Counted from `began_ns`; None while the end is unknown.
+            began_ns: Time at which sample 0 of the turn's first or a later utterance is spoken.
+            boundaries: Boundaries relative to `began_ns`; None while the end is unknown.
         """
         assert self.t0_ns is not None
         assert self.onset_ns is not None
@@ -69,12 +70,12 @@ class UserMarks:
 
 @dataclass(slots=True)
 class FrameTimes:
-    """When the frames of a turn were due and sent.
+    """Deadlines and send times of a turn's frames.
 
     Args:
-        number: How many frames were sent; more than the times kept in a very long turn.
-        late_speech: Frames of speech that left more than a frame late.
-        skipped_silence: Frames of silence that were skipped to catch up.
+        number: Number of frames sent; larger than the number of kept times in a very long turn.
+        late_speech: Number of speech frames sent more than a frame late.
+        skipped_silence: Number of silence frames skipped to catch up.
     """
 
     deadline_ns: list[int] = field(default_factory=list)
@@ -87,9 +88,9 @@ class FrameTimes:
         """Add a frame.
 
         Args:
-            deadline_ns: When it was due.
-            sent_ns: When it was handed to the transport.
-            spoken: Whether the turn's utterance has begun: from then on the first times are kept.
+            deadline_ns: Deadline of the frame.
+            sent_ns: Time at which the frame was passed to the transport.
+            spoken: Whether the turn's utterance has begun; after that, the earliest times are kept.
         """
         self.number += 1
         if len(self.sent_ns) >= MOST_FRAMES:
@@ -100,7 +101,7 @@ class FrameTimes:
         self.deadline_ns.append(deadline_ns)
 
     def utterance_began(self, onset_ns: int) -> None:
-        """Drop the times of frames that cannot matter to an utterance."""
+        """Drop the times of frames that cannot affect an utterance's latencies."""
         first = np.searchsorted(self.deadline_ns, onset_ns - SPEECH_TAIL_NS)
         del self.deadline_ns[:first], self.sent_ns[:first]
 
@@ -110,8 +111,8 @@ class MessageLog:
     """The messages of a turn.
 
     Args:
-        messages: Those that are kept, without the user's audio.
-        kept_bytes: Their length on the wire.
+        messages: Kept messages, without the user's audio.
+        kept_bytes: Number of bytes of the kept messages on the wire.
     """
 
     messages: list[RawMessage] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""A speaker that plays recordings, each a pause after the previous reply was heard. Pure.
+"""A speaker that streams recordings, each after a pause that follows the previous reply as heard. Pure.
 
-Recordings that begin at another moment, or expect no answer, need `live_eval.session.script`.
+Recordings that begin at a different time, or expect no answer, need `live_eval.session.script`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from live_eval.types import Anchor, SpeechBoundaries, SpeechKind
 __all__ = ["PAUSE_NS", "Playback", "Utterance"]
 
 PAUSE_NS = 600_000_000
-"""From the end of a reply, as heard, to the user's next utterance: a natural pause."""
+"""Natural pause from the end of a reply, as heard, to the user's next utterance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class Utterance:
     """A recording that is ready to be streamed.
 
     Args:
-        frames: The recording as frames of the wire (int16 little-endian mono), at least one.
-        background: Frames that loop while the user is silent after it; empty for silence.
-        anchor: When it begins; None for a pause after the previous reply.
+        frames: Wire frames of the recording (int16 little-endian mono), at least one.
+        background: Frames that loop while the user is silent after the recording; empty for silence.
+        anchor: Start of the recording; None for a pause after the previous reply.
     """
 
     frames: Sequence[bytes]
@@ -44,15 +44,15 @@ class Utterance:
 
     @property
     def expects_answer(self) -> bool:
-        """Whether the endpoint is to answer it."""
+        """Whether the endpoint should answer the utterance."""
         return self.speech is SpeechKind.TURN
 
 
 class Playback:
-    """Plays recordings one after the other; a `Speaker`.
+    """A `Speaker` that streams recordings one after the other.
 
     Args:
-        utterances: The recordings, at least one, all with frames of one length.
+        utterances: Recordings, at least one, all with the same frame length.
     """
 
     listens = False

@@ -1,7 +1,7 @@
-"""Find replies in a continuous stream by their energy. Pure.
+"""Detect replies in a continuous stream by their energy. Pure.
 
-For endpoints that do not separate responses (full-duplex models, bots over WebRTC). A reply begins with
-the first *audible* sound (`live_eval.timing`: above −50 dBFS for 30 ms) and ends after a longer silence.
+Used for endpoints that do not separate responses (full-duplex models, bots over WebRTC). A reply begins with
+the first *audible* audio (`live_eval.timing`: above −50 dBFS for 30 ms) and ends after a longer silence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Chunk:
 
     Args:
         pcm: int16 mono, shape (samples,).
-        fresh: Whether playout restarts with it.
+        fresh: Whether playout restarts with the chunk.
     """
 
     at_ns: int
@@ -37,13 +37,13 @@ class Chunk:
 
 @dataclass(slots=True)
 class StreamStretch:
-    """A stretch of sound.
+    """A stretch of audible audio.
 
     Args:
-        began_ns: Arrival of the chunk in which it became audible.
-        chunks: Its chunks, from 100 ms before to 200 ms after the audible ones.
-        audible_ns: Arrival of its last audible chunk so far.
-        ended_ns: When it ended; None while it lasts.
+        began_ns: Arrival of the chunk in which the stretch became audible.
+        chunks: Chunks from 100 ms before to 200 ms after the audible chunks.
+        audible_ns: Arrival of the last audible chunk so far.
+        ended_ns: End of the stretch; None while it is open.
     """
 
     began_ns: int
@@ -53,10 +53,10 @@ class StreamStretch:
 
 
 class EnergySegmenter:
-    """Divides a stream into stretches of sound.
+    """Splitter of a stream into stretches of audible audio.
 
     Args:
-        silence_ns: How long it must be silent for a stretch to end.
+        silence_ns: Length of silence that ends a stretch.
     """
 
     def __init__(self, rate_hz: int, silence_ns: int = 1_500_000_000) -> None:
@@ -67,10 +67,10 @@ class EnergySegmenter:
         self._before: deque[Chunk] = deque()
         self._quiet: list[Chunk] = []
         self.voice_end_ns: int | None = None
-        """When the user's speech ends. A sound that began before it ends after a short silence (a breath);
-        otherwise a "mm-hm" and the answer within `silence_ns` would be one reply with a negative latency."""
+        """End of the user's speech. A stretch that began earlier ends after a short silence (a breath);
+        otherwise a "mm-hm" and an answer within `silence_ns` would be one reply with a negative latency."""
         self.stretches: list[StreamStretch] = []
-        """All stretches so far; the last one may still be open."""
+        """All stretches so far; the last stretch may be open."""
 
     @property
     def open(self) -> StreamStretch | None:
@@ -85,7 +85,7 @@ class EnergySegmenter:
         stretch = self.open
         if stretch is None:
             self._before.append(chunk)
-            # A chunk lasts until the next one arrives, so the sound may have begun in an earlier one.
+            # A chunk lasts until the next chunk arrives, so the audio may have begun in an earlier chunk.
             while len(self._before) > 1 and chunk.at_ns - self._before[1].at_ns > _KEPT_BEFORE_NS:
                 self._before.popleft()
             if audible:
@@ -109,7 +109,7 @@ class EnergySegmenter:
         stretch.ended_ns = ends_ns
 
     def _ends_ns(self, stretch: StreamStretch) -> int:
-        """Return when `stretch` ends if nothing audible follows."""
+        """Return the end of `stretch` if no audible audio follows."""
         ends_ns = stretch.audible_ns + self._silence_ns
         if self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns:
             ends_ns = min(ends_ns, max(self.voice_end_ns, stretch.audible_ns + _BREATH_NS))
