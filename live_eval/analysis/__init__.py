@@ -1,1 +1,1 @@
-"""What recorded turns and their scores show: statistics, comparisons, audits."""
+"""Analyses of recorded turns and their scores: statistics, comparisons, audits."""

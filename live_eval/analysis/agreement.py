@@ -1,8 +1,7 @@
 """Agreement between judges, between a judge and people, and between people. Pure.
 
-Intervals resample whole scripts; each statistic is computed for all resamples at once from how often each
-value
-was drawn.
+Intervals resample whole scripts; each statistic is computed for all resamples at once, from each value's
+number of draws.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ Level: TypeAlias = Literal["interval", "ordinal"]
 
 _Figures: TypeAlias = NDArray[np.float64]
 
-# Signs of so many pairs at a time: 32 MB as float32.
+# Maximum number of pair signs in memory: 32 MB as float32.
 _PAIRS = 1 << 23
 
 
 def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
-    """Return Spearman's rank correlation: Pearson's of the ranks, with ties at their mean rank.
+    """Return Spearman's rank correlation: Pearson's correlation of ranks, with ties at their mean rank.
 
-    From −1 to 1; undefined if all values on one side are equal. `clusters` are the scripts of the values.
+    The range is −1 to 1; undefined if all values on one side are equal. `clusters` are the values' scripts.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
@@ -46,7 +45,7 @@ def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], 
 
 
 def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
-    """Return Kendall's tau-b: concordant minus discordant pairs, over the pairs without ties.
+    """Return Kendall's tau-b: concordant minus discordant pairs, normalised by the pairs without ties.
 
     ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, of which T are tied on a side. From −1 to 1;
     undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945).
@@ -74,14 +73,15 @@ def krippendorff(
     """Return Krippendorff's alpha: 1 for perfect agreement, 0 for chance, negative for less.
 
     ``α = 1 − D_o / D_e``: the mean squared distance of ratings of the same unit, by that of all ratings. A
-    distance is the difference (interval) or that of the mean ranks among all ratings (ordinal, which equals
+    distance is the difference of the ratings (interval) or of their mean ranks among all ratings (ordinal,
+    which equals
     Krippendorff's ``Σ n_g − (n_c + n_k) / 2``). Units with fewer than two ratings do not count. Undefined if
     all ratings are equal. Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
 
     Args:
         ratings: Shape (units, raters); NaN for a missing rating.
-        clusters: The script of each unit.
-        level: The distance of two ratings.
+        clusters: Script of each unit.
+        level: Distance between two ratings.
 
     Returns:
         The alpha; its `n` counts the units with at least two ratings.
@@ -102,7 +102,7 @@ def krippendorff(
     def figure(drawn: _Figures) -> _Figures:
         by_rating = drawn[:, unit]
         placed = ranked.ranks(by_rating) if level == "ordinal" else values[None, :]
-        # Centred, so that the sums of squares below lose no digits.
+        # Centred to avoid cancellation in the sums of squares below.
         count = by_rating.sum(axis=1)
         centred = placed - (by_rating * placed).sum(axis=1, keepdims=True) / count[:, None]
         starts = np.concatenate(([0], np.cumsum(sizes.astype(np.int64))[:-1]))
@@ -118,7 +118,7 @@ def krippendorff(
 
 
 class _Order:
-    """The order of values, for ranks and ties when each is drawn several times or not at all."""
+    """The order of values, to compute ranks and ties for any number of draws of each value."""
 
     def __init__(self, values: NDArray[np.float64]) -> None:
         self._order = np.argsort(values, kind="stable")
@@ -126,11 +126,11 @@ class _Order:
         self._starts = np.searchsorted(values[self._order], unique)
 
     def _counts(self, drawn: _Figures) -> _Figures:
-        """Return how often each distinct value was drawn, shape (resamples, distinct)."""
+        """Return the number of draws of each distinct value, shape (resamples, distinct)."""
         return np.add.reduceat(drawn[:, self._order], self._starts, axis=1)
 
     def ranks(self, drawn: _Figures) -> _Figures:
-        """Return the rank of each value among those drawn, ties at their mean, shape (resamples, n)."""
+        """Return each value's rank among the drawn values, ties at their mean rank, shape (resamples, n)."""
         counts = self._counts(drawn)
         return (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, self._codes]
 
@@ -142,7 +142,7 @@ class _Order:
 def _pairs(
     first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Sequence[Hashable]]:
-    """Return two values of each turn and its script, in an order independent of the input's."""
+    """Return each turn's two values and script, in an order independent of the input order."""
     x, y = np.asarray(first, np.float64), np.asarray(second, np.float64)
     order = rows_in_order(clusters, x, y)
     return x[order], y[order], [clusters[place] for place in order]

@@ -1,1 +1,1 @@
-"""Quantiles, intervals and tests for turns that depend on each other through their scripts."""
+"""Quantiles, intervals and tests for turns that are dependent within scripts."""

@@ -1,4 +1,4 @@
-"""Quantiles, distributions and intervals for turns that depend on each other through their scripts.
+"""Quantiles, distributions and intervals for turns that are dependent within scripts.
 
 The variants and repetitions of a script are not independent: the bootstrap draws whole *scripts* with
 replacement. Intervals are percentile intervals of `RESAMPLES` resamples, with the tails moved out by
@@ -7,14 +7,12 @@ t and the factor √(k/(k−1)) for k scripts ("expanded percentile interval": H
 Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the plain percentile
 interval is too narrow for few scripts.
 
-An interval needs `MIN_CLUSTERS` scripts; for a quantile, `MIN_BEYOND` expected values beyond it (100 turns
-for
-the 95th percentile); for a mean, values that differ, since identical values do not show how far others may
-lie. A quantile other than the median needs `MIN_BEYOND_VALUE` expected values beyond it (30 turns for the
-95th
-percentile): with fewer, it is just the maximum.
+An interval needs `MIN_CLUSTERS` scripts; for a quantile, also `MIN_BEYOND` expected values beyond it (100
+turns for the 95th percentile); for a mean, also values that differ, since identical values do not show any
+variation. A quantile other than the median needs `MIN_BEYOND_VALUE` expected values beyond it (30 turns for
+the 95th percentile): with fewer turns, it is close to the maximum.
 
-Scripts are numbered by name, so the order of the values does not matter.
+Scripts are numbered by name, so results do not depend on the order of the values.
 """
 
 from __future__ import annotations
@@ -80,10 +78,10 @@ class Estimate:
     """A value with its interval.
 
     Args:
-        value: None if there is nothing to compute it from.
-        n: Number of values behind it.
-        clusters: Number of scripts that these belong to.
-        reason: Why the value or the interval is missing; empty if neither is.
+        value: Value; None if there is no data.
+        n: Number of underlying values.
+        clusters: Number of scripts of these values.
+        reason: Reason for a missing value or interval; empty if both exist.
     """
 
     value: float | None
@@ -93,7 +91,7 @@ class Estimate:
     reason: str = ""
 
     def as_json(self, digits: int = 6, *, scripts: bool = False) -> dict[str, Any]:
-        """Return it as JSON values, rounded; with `scripts`, add the number of scripts."""
+        """Return the estimate as rounded JSON values; with `scripts`, add the number of scripts."""
         return {
             "value": rounded(self.value, digits),
             "n": self.n,
@@ -108,9 +106,9 @@ class Ecdf:
     """An empirical distribution function: a step up at each value.
 
     Args:
-        values: Ascending, shape (n,).
-        shares: Share of all at or below each value, shape (n,).
-        total: Number of values including missing (censored) ones, which keep the last share below 1.
+        values: Ascending values, shape (n,).
+        shares: Cumulative share at each value, shape (n,).
+        total: Number of values, including missing (censored) values, which keep the last share below 1.
     """
 
     values: NDArray[np.float64]
@@ -142,7 +140,7 @@ def finite(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def quantile(values: ArrayLike, share: float) -> float | None:
-    """Return a quantile by linear interpolation (Hyndman and Fan's type 7), or None without values.
+    """Return a quantile by linear interpolation (Hyndman and Fan's type 7); None if there are no values.
 
     Raises:
         ValueError: A value is not finite.
@@ -155,7 +153,7 @@ def quantile(values: ArrayLike, share: float) -> float | None:
 
 
 def too_few_for(share: float, n: int) -> str:
-    """Return why n values are too few for a quantile; empty if they are enough.
+    """Return the reason why n values are too few for a quantile; empty if they are enough.
 
     >>> too_few_for(0.95, 29), too_few_for(0.95, 30), too_few_for(0.5, 1)
     ('fewer than 30 values', '', '')
@@ -166,7 +164,7 @@ def too_few_for(share: float, n: int) -> str:
 
 
 def _too_few(share: float, n: int, beyond: float) -> str:
-    # Rounded, since 1 − 0.95 is a little more than 0.05.
+    # Rounded, because 1 − 0.95 is slightly more than 0.05.
     needed = math.ceil(round(beyond / min(share, 1 - share), 6))
     return f"fewer than {needed} values" if n < needed else ""
 
@@ -184,9 +182,9 @@ def estimate_mean(
     """Return the mean of values with its interval.
 
     Args:
-        values: Shape (n,).
-        clusters: The script, or other resampling unit, of each value.
-        drawn_as: The name of the units in reasons.
+        values: Values, shape (n,).
+        clusters: Script, or other resampling unit, of each value.
+        drawn_as: Name of the units in reasons.
         seed: Seed of the resampling.
 
     Raises:
@@ -207,7 +205,7 @@ def estimate_means(
     members, count = cluster_numbers(clusters, len(arrays[0]))
     if not len(members):
         return [Estimate(None, 0, 0, reason="no values") for _ in arrays]
-    # In an order of their own, so that sums do not depend on that of the values.
+    # Sorted, so that sums do not depend on the input order.
     orders = [np.lexsort((array, members)) for array in arrays]
     arrays = [array[order] for array, order in zip(arrays, orders, strict=True)]
     members = np.sort(members)
@@ -237,10 +235,9 @@ def estimate_share(
 ) -> Estimate:
     """Return the mean of values between 0 and `whole` with its interval; otherwise as `estimate_mean`.
 
-    If all values are 0, or all are `whole`, so is every resample. The interval is then the exact one of a
-    binomial share with one trial per script (Clopper and Pearson, Biometrika 26:4, 1934): for k scripts its
-    inner
-    end is ``(α/2)^(1/k)`` of the whole.
+    If all values are 0, or all are `whole`, every resample is the same. The interval is then the exact
+    interval of a binomial share with one trial per script (Clopper and Pearson, Biometrika 26:4, 1934): for k
+    scripts all equal to `whole`, its lower end is ``(α/2)^(1/k)`` of the whole.
 
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
@@ -267,7 +264,7 @@ def estimate_quantile(
 ) -> Estimate:
     """Return a quantile (as `quantile`) with its interval; otherwise as `estimate_mean`.
 
-    With ties around it, the interval may have no width. For too few values, see `too_few_for`.
+    With ties around the quantile, the interval may have zero width. For too few values, see `too_few_for`.
     """
     array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
@@ -278,7 +275,7 @@ def estimate_quantile(
     blocks = _Blocks(owners, count)
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Each resample holds every value as often as its script was drawn.
+        # Each resample contains every value as often as its script was drawn.
         upto = blocks.counts(drawn)
         at = share * (upto[:, -1] - 1)
         below = np.floor(at)
@@ -306,13 +303,12 @@ def estimate_statistic(
     The resampling does not depend on the order of the values; rounding in the statistic's own sums may.
 
     Args:
-        compute: Function from how often each value is drawn, shape (resamples, n), to the statistic of each
-            resample, shape (resamples,); NaN where it is undefined.
-        clusters: The script of each value, shape (n,).
-        most_undefined: Maximum share of undefined resamples, which are left out; beyond it there is no
-            interval.
-            Pass a smaller one if undefined resamples would all lie beyond one end.
-        no_width: The reason to give instead of an interval without width; empty to return that interval.
+        compute: Function from the values' numbers of draws, shape (resamples, n), to the statistic of each
+            resample, shape (resamples,); NaN if undefined.
+        clusters: Script of each value, shape (n,).
+        most_undefined: Maximum share of undefined resamples, which are excluded; with more, there is no
+            interval. Pass a smaller share if undefined resamples would all be beyond one end.
+        no_width: Reason to give instead of a zero-width interval; empty to return the interval.
         seed: Seed of the resampling.
     """
     members, count = cluster_numbers(clusters, len(clusters))
@@ -345,7 +341,7 @@ def paired_difference(
 def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
     """Return the number of each value's cluster, and the number of clusters.
 
-    They are numbered in the order of their names, which are all of one type.
+    Clusters are numbered in name order; names must all have the same type.
 
     Raises:
         ValueError: The number of clusters is not the number of values.
@@ -361,13 +357,13 @@ def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.in
 def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the order of rows by cluster, then by their values from the last column to the first.
 
-    Sums in this order do not depend on the order of the input.
+    Sums in this order do not depend on the input order.
     """
     return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 
 
 class _Blocks:
-    """Find values by rank in resamples of ascending values: first the block, then the position in it."""
+    """Finds values by rank in resamples of ascending values: first the block, then the position in it."""
 
     def __init__(self, owners: NDArray[np.int64], clusters: int) -> None:
         self._size = math.isqrt(len(owners) - 1) + 1
@@ -375,18 +371,18 @@ class _Blocks:
         cells = owners * blocks + np.arange(len(owners)) // self._size
         counts = np.bincount(cells, minlength=clusters * blocks).reshape(clusters, blocks)
         self._upto = np.cumsum(counts, axis=1, dtype=np.float64)
-        # No rank lies in the padding.
+        # Padding has no ranks.
         padded = np.pad(owners, (0, self._size * blocks - len(owners)), mode="edge")
         self._owners = padded.reshape(blocks, self._size)
 
     def counts(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the number of values up to the end of each block, shape (resamples, blocks)."""
+        """Return the cumulative number of values at the end of each block, shape (resamples, blocks)."""
         return drawn @ self._upto
 
     def places(
         self, drawn: NDArray[np.float64], upto: NDArray[np.float64], rank: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return the position of the value of a rank, from 0, in each resample, shape (resamples,)."""
+        """Return the position of the value with a rank, from 0, in each resample, shape (resamples,)."""
         rows = np.arange(len(drawn))
         block = (upto <= rank[:, None]).sum(axis=1)
         before = np.where(block > 0, upto[rows, block - 1], 0)
@@ -416,7 +412,7 @@ def _intervals(
     no_width: Sequence[str],
     drawn_as: str,
 ) -> list[tuple[Interval | None, str]]:
-    """Return the interval of each column of a statistic, or why it has none.
+    """Return the interval of each column of a statistic, or the reason why it is missing.
 
     `statistic` maps draws, shape (resamples, clusters), to values, shape (resamples, columns).
     """
@@ -427,7 +423,7 @@ def _intervals(
     undefined = np.isnan(values).sum(axis=0)
     defined = undefined <= most_undefined * RESAMPLES
     tail = _tail(clusters)
-    quantile = np.nanquantile if undefined.any() else np.quantile  # the second is faster
+    quantile = np.nanquantile if undefined.any() else np.quantile  # np.quantile is faster
     ends = iter(quantile(values[:, defined], [tail, 1 - tail], axis=0).T.tolist())
     found: list[tuple[Interval | None, str]] = []
     for missing, is_defined, reason in zip(undefined.tolist(), defined, no_width, strict=True):
@@ -442,7 +438,7 @@ def _intervals(
 
 @lru_cache(maxsize=8)
 def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """Return how often each cluster is drawn in each resample; the metrics of a run share the draws."""
+    """Return the number of draws of each cluster in each resample; a run's metrics share the draws."""
     chosen = np.random.default_rng(seed).integers(0, clusters, size=(resamples, clusters))
     chosen += clusters * np.arange(resamples)[:, None]
     counts = np.bincount(chosen.ravel(), minlength=resamples * clusters)
@@ -451,7 +447,7 @@ def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=64)
 def _tail(clusters: int) -> float:
-    """Return the share of resamples to leave out on each side (Hesterberg 2015, equation 15)."""
+    """Return the share of resamples to cut off on each side (Hesterberg 2015, equation 15)."""
     from scipy.special import ndtr, stdtrit
 
     t = stdtrit(clusters - 1, (1 + LEVEL) / 2)

@@ -1,4 +1,5 @@
-"""Whether two runs on the same cases differ: sign-flip tests, Holm's correction, the standardised difference.
+"""Test whether two runs on the same cases differ: sign-flip tests, Holm's correction, standardised
+difference.
 
 The unit is the script: its variants and repetitions are averaged first, so that each script counts once.
 """
@@ -41,14 +42,14 @@ __all__ = [
 ALPHA = round(1 - LEVEL, 10)
 """The p at or above which no difference is shown."""
 EXACT_SCRIPTS = 18
-"""For up to this many differing scripts, all signs are tried: 2^17 assignments, since half are mirrored."""
+"""The maximum number of differing scripts for an exact test: 2^17 assignments, since half are mirrored."""
 FLIPS = 9_999
-"""Random sign assignments for more scripts; see `flips_for` for many tests."""
+"""The number of random sign assignments for more scripts; see `flips_for` for many tests."""
 # The resolution of p must be this many times finer than Holm's first step.
 _FINER = 5
-# Signs to multiply at a time, so that they fit a processor's cache.
+# Number of signs per multiplication, chosen to fit the processor cache.
 _BLOCK = 32_768
-# Sums that differ by less, relatively, count as equal.
+# Sums with a smaller relative difference count as equal.
 _ROUNDING = 1e-9
 
 
@@ -62,7 +63,7 @@ class SignFlip:
         flips: Number of assignments tried, including the observed one.
         exact: Whether all assignments were tried.
         informative: Whether any script differs; otherwise p is 1 and nothing was tried.
-        reason: Why there is no p; empty if there is one.
+        reason: Reason for a missing p; empty otherwise.
     """
 
     p: float | None
@@ -73,7 +74,7 @@ class SignFlip:
 
     @property
     def method(self) -> str:
-        """How p was computed, in words."""
+        """A description of how p was computed."""
         if self.p is None:
             return self.reason
         if not self.informative:
@@ -82,7 +83,7 @@ class SignFlip:
 
 
 def least_p(scripts: int) -> float:
-    """Return the smallest p that a sign-flip test of this many scripts can give.
+    """Return the smallest possible p of a sign-flip test with this many scripts.
 
     >>> least_p(8)
     0.0078125
@@ -91,7 +92,7 @@ def least_p(scripts: int) -> float:
 
 
 def flips_for(tests: int) -> int:
-    """Return the number of random sign assignments for a p that is corrected over this many tests.
+    """Return the number of random sign assignments for a p corrected over this many tests.
 
     With n assignments, p is at least 1/(n + 1); with too few, Holm's correction hides every difference.
 
@@ -102,7 +103,7 @@ def flips_for(tests: int) -> int:
 
 
 def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np.float64]:
-    """Return the mean of each cluster, in the order of their names.
+    """Return the mean of each cluster, in name order.
 
     >>> cluster_means([5.0, 1.0, 3.0], ["b", "a", "a"]).tolist()
     [2.0, 5.0]
@@ -157,8 +158,8 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values with Holm's correction, which bounds the probability of any false positive.
 
-    The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979), whatever the
-    dependence between the tests. None was not tested and does not count.
+    The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979), which is valid
+    for any dependence between the tests. None (not tested) is not counted.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
@@ -175,11 +176,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def standardised_mean(differences: ArrayLike) -> Estimate:
     """Return Cohen's d_z of paired differences, shape (scripts,): mean by standard deviation.
 
-    It shows how consistent a difference is over scripts, in any unit. The interval contains the values that
-    the
-    non-central t does not exclude (Steiger and Fouladi, 1997): exact for normal differences. A bootstrap
-    covers
-    less with few scripts (see ``benchmarks/statistics_validity.py``).
+    It is a unitless measure of a difference's consistency over scripts. The interval contains the values that
+    the non-central t does not exclude (Steiger and Fouladi, 1997), which is exact for normal differences.
+    With few scripts, a bootstrap interval has lower coverage (see ``benchmarks/statistics_validity.py``).
 
     Raises:
         ValueError: A difference is not finite.
@@ -200,7 +199,7 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
 
 
 def _effect_at(value: float, count: int, share: float) -> float:
-    """Return the true d_z for which a sample's d_z lies below `value` with probability `share`."""
+    """Return the true d_z for which a sample's d_z is below `value` with probability `share`."""
     from scipy.optimize import brentq
 
     root = math.sqrt(count)
@@ -221,7 +220,7 @@ def noncentral_below(bound: float, freedom: int, centre: float) -> float:
     from scipy.special import nctdtr
 
     found = float(nctdtr(freedom, centre, bound))
-    # scipy gives no number far out, where the smaller tail is below 1e-13.
+    # scipy's result is not finite if the smaller tail is below 1e-13.
     return found if math.isfinite(found) else float(bound > centre)
 
 
@@ -238,10 +237,10 @@ def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
 def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the standard deviation of each resample, shape (resamples,); NaN for fewer than two values.
 
-    Equal values give 0, despite rounding. `drawn` is how often each value is drawn, shape (resamples, n).
+    Equal values give exactly 0. `drawn` is each value's number of draws, shape (resamples, n).
     """
     count = drawn.sum(axis=1)
-    centred = array - array.mean()  # for the precision of the squares
+    centred = array - array.mean()  # improves the precision of the squares
     moment = drawn @ centred / count
     variance = (drawn @ centred**2 / count - moment**2) * count / np.maximum(count - 1, 1)
     spread = np.sqrt(np.maximum(variance, 0))

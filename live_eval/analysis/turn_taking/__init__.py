@@ -1,7 +1,6 @@
-"""Published metrics of full-duplex conversation, as their sources define them and with known defects
-corrected.
+"""Published full-duplex metrics, as defined by their sources and with known defects corrected.
 
-One module for each source; docs/duplex-metrics.md lists the metrics.
+There is one module per source; docs/duplex-metrics.md lists the metrics.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MODULES = {
 }
 
 SOURCES: Mapping[str, str] = {name: module.SOURCE for name, module in _MODULES.items()}
-"""Where each source defines its metrics: repository, revision and file."""
+"""The location of each source's definitions: repository, revision and file."""
 
 DEFINITIONS: Mapping[str, MetricDefinition] = {
     definition.name: definition for module in _MODULES.values() for definition in module.DEFINITIONS
@@ -34,7 +33,7 @@ DEFINITIONS: Mapping[str, MetricDefinition] = {
 
 
 def all_metrics(conversations: Sequence[Conversation]) -> Mapping[str, MetricValue]:
-    """Return every metric over a set of conversations, by its name in `DEFINITIONS`; a missing value has a
+    """Return every metric over a set of conversations, by its name in `DEFINITIONS`; missing values have a
     reason.
     """
     return {

@@ -1,9 +1,9 @@
 """ServiceNow eva's turn-taking score.
 
 Source: ServiceNow eva 997ae97, ``docs/metrics/turn_taking.md`` and
-``src/eva/metrics/experience/turn_taking.py``. Each user turn scores 0 to 1: by how soon the agent yields if
-the user interrupts it; by overlap, number of segments and latency if the agent interrupts the user; otherwise
-by latency. A conversation's score is the mean over its turns. A greeting before the first turn is not scored.
+``src/eva/metrics/experience/turn_taking.py``. Each user turn scores 0 to 1: by the agent's yield time if the
+user interrupts; by overlap, number of segments and latency if the agent interrupts; otherwise by latency. A
+conversation's score is the mean over its turns. A greeting before the first turn is not scored.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ DEFINITIONS = (
 
 
 class _Score(NamedTuple):
-    """A turn's score and, if the user interrupts, the yield and whether the reply ended by itself."""
+    """A turn's score and, if the user interrupts, the yield time and whether the reply ended by itself."""
 
     score: float
     yield_ms: float | None
@@ -102,7 +102,7 @@ def count_score(segments: int) -> float:
 
 
 def yield_score(yield_ms: float) -> float:
-    """Return the score of how long the agent talks over the user: 1, falling to 0 at 2,000 ms.
+    """Return the score of the agent's yield time: 1, falling to 0 at 2,000 ms.
 
     >>> yield_score(600)
     0.7
@@ -157,7 +157,7 @@ def _corrected(turn: Exchange, score: _Score, *, with_tool: bool) -> float:
 
 
 def _score(turn: Exchange, *, with_tool: bool) -> _Score:
-    """Return a turn's score as the source computes it."""
+    """Return a turn's score as computed by the source."""
     end_ns = turn.speech.end_ns
     yield_ms = None if turn.over is None else (turn.over.end_ns - turn.speech.start_ns) / 1e6
     natural = yield_ms is not None and yield_ms < _HARD_MS and turn.over is not None and turn.over.natural_end

@@ -2,13 +2,12 @@
 
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``,
 ``eval_smooth_turn_taking.py``, ``eval_user_interruption.py``, ``eval_backchannel.py``, and
-``v1_v1.5/get_transcript/asr.py``. The source takes words and their times from a recogniser. Here the
-audible stretches give the times, and a response's words are spread evenly over them; without a transcript,
-duration alone decides.
+``v1_v1.5/get_transcript/asr.py``. In the source, words and their times are from a recogniser. Here, a
+response's words are spread evenly over its audible parts; without a transcript, only the duration is used.
 
-A sample of the source is one exchange here. One that begins while the agent speaks is a user
-interruption; any other is a sample of smooth turn-taking and of backchannels, and of pause handling if the
-user pauses.
+A sample of the source is one exchange here. An exchange that begins while the agent speaks is a user
+interruption; any other is a sample of smooth turn-taking and of backchannels, and also of pause handling if
+the user pauses.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ def takes_turn(duration_ns: int, words: int) -> bool:
 
 
 def is_backchannel(duration_ns: int, words: int) -> bool:
-    """Return whether a segment of the agent's is a backchannel.
+    """Return whether an agent segment is a backchannel.
 
     >>> is_backchannel(900_000_000, 2), is_backchannel(900_000_000, 3), is_backchannel(1_000_000_000, 1)
     (True, False, False)
@@ -139,7 +138,7 @@ def is_backchannel(duration_ns: int, words: int) -> bool:
 
 
 def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
-    """Return how many of a response's words lie between two times, spread evenly over its speech."""
+    """Return the number of a response's words between two times, with words spread evenly over its speech."""
     total = sum(end - start for start, end in response.sounds)
     inside = sum(max(0, min(end, end_ns) - max(start, start_ns)) for start, end in response.sounds)
     return round(len(response.text.split()) * inside / total) if total else 0
@@ -148,12 +147,14 @@ def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
 def backchannel_jsd(
     backchannels: Sequence[Stretch], start_ns: int, end_ns: int, reference: Sequence[float]
 ) -> float:
-    """Return the Jensen–Shannon distance of the backchannels' times from a reference, in nats; 1 without any.
+    """Return the Jensen–Shannon distance between backchannel times and a reference, in nats; 1 if there are
+    none.
 
     Args:
-        backchannels: When the agent says them.
+        backchannels: Times of the agent's backchannels.
         start_ns: Start of the user's turn; `end_ns` is its end.
-        reference: How often people say one, over equal parts of the turn; stretched to windows of 200 ms.
+        reference: Frequencies of human backchannels over equal parts of the turn; resampled to windows of 200
+            ms.
     """
     if not backchannels:
         return 1.0
@@ -174,7 +175,7 @@ def metrics(
     """Return the source's metrics by name: latencies in seconds, the frequency per second.
 
     Args:
-        references: For each case, how often people say a backchannel over equal parts of it, for the JSD.
+        references: Frequencies of human backchannels over equal parts of each case, for the JSD.
     """
     defined: _Samples = {name: [] for name in _MISSING}
     corrected: _Samples = {name: [] for name in _MISSING}
@@ -230,7 +231,7 @@ def _add_interruption(
     turn: Exchange, conversation: Conversation, defined: _Samples, corrected: _Samples
 ) -> None:
     end_ns, until_ns = turn.speech.end_ns, turn.until_ns
-    # The source's recogniser hears the output only from the end of the interruption on.
+    # The source's recogniser gets only the output after the end of the interruption.
     after = [
         (max(start, end_ns), min(end, until_ns), response)
         for response in conversation.agent

@@ -1,9 +1,9 @@
-"""Full-Duplex-Bench v1.5: how long the agent keeps talking over the user, and how soon it answers.
+"""Full-Duplex-Bench v1.5: how long the agent talks over the user, and how soon it answers.
 
-Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source finds segments with Silero
-VAD and joins the user's at gaps of up to 0.6 s, the model's at up to 0.5 s; here they are the exact audible
-stretches. Its classes of behaviour (RESPOND, RESUME, UNCERTAIN_HANDLING, UNKNOWN) come from a language model
-and have no metric here.
+Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source detects segments with
+Silero VAD, and joins the user's segments at gaps up to 0.6 s and the model's at gaps up to 0.5 s; here,
+segments are the exact audible parts. The source's behaviour classes (RESPOND, RESUME, UNCERTAIN_HANDLING,
+UNKNOWN) are assigned by a language model and have no metric here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ USER_GAP_NS = 600_000_000
 MODEL_GAP_NS = 500_000_000
 """The model's segments are joined at gaps up to this long."""
 
-_STOP_NS = 2_000_000_000  # stopping this late is not stopping: cekura-bench, service/metrics.py
+_STOP_NS = 2_000_000_000  # a later stop does not count as a stop: cekura-bench, service/metrics.py
 
 DEFINITIONS = (
     MetricDefinition(
@@ -54,7 +54,7 @@ DEFINITIONS = (
 
 
 def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
-    """Return stretches in order, joined where the gap is at most `gap_ns`."""
+    """Return segments in order, joined at gaps of at most `gap_ns`."""
     found: list[Stretch] = []
     for start, end in sorted(stretches):
         if found and start - found[-1].end_ns <= gap_ns:
@@ -65,8 +65,8 @@ def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
 
 
 def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the overlaps of two joined tracks (``latency_stop_list``); the shortest of those that end
-    together.
+    """Return the overlaps of two joined tracks (``latency_stop_list``); of overlaps with the same end, the
+    shortest.
     """
     shortest: dict[int, Stretch] = {}
     i = j = 0
@@ -83,9 +83,9 @@ def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]
 
 
 def response_gaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the gaps from the user's joined segments to the model's next (``latency_resp_list``).
+    """Return the gaps from the user's joined segments to the model's next segment (``latency_resp_list``).
 
-    If several user segments precede the same start of the model, the last counts.
+    If several user segments precede the same model segment, the last counts.
     """
     gaps: dict[int, Stretch] = {}
     for segment in user:

@@ -1,9 +1,9 @@
-"""HumDial's full-duplex track: its weighting and its delays.
+"""HumDial's full-duplex track: weighting and delays.
 
 Source: HumDial-FDBench (ASLP-lab) 566f50d, ``Full-Duplex_Interaction/evaluation/readme.txt`` and
 ``interruption/compute_first_response_delay.py``; the delay score is from the challenge's results page
-(ASLP-lab/HumDial-Challenge, ``content/track2/results.md``). The classes of behaviour are inputs here: in
-the source, a language model assigns them from the transcripts of a clean and a disturbed dialogue.
+(ASLP-lab/HumDial-Challenge, ``content/track2/results.md``). The behaviour classes are inputs here; in the
+source, a language model assigns them from the transcripts of a clean and a disturbed dialogue.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ INTERRUPTIONS = (
     "Topic Switching",
     "Silence/Termination",
 )
-"""The scenes in which the agent should take up what the user says: the class C_RESPOND."""
+"""The scenes in which the agent should respond to the user: the class C_RESPOND."""
 REJECTIONS = (
     "User Real-time Backchannels",
     "Pause Handling",
     "Third-party Speech",
     "Speech Directed at Others",
 )
-"""The scenes in which the agent should go on: the class C_RESUME."""
+"""The scenes in which the agent should continue: the class C_RESUME."""
 
 _WEIGHTS = (0.4, 0.4, 0.2)
 _BASELINE_SCORE = 60.0
@@ -76,12 +76,12 @@ DEFINITIONS = (
 def behaviour_score(
     behaviours: Mapping[str, Sequence[str]], scenes: Sequence[str], wanted: str
 ) -> float | None:
-    """Return the mean over scenes of the share of a class of behaviour, 0 to 100; None if a scene is missing.
+    """Return a behaviour class's mean share over scenes, 0 to 100; None if a scene is missing.
 
     Args:
-        behaviours: For each scene, the class of each dialogue, such as ``C_RESPOND``.
-        scenes: `INTERRUPTIONS` or `REJECTIONS`.
-        wanted: ``C_RESPOND`` or ``C_RESUME``.
+        behaviours: Class of each dialogue, such as ``C_RESPOND``, by scene.
+        scenes: Scenes to average: `INTERRUPTIONS` or `REJECTIONS`.
+        wanted: Desired class: ``C_RESPOND`` or ``C_RESUME``.
     """
     if not all(behaviours.get(scene) for scene in scenes):
         return None
@@ -104,10 +104,10 @@ def total_score(
     """Return the total score, 0 to 100.
 
     Args:
-        behaviours: For each scene, the class of each dialogue.
-        delay: The total delay, from `metrics`.
-        fastest_s: The least total delay of all systems that are compared.
-        baseline_s: The baseline's total delay.
+        behaviours: Class of each dialogue, by scene.
+        delay: Total delay, from `metrics`.
+        fastest_s: Smallest total delay among the compared systems.
+        baseline_s: Total delay of the baseline.
     """
     interruption = behaviour_score(behaviours, INTERRUPTIONS, "C_RESPOND")
     rejection = behaviour_score(behaviours, REJECTIONS, "C_RESUME")
@@ -130,7 +130,7 @@ def total_score(
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the delays in seconds, by name; `total_score` needs more input than conversations."""
+    """Return the delays in seconds, by name; `total_score` needs additional inputs."""
     delays: list[float] = []
     answers: list[float] = []
     for conversation in conversations:

@@ -1,9 +1,9 @@
-"""InteractionGym's rule-based scores: whether the agent did what the user expected, and how fast.
+"""InteractionGym's rule-based scores: whether the agent behaved as expected, and how fast.
 
 Source: InteractionGym 283e86e, ``docs/FORMAT.md`` section 6.3, and ``src/interaction_gym/eval.py``
 (37e535e). Each utterance scores 0 to 1. A turn with pauses is scored phrase by phrase: the agent should wait
-after each phrase but the last, and answer that one. Nothing in a conversation asks to be interrupted, so the
-expectation ``interrupt`` has no metric.
+after each phrase except the last, and answer the last. No utterance in a conversation expects an
+interruption, so the expectation ``interrupt`` has no metric.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ DEFINITIONS = (
 
 
 class _Said(NamedTuple):
-    """A phrase of the user, and what it expects of the agent."""
+    """A user phrase with the expected behaviour of the agent."""
 
     start_ns: int
     end_ns: int
@@ -75,7 +75,7 @@ class _Said(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A score and its expectation; `natural` if the agent's reply ended by itself."""
+    """A score and its expectation; `natural` is whether the agent's reply ended by itself."""
 
     expects: str
     score: float
@@ -92,7 +92,7 @@ def latency_score(latency_ms: float) -> float:
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the mean score of each expectation, and of all."""
+    """Return the mean score of each expectation, and overall."""
     scored = [each for conversation in conversations for each in _scores(conversation)]
     natural = sum(each.natural for each in scored)
     why = f"natural ends left out: {natural}" if natural else ""
@@ -153,7 +153,7 @@ def _scores(conversation: Conversation) -> Iterator[_Scored]:
 
 
 def _cut(segment: AgentSegment, end_ns: int) -> bool:
-    """Return whether the agent broke off, rather than ending by itself or with the recording."""
+    """Return whether the agent stopped early, rather than ending by itself or with the recording."""
     return not segment.natural_end and segment.end_ns < end_ns
 
 
@@ -164,7 +164,7 @@ def _reacts(
     over: AgentSegment | None,
     end_ns: int,
 ) -> bool:
-    """Return whether the agent stops for something that is not addressed to it, or answers it."""
+    """Return whether the agent stops for, or answers, speech that is not addressed to it."""
     turns = [each for each in said if each.expects != "ignore"]
     if over is not None:
         if _cut(over, end_ns):
@@ -186,5 +186,5 @@ def _reacts(
 
 
 def _begins(segments: Sequence[AgentSegment], from_ns: int) -> int | None:
-    """Return when the agent begins within 2 s of a time."""
+    """Return when the agent begins within 2 s after a time."""
     return next((e.start_ns for e in segments if from_ns <= e.start_ns <= from_ns + _REPLY_NS), None)

@@ -12,14 +12,14 @@ __all__ = ["MetricDefinition", "MetricValue", "mean_value"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
-    """A metric's value as its source defines it, and with the source's known defects corrected.
+    """A metric's value as defined by its source, and with the source's known defects corrected.
 
     Args:
-        as_defined: The source's value, or None.
-        corrected: The corrected value, or None.
+        as_defined: Value by the source's definition, or None.
+        corrected: Corrected value, or None.
         n: Number of events behind `as_defined`.
         n_corrected: Number of events behind `corrected`.
-        why: Why a value is missing, and what the correction changed; may be empty.
+        why: Reason for a missing value, and effect of the correction; may be empty.
     """
 
     as_defined: float | None
@@ -36,21 +36,21 @@ class MetricValue:
         return self.corrected - self.as_defined
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields and the difference, ready for JSON."""
+        """Return the fields and the difference as JSON values."""
         values = {"as_defined": self.as_defined, "corrected": self.corrected, "difference": self.difference}
         return {**values, "n": self.n, "n_corrected": self.n_corrected, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDefinition:
-    """What a metric measures.
+    """The description of a metric.
 
     Args:
-        name: Source and the source's own name, as ``tau2.L_R``.
-        means: What it measures, in a phrase.
-        unit: ``s``, ``ms``, ``1/s``, or empty for a share or a score.
-        better: Which direction is better.
-        corrects: How the corrected value differs; empty if it does not.
+        name: Source and the source's own name, such as ``tau2.L_R``.
+        means: Measured quantity, as a phrase.
+        unit: Unit (``s``, ``ms``, ``1/s``); empty for a share or a score.
+        better: Better direction.
+        corrects: Effect of the correction; empty if there is none.
     """
 
     name: str
@@ -66,8 +66,8 @@ def mean_value(
     """Return the means of the events' values (booleans for a rate), as defined and corrected.
 
     Args:
-        missing: The reason if there are no events.
-        why: What the correction changed.
+        missing: Reason to give if there are no events.
+        why: Effect of the correction.
 
     >>> mean_value([True, False], [], missing="no interruption").as_defined
     0.5

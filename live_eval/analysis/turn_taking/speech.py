@@ -31,17 +31,17 @@ __all__ = [
 ]
 
 BREATH_NS = 500_000_000
-"""A pause of up to this length within one response is a breath between sentences, not a yield."""
+"""The longest pause within a response that counts as a breath between sentences, not a yield."""
 
 PAUSE_NS = 150_000_000
-"""The shortest silence of the user that counts as a pause; shorter ones are part of fluent speech."""
+"""The shortest user silence that counts as a pause; shorter silences are part of fluent speech."""
 
 SIMULTANEOUS_NS = 50_000_000
-"""An utterance that begins up to this long before a reply counts as beginning over it."""
+"""The maximum lead of an utterance over a reply at which it still counts as beginning over the reply."""
 
 
 class Stretch(NamedTuple):
-    """A stretch of audible speech or other sound, from its first sample to just past its last."""
+    """A segment of audible speech or other audio, as a half-open time range."""
 
     start_ns: int
     end_ns: int
@@ -52,11 +52,11 @@ class UserSpeech:
     """One utterance of the user.
 
     Args:
-        kind: How the endpoint should treat it.
-        sounds: At least one stretch, in order. Only these can overlap with a reply, however short a silence
-            is.
-        text: Its transcript; empty if unknown.
-        case_id: The case that was streamed; empty without one.
+        kind: Expected treatment by the endpoint.
+        sounds: At least one audible segment, in order. Only these segments can overlap with a reply, however
+            short the silences between them.
+        text: Transcript; empty if unknown.
+        case_id: ID of the streamed case; empty if there is none.
     """
 
     kind: SpeechKind
@@ -95,14 +95,15 @@ class AgentSpeech:
     """One response of the endpoint.
 
     Args:
-        response_id: The endpoint's ID, or ours if it sends none.
-        sounds: Its audible parts as heard, split at every pause of 100 ms or more; empty if it was not heard.
-        created_ns: When the endpoint announced it, or None.
-        cancelled_ns: When the endpoint reported that it stops or was interrupted, or None.
+        response_id: ID from the endpoint, or ours if the endpoint sends none.
+        sounds: Audible parts as heard, split at pauses of 100 ms or more; empty if the response was not
+            heard.
+        created_ns: Time of the endpoint's announcement, or None.
+        cancelled_ns: Time at which the endpoint reported a stop or an interruption, or None.
         completed: Whether the endpoint reported a normal end, with nothing cancelled or dropped.
-        discarded_ns: Duration of the audible audio that arrived but was not heard.
-        text: Its transcript from the endpoint; empty if unknown.
-        unsure: Why the next sound may belong to the same reply; empty if it belongs to another.
+        discarded_ns: Duration of audible audio that arrived but was not heard.
+        text: Transcript from the endpoint; empty if unknown.
+        unsure: Reason why the next segment may be part of the same reply; empty if it is not.
     """
 
     response_id: str
@@ -116,7 +117,7 @@ class AgentSpeech:
 
     @property
     def began_ns(self) -> int | None:
-        """Its announcement or its first audible sample, whichever is first; None without either."""
+        """The announcement or the first audible sample, whichever is earlier; None if both are missing."""
         signs = (self.created_ns, self.sounds[0].start_ns if self.sounds else None)
         return min((at for at in signs if at is not None), default=None)
 
@@ -126,13 +127,14 @@ class Conversation:
     """A session from its first utterance to its end.
 
     Args:
-        start_ns: When the user's audio begins.
-        end_ns: When the recording of both sides ends.
-        user: The utterances, in order.
-        agent: The responses, ordered by their beginning.
-        speech_started_ns: When the endpoint reported the start of the user's speech.
-        speech_stopped_ns: When it reported the end, or accepted a commit.
-        lag_ns: Our maximum lateness: the error bar of all durations.
+        start_ns: Start of the user's audio.
+        end_ns: End of the recording of both sides.
+        user: Utterances in order.
+        agent: Responses, ordered by start.
+        speech_started_ns: Times at which the endpoint reported the start of the user's speech.
+        speech_stopped_ns: Times at which the endpoint reported the end of the user's speech, or accepted a
+            commit.
+        lag_ns: Our maximum lateness, the error bar of all durations.
         continuous: Whether only silence separates the endpoint's replies.
     """
 
@@ -146,7 +148,7 @@ class Conversation:
     continuous: bool = False
 
     def reply_at(self, at_ns: int) -> AgentSpeech | None:
-        """Return the audible reply at the moment when the user begins to speak, or None.
+        """Return the audible reply at the time when the user begins to speak, or None.
 
         A reply in a pause is not audible. One that begins within `SIMULTANEOUS_NS` counts as audible.
         """
@@ -160,7 +162,7 @@ class Conversation:
 
 
 def overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:
-    """Yield the stretches in which both sides are audible."""
+    """Yield the time ranges in which both sides are audible."""
     for mine in user:
         for theirs in agent:
             start_ns, end_ns = max(mine.start_ns, theirs.start_ns), min(mine.end_ns, theirs.end_ns)
@@ -169,7 +171,7 @@ def overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stre
 
 
 class AgentSegment(NamedTuple):
-    """A reply that was heard, from its first to its last audible sample, pauses included."""
+    """A heard reply, from its first to its last audible sample, including pauses."""
 
     start_ns: int
     end_ns: int
@@ -178,14 +180,14 @@ class AgentSegment(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """An utterance that expects an answer, and the time in which the answer can come.
+    """An utterance that expects an answer, and the time range for the answer.
 
     Args:
-        speech: The utterance.
-        over: The reply that was audible when it began, or None.
+        speech: Utterance of the user.
+        over: Reply that was audible at the start of the utterance, or None.
         until_ns: Start of the next exchange, or the end of the recording.
-        last: Whether it is the last exchange.
-        agent: The agent's segments that begin within the exchange.
+        last: Whether this is the last exchange.
+        agent: Agent segments that begin within the exchange.
     """
 
     speech: UserSpeech
@@ -196,7 +198,7 @@ class Exchange(NamedTuple):
 
 
 def agent_segments(conversation: Conversation) -> list[AgentSegment]:
-    """Return the agent's segments in order, one for each reply, however long its pauses."""
+    """Return the agent's segments in order, one per reply, regardless of pauses."""
     found = [
         AgentSegment(each.sounds[0].start_ns, each.sounds[-1].end_ns, each, each.completed)
         for each in conversation.agent
@@ -212,7 +214,7 @@ def over_at(conversation: Conversation, segments: Sequence[AgentSegment], at_ns:
 
 
 def speaking_at(segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
-    """Return the segment that contains a time, even in a pause; None without one."""
+    """Return the segment that contains a time, including its pauses, or None."""
     return next((each for each in segments if each.start_ns <= at_ns < each.end_ns), None)
 
 
@@ -241,7 +243,7 @@ def exchanges(conversation: Conversation, segments: Sequence[AgentSegment]) -> l
 def answer_to(turn: Exchange) -> AgentSegment | None:
     """Return the first segment of an exchange that outlasts the user's speech, or None.
 
-    The rest of an interrupted reply is no answer.
+    The rest of an interrupted reply is not an answer.
     """
     return next(
         (

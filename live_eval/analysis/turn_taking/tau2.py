@@ -1,13 +1,11 @@
 """tau2-bench's interaction panel (τ-voice).
 
 Source: tau2-bench a2c0247, ``src/tau2/metrics/voice_interaction_metrics.py`` and
-``docs/interaction-metrics.md``. The values as defined are those that tau2's own tests expect of its
-recorded calls.
+``docs/interaction-metrics.md``. The values as defined equal those in tau2's own tests on its recorded calls.
 
-tau2 cuts a call into ticks of 200 ms, in each of which a side speaks or is silent. Here a side speaks in
-every tick that contains any of its speech, so segments grow outwards to the grid: L_R is too short and L_Y
-too
-long, by up to two ticks. The corrected values use exact times.
+tau2 divides a call into ticks of 200 ms, in each of which a side speaks or is silent. Here, a side speaks in
+every tick that contains any of its speech, so segments extend outwards to the grid: L_R is too short and L_Y
+too long, by up to two ticks. The corrected values use exact times.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ SOURCE = "tau2-bench a2c0247, src/tau2/metrics/voice_interaction_metrics.py"
 TICK_NS = 200_000_000
 """The length of tau2's ticks."""
 MIN_EVENTS = 10
-"""tau2's leaderboard hides a rate of fewer events."""
+"""The minimum number of events for a rate in tau2's leaderboard."""
 LISTENING_NS = 4_000_000_000
-"""How long an unanswered last turn must have been listened to before it counts as unanswered."""
+"""The minimum listening time after the last turn before it counts as unanswered."""
 
 _YIELD_NS = 2_000_000_000  # no_yield_window_sec
-_STOP_NS = 1_000_000_000  # the agent reacts to what is not for it if it stops this soon
+_STOP_NS = 1_000_000_000  # the agent reacts to speech not addressed to it if it stops this soon
 _REACTION_NS = 2_000_000_000  # or begins this soon
-_ANSWER_NS = 5_000_000_000  # a reply this soon may be to the user's open question: InteractionGym, eval.py
+_ANSWER_NS = 5_000_000_000  # a reply this soon may answer the user's open question: InteractionGym, eval.py
 
 _GRID = "exact times instead of ticks"
 _NATURAL = "replies that end by themselves after the user began are left out"
@@ -131,7 +129,7 @@ class _Events:
     yields_ns: list[int] = field(default_factory=list)
     kept_talking: int = 0
     interruptions: int = 0
-    interrupted: list[bool] = field(default_factory=list)  # for each turn
+    interrupted: list[bool] = field(default_factory=list)  # per turn
     ignored: dict[SpeechKind, list[bool]] = field(
         default_factory=lambda: {kind: [] for kind in _IGNORED.values()}
     )
@@ -141,8 +139,8 @@ class _Events:
 def metrics(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> dict[str, MetricValue]:
     """Return L_R and L_Y in seconds, R_R, R_Y, I_A, S_BC, S_VT, S_ND and selectivity, by name.
 
-    Turns and backchannels are tau2's segments of the user; vocal tics and utterances to somebody else are its
-    effects, which mark the segment that contains them or stand alone.
+    Turns and backchannels are tau2's user segments; vocal tics and utterances to other people are its
+    effects, which mark the segment that contains them or are separate.
     """
     defined, exact = _Events(), _Events()
     for conversation in conversations:
@@ -214,7 +212,7 @@ def _outcomes(good: int, bad: int) -> list[bool]:
 
 
 class _Span(NamedTuple):
-    """Ticks of speech, the last one excluded."""
+    """A half-open range of speech ticks."""
 
     start: int
     end: int
@@ -232,7 +230,7 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
     spoken = [span(each.start_ns, each.end_ns, each.kind) for each in conversation.user]
     user = _joined([each for each in spoken if each.kind in (SpeechKind.TURN, SpeechKind.BACKCHANNEL)])
     if user and (user[-1].start, user[-1].end) == (ticks - 1, ticks):
-        user.pop()  # the tick in which tau2's simulated user hangs up
+        user.pop()  # the tick in which tau2's simulated user ends the call
         ticks -= 1
     replies = agent_segments(conversation)
     agent = _until(ticks, _joined([span(each.start_ns, each.end_ns) for each in replies]))
@@ -276,7 +274,7 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
                 begun = _begins(agent, start, end + _REACTION_NS // tick_ns)
                 events.ignored[effect.kind].append(not begun)
             elif (over.end - start) * tick_ns <= _STOP_NS:
-                events.ignored[effect.kind].append(False)  # where the agent goes on, tau2 counts nothing
+                events.ignored[effect.kind].append(False)  # if the agent continues, tau2 counts nothing
 
 
 def _count_responses(user: Sequence[_Span], agent: Sequence[_Span], tick_ns: int, events: _Events) -> None:
@@ -295,7 +293,7 @@ def _until(ticks: int, spans: Iterable[_Span]) -> list[_Span]:
 
 
 def _joined(spans: Iterable[_Span]) -> list[_Span]:
-    """Join spans without a tick between them; the kind of the first one applies."""
+    """Join adjacent spans; the kind of the first applies."""
     found: list[_Span] = []
     for each in sorted(spans):
         if found and each.start <= found[-1].end:
@@ -314,7 +312,7 @@ def _begins(spans: Iterable[_Span], first: int, last: int) -> bool:
 
 
 def _outside(effect: _Span, user: Sequence[_Span]) -> list[tuple[int, int]]:
-    """Return the parts of an effect during which the user says nothing else."""
+    """Return the parts of an effect without other user speech."""
     found, start = [], effect.start
     for each in user:
         if each.end > start and each.start < effect.end:
@@ -325,7 +323,7 @@ def _outside(effect: _Span, user: Sequence[_Span]) -> list[tuple[int, int]]:
 
 
 def _count(conversation: Conversation, events: _Events) -> None:
-    """Count events on exact times, without tau2's defects."""
+    """Count events with exact times, without tau2's defects."""
     agent = agent_segments(conversation)
     turns = exchanges(conversation, agent)
     answerable = [turn for turn in turns if speaking_at(agent, turn.speech.end_ns) is None]
@@ -382,7 +380,7 @@ def _inside_a_turn(speech: UserSpeech, conversation: Conversation) -> bool:
 def _answers_a_turn(
     reply_ns: int, speech: UserSpeech, conversation: Conversation, starts_ns: Sequence[int]
 ) -> bool:
-    """Return whether a reply may answer a turn: one after the effect, or an open one before it."""
+    """Return whether a reply may answer a turn: a turn after the effect, or an open turn before it."""
     turns = [each for each in conversation.user if each.kind is SpeechKind.TURN]
     if any(speech.end_ns <= each.start_ns < reply_ns for each in turns):
         return True

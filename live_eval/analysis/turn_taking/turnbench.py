@@ -1,10 +1,10 @@
 """TurnBench: recall and false-positive rate of end-of-turn and interruption events.
 
 Source: TurnBench (SesameAILabs/turnbench) 5456220, ``turnbench/README.md`` and ``turnbench/score.py``. A
-prediction is an event that the endpoint sends, as in the source's baseline for OpenAI's detector: the end
-of the user's speech (end of turn, EOT) or its beginning (interruption, INT). Ends of turns are the
-positives of EOT and pauses inside turns its negatives; turns that begin while the agent speaks are the
-positives of INT, and backchannels, tics, speech to others and noise its negatives.
+prediction is an event sent by the endpoint, as in the source's baseline for OpenAI's detector: the end of the
+user's speech (end of turn, EOT) or its start (interruption, INT). For EOT, turn ends are positives and pauses
+inside turns are negatives; for INT, turns that begin while the agent speaks are positives, and backchannels,
+tics, speech to others and noise are negatives.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["AFTER_NS", "BEFORE_NS", "BUDGET", "DEFINITIONS", "SOURCE", "TaskScor
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
-"""A prediction this early still matches: the tolerance of TurnBench's annotations."""
+"""The maximum earliness of a matching prediction: the tolerance of TurnBench's annotations."""
 AFTER_NS = 3_000_000_000
-"""A prediction later than this is a miss."""
+"""The maximum delay of a matching prediction."""
 BUDGET = 0.1
 """The false-positive rate up to which the leaderboard ranks by recall."""
 
@@ -76,7 +76,7 @@ DEFINITIONS = tuple(
 
 @dataclass(slots=True)
 class TaskScore:
-    """Counts of one task over events and negative spans, with the delay of each reported event."""
+    """Counts for one task over events and negative spans, with the delay of each detected event."""
 
     tp: int = 0
     fn: int = 0
@@ -86,12 +86,12 @@ class TaskScore:
 
     @property
     def recall(self) -> float | None:
-        """TP / (TP + FN); None without events."""
+        """TP / (TP + FN); None if there are no events."""
         return self.tp / (self.tp + self.fn) if self.tp + self.fn else None
 
     @property
     def fp_rate(self) -> float | None:
-        """FP / (FP + TN); None without negative spans."""
+        """FP / (FP + TN); None if there are no negative spans."""
         return self.fp / (self.fp + self.tn) if self.fp + self.tn else None
 
     def add(self, other: TaskScore) -> None:
@@ -111,16 +111,17 @@ def score_task(
     before_ns: int = BEFORE_NS,
     after_ns: int = AFTER_NS,
 ) -> TaskScore:
-    """Match the predictions of one conversation with its events, one to one.
+    """Match a conversation's predictions with its events, one to one.
 
-    Each event takes the earliest free prediction in its window, which ends at the next event at the latest. A
+    Each event is matched with the earliest unmatched prediction in its window, which ends at the next event
+    at the latest. A
     prediction outside all windows and within a negative span makes that span a false positive.
 
     Args:
-        events_ns: Events to be reported.
-        negatives: Spans in which nothing should be reported.
-        predictions_ns: When the endpoint reported something.
-        before_ns: How early a report may be; `after_ns`, how late.
+        events_ns: Events to detect.
+        negatives: Spans that should contain no prediction.
+        predictions_ns: Times of the endpoint's predictions.
+        before_ns: Maximum earliness of a prediction; `after_ns` is the maximum delay.
     """
     events, free = sorted(events_ns), sorted(predictions_ns)
     score, windows = TaskScore(), []
@@ -204,7 +205,7 @@ def _values(score: TaskScore) -> dict[str, tuple[float | None, int]]:
 
 
 def _missing(task: str, score: TaskScore, *, reported: bool) -> dict[str, str]:
-    """Return why each metric would be missing."""
+    """Return the reason why each metric would be missing."""
     no_event = "" if score.tp + score.fn else _NO_EVENT[task]
     silent = "" if reported else _SILENT[task]
     budget = f"the false-positive rate is above {BUDGET}, or there are no {_FOOLS[task]}"
