@@ -1,6 +1,6 @@
-"""The columns of the paper's tables, and the scores of the installed judges that fill them.
+"""The columns of the paper's tables, and the installed judges' scores for them.
 
-Each judge's specification declares which columns it fills (`live_eval.judging.LeaderboardColumn`).
+A judge's specification declares its columns (`live_eval.judging.LeaderboardColumn`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["BenchmarkColumn", "benchmark_columns", "prompt_scores"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkColumn:
-    """A column of one of the paper's tables; other fields are as in `LeaderboardColumn`.
+    """A column of one of the paper's tables; for other fields, see `LeaderboardColumn`.
 
     Args:
-        scores: The scores that fill it; a run shows the first one that it has.
-        scale: The ends of its scale, or None.
-        rated: Whether a language model rates it.
+        scores: Scores for the column; the first score that a run has is used.
+        scale: Ends of the scale, or None.
+        rated: Whether a language model assigns the values.
     """
 
     title: str
@@ -37,14 +37,14 @@ class BenchmarkColumn:
     note: str = ""
 
     def along(self, value: float) -> float:
-        """Return the position of a value on the column's scale, in per cent."""
+        """Return the position of a value on the column's scale, in percent."""
         assert self.scale is not None
         low, high = self.scale
         return 100 * (value - low) / (high - low)
 
 
 def benchmark_columns() -> tuple[BenchmarkColumn, ...]:
-    """Return the columns by table and place; scores that name the same column share it."""
+    """Return the columns by table and position; scores that declare the same column share it."""
     found = sorted(
         (
             (list(LeaderboardTable).index(column.table), column.place, column.title, spec, output, column)
@@ -77,5 +77,5 @@ def benchmark_columns() -> tuple[BenchmarkColumn, ...]:
 
 
 def prompt_scores() -> tuple[str, ...]:
-    """Return the scores by which the paper picks each model's prompt."""
+    """Return the scores that determine each model's prompt in the paper."""
     return tuple(score for column in benchmark_columns() if column.picks_prompt for score in column.scores)

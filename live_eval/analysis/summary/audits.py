@@ -1,4 +1,4 @@
-"""The audits of a run's judges in words, to show next to their scores."""
+"""The audits of a run's judges as text, to print next to their scores."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SEES, _BLIND, _PREFERS, _TOO_FEW = "sees", "does not see", "prefers", "too few 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:
-    """How far a judge can be trusted, in words; a dash for a part that was not audited.
+    """The reliability of a judge as text; a dash for parts that were not audited.
 
     Args:
-        repeats: How far it agrees with itself.
-        sees: Degradations that it notices, with the outputs that notice them, if not all.
-        does_not_see: Degradations that it misses or prefers, and those with too few turns.
-        order: For pairwise judges, the effect of the order.
-        labels: How far it agrees with people.
-        other_judge: How far it agrees with another judge.
-        n_failed: Judgements that failed during the audit.
+        repeats: Agreement of the judge with itself.
+        sees: Noticed degradations, with the outputs that notice them, if not all.
+        does_not_see: Degradations that the judge misses or prefers, and degradations with too few turns.
+        order: Order effect, for pairwise judges.
+        labels: Agreement with people.
+        other_judge: Agreement with another judge.
+        n_failed: Number of failed judgements in the audit.
     """
 
     judge: str
@@ -41,7 +41,7 @@ class AuditSummary:
 
 
 def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
-    """Return the audit of each judge, in the version that judged last or else was audited last."""
+    """Return each judge's audit, for the version that judged last or else was audited last."""
     versions = scores.versions()
     found: dict[str, AuditSummary] = {}
     for audit in scores.audits():
@@ -52,7 +52,7 @@ def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
 
 
 def audit_in_words(audit: StoredAudit) -> AuditSummary:
-    """Return an audit in words."""
+    """Return an audit as text."""
     report = audit.report
     parts = {name: part_of(report, name) for name in ("consistency", "order", "sensitivity")}
     degradations = part_of(parts["sensitivity"], "degradations")

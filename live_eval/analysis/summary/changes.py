@@ -1,11 +1,9 @@
 """Whether replies follow a change of the cue within a dialogue.
 
-A change is a turn whose cue differs from the previous turn's, if both have one. Scores of its reply are
-compared with those of the previous reply: a model that ignores the change scores lower with judges of the
+A change is a turn whose cue differs from the previous turn's cue, if both have a cue. Its reply's scores are
+compared with the previous reply's: a model that ignores the change scores lower with cue judges. A score with
+`fits_cue_from` (C4: 4) also shows whether a single reply takes the cue into account. A neutral turn has no
 cue.
-A score with `fits_cue_from` (C4: 4) also shows whether a single reply considers the cue. A neutral turn has
-no
-cue to consider.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ _Change: TypeAlias = tuple[Observation, Observation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CueChange:
-    """Means of a score before and at changes of the cue that are scored on both sides.
+    """A score's means before and at cue changes, over changes with both scores.
 
-    `difference` is the second minus the first, paired, resampled by script.
+    `difference` is second minus first, paired, resampled by script.
     """
 
     score: str
@@ -52,7 +50,7 @@ class CueChange:
     difference: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the metrics as printed by ``show --json``."""
         return {
             "before": rounded(self.before.value),
             "at": rounded(self.at.value),
@@ -62,12 +60,12 @@ class CueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueSummary:
-    """The dialogues of a run, repetitions included.
+    """The dialogues of a run, including repetitions.
 
     Args:
-        changes: Turns whose cue differs from the previous turn's, failed ones included.
-        followed: Per cent of the changes to a cue whose reply considers it, among those judged or failed.
-        scores: The change of each score that has a direction.
+        changes: Number of turns whose cue differs from the previous turn's, including failed turns.
+        followed: Percentage of judged or failed changes to a cue whose reply takes the cue into account.
+        scores: Change of each score that has a direction.
     """
 
     dialogues: int
@@ -77,7 +75,7 @@ class DialogueSummary:
     scores: tuple[CueChange, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the metrics as printed by ``show --json``."""
         return {
             "dialogues": self.dialogues,
             "turns": self.turns,
@@ -88,7 +86,7 @@ class DialogueSummary:
 
 
 def summarise_dialogues(table: ScoreTable, turns: Sequence[Observation]) -> DialogueSummary | None:
-    """Return the metrics of a run's dialogues; None without dialogues."""
+    """Return the metrics of a run's dialogues; None if there are none."""
     dialogues: dict[tuple[str, int], list[Observation]] = defaultdict(list)
     for turn in turns:
         if turn.dialogue_id is not None:
@@ -149,7 +147,7 @@ def _followed(table: ScoreTable, changes: Sequence[_Change]) -> Estimate:
         if at.cue is not None and at.cue.name == _NEUTRAL:
             continue
         value = table.value(at, column)
-        if value is not None or not at.captured:  # without a reply, nothing followed
+        if value is not None or not at.captured:  # a missing reply did not follow the change
             followed.append(100.0 * (value is not None and value >= column.fits_cue_from))
             scripts.append(at.script_id)
     return estimate_share(followed, scripts)

@@ -1,4 +1,4 @@
-"""The turns of each task of a run by variant and by vocal cue."""
+"""The turns of each task in a run, grouped by variant and by vocal cue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Group", "group_turns"]
 
 _UNLABELLED = "unlabelled"
 _NEUTRAL = "neutral"
-# Which of the labels of a turn its group shares.
+# The turn labels shared by a group.
 _LEVELS = {
     "variant": slice(3, 4),
     "coarse": slice(1),
@@ -26,12 +26,12 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The turns of a task that share a cue, or a part of one.
+    """A task's turns that share a cue or part of a cue.
 
     Args:
-        level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
-        labels: The shared values, from the coarsest.
-        voice_to_voice: Median, in milliseconds, over turns whose end of speech is certain.
+        level: Grouping level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
+        labels: Shared values, coarsest first.
+        voice_to_voice: Median in milliseconds over turns with a certain end of speech.
         scores: Means of the task's scores.
     """
 
@@ -75,7 +75,7 @@ def _labels(turn: Observation) -> tuple[str, ...]:
     cue = turn.cue
     if cue is None:
         return _UNLABELLED, _UNLABELLED, _UNLABELLED, turn.variant.value
-    # Neutral speech has no dimension, but is not unlabelled.
+    # Neutral speech has no dimension but is not unlabelled.
     without = _NEUTRAL if cue.attribute == _NEUTRAL else _UNLABELLED
     coarse = cue.coarse.value if cue.coarse else without
     return coarse, cue.fine or without, cue.name, turn.variant.value

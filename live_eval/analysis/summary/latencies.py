@@ -1,4 +1,4 @@
-"""Each latency over the turns of a run."""
+"""The latencies of a run, summarised over its turns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Percentiles:
         return cls(len(values), quantile(values, 0.5), p95)
 
     def as_json(self) -> dict[str, Any]:
-        """Return them as ``show --json`` prints them."""
+        """Return the percentiles as printed by ``show --json``."""
         return {
             "n": self.n,
             "p50": rounded(self.p50, 3),
@@ -64,15 +64,15 @@ class LatencySummary:
     """One latency over the captured turns of a run, in milliseconds.
 
     Args:
-        name: The latency.
-        values: The value of each measured turn whose end of speech is certain.
-        p50: Their median.
-        p95: Their 95th percentile.
-        p99: Their 99th percentile.
-        without_flagged: Percentiles without turns whose lag exceeds its bound.
-        uncertain: Percentiles of the turns whose end of speech is uncertain; empty for latencies that do not
-            begin with it.
-        missing: Turns without this latency, by reason.
+        name: Name of the latency.
+        values: Values of the measured turns with a certain end of speech.
+        p50: Median of the values.
+        p95: 95th percentile of the values.
+        p99: 99th percentile of the values.
+        without_flagged: Percentiles without turns whose lag exceeds the bound.
+        uncertain: Percentiles of turns with an uncertain end of speech; empty for latencies that do not begin
+            there.
+        missing: Number of turns without this latency, by reason.
     """
 
     name: str
@@ -90,7 +90,7 @@ class LatencySummary:
         return len(self.values)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the latency as printed by ``show --json``."""
         return {
             "n": self.n,
             "p50": rounded(self.p50.value, 3),

@@ -17,15 +17,15 @@ class MediaSummary:
     """The media tracks of a run's turns, failed ones included.
 
     Args:
-        turns: Turns with a track.
-        packets: Packets that arrived.
-        lost: Packets that never arrived, or arrived too late.
-        lossy: Turns that lost any.
-        concealed_ms: Audio that was replaced by silence.
-        jitter_ms: Median over the turns of the interarrival jitter.
-        sent_lost: Packets of the user's audio that endpoints report as lost; None without reports.
-        round_trip_ms: Median round trip by RTCP; None if unknown.
-        setup_ms: Median of each step of the connection's setup.
+        turns: Number of turns with a track.
+        packets: Number of received packets.
+        lost: Number of packets that never arrived or arrived too late.
+        lossy: Number of turns with lost packets.
+        concealed_ms: Duration of audio replaced by silence.
+        jitter_ms: Median interarrival jitter over the turns.
+        sent_lost: Number of user audio packets that endpoints reported as lost; None if there are no reports.
+        round_trip_ms: Median RTCP round-trip time; None if unknown.
+        setup_ms: Median duration of each connection setup step.
     """
 
     turns: int
@@ -39,7 +39,7 @@ class MediaSummary:
     setup_ms: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the summary as printed by ``show --json``."""
         return {
             "turns": self.turns,
             "packets": self.packets,
@@ -53,7 +53,7 @@ class MediaSummary:
         }
 
     def in_words(self) -> str:
-        """Return it as a sentence."""
+        """Return the summary as a sentence."""
         sent = self.packets + self.lost
         share = f"{100 * self.lost / sent:.2g} % lost" if self.lost else "none lost"
         parts = [f"media: {self.packets} packets, {share}"]
@@ -70,7 +70,7 @@ class MediaSummary:
 
 
 def summarise_media(turns: Sequence[Observation]) -> MediaSummary | None:
-    """Return a summary of the media tracks; None without any."""
+    """Return a summary of the media tracks; None if there are none."""
     stats = [turn.media for turn in turns if turn.media is not None]
     if not stats:
         return None

@@ -1,4 +1,4 @@
-"""What statistics need of a turn: everything except its marks."""
+"""The turn data that statistics need: everything except the marks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TurnKey: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What statistics need of a turn.
+    """The turn data that statistics need.
 
-    `failed_by` is the cause of its failure, None if it was captured; `speech_end_ns` counts from the
+    `failed_by` is the cause of the turn's failure, None if captured; `speech_end_ns` is relative to the
     recording's first sample.
     """
 
@@ -59,7 +59,7 @@ class Observation:
 
     @property
     def unanswered(self) -> bool:
-        """Whether the endpoint failed to answer a question that has a key."""
+        """Whether the endpoint failed to answer a question with an answer key."""
         return (
             self.question is not None
             and self.question.answer is not None
@@ -68,7 +68,7 @@ class Observation:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether it failed for a reason that says nothing about the model."""
+        """Whether the turn failed for a reason unrelated to the model."""
         return self.failed_by not in (None, FailureCause.ENDPOINT)
 
     def milliseconds(self, name: str) -> float | None:
@@ -85,7 +85,7 @@ def latency(timing: Latencies, name: str) -> Latency:
 
 
 def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
-    """Return the observations of a run; turns after a failed one in a dialogue have its cause."""
+    """Return a run's observations; dialogue turns after a failed turn have the same cause."""
     facts: list[Observation] = []
     causes: dict[tuple[str, int], FailureCause] = {}
     followers: list[int] = []
@@ -109,7 +109,7 @@ def _observation(turn: TurnRecord) -> Observation:
     speech_end_ns: int | None = None
     if trace.boundaries is not None:
         speech_end_ns = trace.boundaries.voice_end_ns
-    elif trace.t0_ns is not None and trace.voice_end_ns is not None:  # a run that kept no boundaries
+    elif trace.t0_ns is not None and trace.voice_end_ns is not None:  # a run without stored boundaries
         speech_end_ns = trace.voice_end_ns - trace.t0_ns
     return Observation(
         turn_id=turn.turn_id,
@@ -136,7 +136,7 @@ def _observation(turn: TurnRecord) -> Observation:
 
 
 def _cause(kind: FailureKind, trace: TurnTrace) -> FailureCause:
-    # Over HTTP the request contains the turn, which may be what the server fails on.
+    # Over HTTP, the request contains the turn, which may be the cause of the server's failure.
     if kind in (FailureKind.UNAVAILABLE, FailureKind.SERVER_ERROR) and trace.t0_ns is None:
         return FailureCause.NO_SESSION
     return FAILURE_CAUSES.get(kind, FailureCause.ENDPOINT)

@@ -41,7 +41,7 @@ __all__ = [
     "unfinished",
 ]
 
-_LONGEST_S = 1e10  # of an outage, and since the Unix epoch
+_LONGEST_S = 1e10  # maximum outage length, and maximum time since the Unix epoch
 _NAMED = 5
 _NOT_IN_JSON = frozenset({"voice", "planned", "unfinished", "outages"})
 _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
@@ -49,9 +49,9 @@ _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How late the harness itself was, in milliseconds over the turns: the error bar of the latencies.
+    """The harness's own lateness in milliseconds over the turns: the error bar of the latencies.
 
-    `flagged` counts the turns beyond the bound.
+    `flagged` is the number of turns beyond the bound.
     """
 
     p50: float | None
@@ -64,19 +64,18 @@ class RunFacts:
     """Facts about a run from its manifest; None if missing.
 
     Args:
-        name: The run's folder.
-        model: The model that the endpoint reports, or else the requested one.
-        turn_mode: Who ended the user's turns.
-        comparable: Whether the latencies are comparable with those of realtime endpoints.
-        state: ``running`` (or died), ``interrupted`` or ``finished``.
-        started_at: ISO 8601 in UTC, as `ended_at`.
-        ended_at: None if the run has not ended.
+        name: Name of the run folder.
+        model: Model reported by the endpoint, or else the requested model.
+        turn_mode: Turn mode: who ended the user's turns.
+        comparable: Whether the latencies are comparable with realtime endpoints.
+        state: State: ``running`` (or died), ``interrupted`` or ``finished``.
+        started_at: Start time, ISO 8601 in UTC.
+        ended_at: End time, ISO 8601 in UTC; None if the run has not ended.
         planned: Number of planned turns.
-        unfinished: A note that it has not ended; empty if it has.
-        calibration: Measured error of the machine's latencies at its last calibration; None if never
-            calibrated.
-        outages: A note on outages of the endpoint; empty without any.
-        nodes: The machines of a cluster that ran sessions or were refused; empty without a cluster.
+        unfinished: Note that the run has not ended; empty if it has.
+        calibration: Measured latency error at the machine's last calibration; None if never calibrated.
+        outages: Note on outages of the endpoint; empty if there were none.
+        nodes: Cluster machines that ran sessions or were refused; empty if there was no cluster.
     """
 
     name: str
@@ -96,7 +95,8 @@ class RunFacts:
     nodes: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the facts as ``show --json`` prints them; without a calibration its key is absent."""
+        """Return the facts as printed by ``show --json``; the key ``calibration`` is absent if there was
+        none."""
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_JSON}
         calibration = facts.pop("calibration")
         return facts if calibration is None else facts | {"calibration": calibration.model_dump(mode="json")}
@@ -104,18 +104,18 @@ class RunFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """All metrics of a run, each computed when it is first read.
+    """All metrics of a run, computed on first access.
 
     Args:
-        facts: What the run is.
-        turns: Its turns, in the order in which they were committed.
-        failures: Failed turns, by kind.
-        retried: Failed attempts that were retried, by kind.
-        warnings: Warnings, by kind.
-        greetings: The endpoint's greetings.
-        table: The scores turn by turn.
+        facts: Facts about the run.
+        turns: Turns in commit order.
+        failures: Number of failed turns, by kind.
+        retried: Number of failed attempts that were retried, by kind.
+        warnings: Number of warnings, by kind.
+        greetings: Greetings of the endpoint.
+        table: Scores turn by turn.
         audits: Audits of the judges, by judge.
-        lost_audio: Turns whose stored audio is missing or unusable, with the reason.
+        lost_audio: Turns with missing or unusable stored audio, with the reason.
     """
 
     facts: RunFacts
@@ -130,17 +130,17 @@ class RunSummary:
 
     @cached_property
     def latencies(self) -> Mapping[str, LatencySummary]:
-        """Each latency, by name."""
+        """The latencies by name."""
         return {name: summarise_latency(name, self.turns) for name in LATENCIES}
 
     @cached_property
     def scores(self) -> Mapping[str, ScoreSummary]:
-        """Each score, by name."""
+        """The scores by name."""
         return summarise_scores(self.table, self.turns)
 
     @cached_property
     def lag(self) -> Lag:
-        """How late the harness was."""
+        """The harness's own lateness."""
         lags = [turn.timing.lag_ns / 1e6 for turn in self._captured]
         return Lag(
             quantile(lags, 0.5), quantile(lags, 0.99), sum(turn.timing.flagged for turn in self._captured)
@@ -153,7 +153,7 @@ class RunSummary:
 
     @cached_property
     def judges(self) -> tuple[JudgeFacts, ...]:
-        """The judges that judged."""
+        """The judges that judged turns of the run."""
         return judges_of(self.table)
 
     @cached_property
@@ -168,7 +168,7 @@ class RunSummary:
 
     @cached_property
     def dialogues(self) -> DialogueSummary | None:
-        """Whether replies follow changes of the cue; None without dialogues."""
+        """Whether replies follow changes of the cue; None if there are no dialogues."""
         return summarise_dialogues(self.table, self.turns)
 
     @property
@@ -183,22 +183,22 @@ class RunSummary:
 
     @property
     def uncertain(self) -> int:
-        """Captured turns whose end of speech is uncertain."""
+        """The number of captured turns with an uncertain end of speech."""
         return sum(turn.timing.uncertain for turn in self._captured)
 
     @property
     def stalled(self) -> int:
-        """Captured turns whose playout ran dry."""
+        """The number of captured turns with a playout underrun."""
         return sum(turn.timing.stalls > 0 for turn in self._captured)
 
     @property
     def premature(self) -> int:
-        """Responses cancelled because the same utterance continued."""
+        """The number of responses cancelled because the same utterance continued."""
         return sum(turn.timing.premature for turn in self._captured)
 
     @property
     def total(self) -> int:
-        """Turns in the run, failed ones included."""
+        """The number of turns in the run, including failed turns."""
         return len(self.turns)
 
     @property
@@ -228,7 +228,7 @@ class RunSummary:
         return tuple(turn for turn in self.turns if turn.captured)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the metrics as ``live-eval show --json`` prints them; keys are only ever added."""
+        """Return the metrics as printed by ``live-eval show --json``; keys are only ever added."""
         return {
             "turns": {
                 "total": self.total,
@@ -319,7 +319,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
 
 
 def outages_in_words(kept: object) -> str:
-    """Return a note on the outages in a manifest, which may be foreign; empty without any."""
+    """Return a note on the outages in a manifest, which may be untrusted; empty if there are none."""
     spans = outage_spans(kept)
     if not spans:
         return ""
@@ -333,9 +333,9 @@ class OutageSpan(NamedTuple):
     """An outage of a run.
 
     Args:
-        began_wall_ns: When it began, in nanoseconds since the Unix epoch; 0 if unknown.
-        seconds: Its length; 0 if unknown.
-        open_loop: Whether sessions were due meanwhile.
+        began_wall_ns: Start time in nanoseconds since the Unix epoch; 0 if unknown.
+        seconds: Length in seconds; 0 if unknown.
+        open_loop: Whether sessions were due during the outage.
     """
 
     began_wall_ns: float
@@ -343,12 +343,12 @@ class OutageSpan(NamedTuple):
     open_loop: bool
 
     def overlaps(self, from_wall_ns: float, to_wall_ns: float) -> bool:
-        """Return whether it overlaps a time span, in nanoseconds since the Unix epoch."""
+        """Return whether the outage overlaps a time span, in nanoseconds since the Unix epoch."""
         return from_wall_ns < self.began_wall_ns + self.seconds * 1e9 and self.began_wall_ns < to_wall_ns
 
 
 def outage_spans(kept: object) -> list[OutageSpan]:
-    """Return the outages in a manifest, which may be foreign."""
+    """Return the outages in a manifest, which may be untrusted."""
 
     def number(value: object, limit: float) -> float:
         return value if isinstance(value, int | float) and 0 <= value < limit else 0.0
@@ -365,7 +365,7 @@ def outage_spans(kept: object) -> list[OutageSpan]:
 
 
 def nodes_in_words(nodes: object) -> str:
-    """Return a note on the machines of a cluster that a manifest lists; empty without any."""
+    """Return a note on the cluster machines in a manifest; empty if there are none."""
     if not isinstance(nodes, list):
         return ""
     listed = [node for node in nodes if isinstance(node, dict) and isinstance(node.get("name"), str)]
@@ -380,7 +380,7 @@ def nodes_in_words(nodes: object) -> str:
 
 
 def unfinished(run: RunReader) -> str:
-    """Return a note that a run has not ended; empty if it has."""
+    """Return a note that the run has not ended; empty if it has."""
     if run.ended:
         return ""
     planned = _planned(run)

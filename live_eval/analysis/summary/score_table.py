@@ -40,14 +40,14 @@ class ScoreColumn:
     """One output of a judge.
 
     Args:
-        name: ``judge`` or ``judge.output``.
-        version: Its version; empty if it has not run.
-        output: The output's name; empty for the judge's only one.
-        title: In words.
-        higher_is_better: The direction; None if neither is better, or if unknown.
-        tasks: The tasks that it applies to.
-        role: The judge's role; None if it has none, or is not installed.
-        fits_cue_from: The lowest value at which the reply takes the speaker's cue into account, or None.
+        name: Name of the column: ``judge`` or ``judge.output``.
+        version: Judge version; empty if the judge has not run.
+        output: Name of the output; empty for a judge's only output.
+        title: Human-readable title.
+        higher_is_better: Better direction; None if there is none or it is unknown.
+        tasks: Tasks that the output applies to.
+        role: Role of the judge; None if the judge has no role or is not installed.
+        fits_cue_from: Lowest value at which the reply takes the speaker's cue into account, or None.
     """
 
     name: str
@@ -63,13 +63,13 @@ class ScoreColumn:
 
     @property
     def is_accuracy(self) -> bool:
-        """Whether it is the accuracy of answers to questions."""
+        """Whether the output is the accuracy of answers to questions."""
         return self.role is JudgeRole.MULTIPLE_CHOICE and self.output == _ACCURACY
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreCell:
-    """A score, or why there is none."""
+    """A score, or the reason why it is missing."""
 
     status: ScoreStatus
     value: float | None
@@ -78,13 +78,13 @@ class ScoreCell:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """The scores of a run, in one version of each judge (`ScoreReader.versions`).
+    """The scores of a run, by one version of each judge (`ScoreReader.versions`).
 
     Args:
-        columns: The outputs.
-        rows: The judgements, by turn and judge.
-        problems: Judges that could not run at their last attempt, or did not finish it.
-        answers_judged: Whether questions were judged: an answer was scored, or every turn failed.
+        columns: Judge outputs.
+        rows: Judgements by turn and judge.
+        problems: Judges whose last attempt could not run or did not finish.
+        answers_judged: Whether questions were judged, that is, an answer was scored or every turn failed.
     """
 
     columns: tuple[ScoreColumn, ...]
@@ -93,7 +93,7 @@ class ScoreTable:
     answers_judged: bool
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
-        """Return the score of a turn with this task; a turn that was not judged is unscored."""
+        """Return the score of a turn with this task; turns that were not judged are unscored."""
         row = self.rows.get(turn_id, {}).get(column.judge)
         if row is None and task not in column.tasks:
             return ScoreCell("unscored", None, f"not applicable to the task {task.value}")
@@ -107,7 +107,7 @@ class ScoreTable:
         return ScoreCell("scored", row.values[column.output], "")
 
     def column(self, name: str) -> ScoreColumn | None:
-        """Return the column of this name, or None."""
+        """Return the column with a name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
     def filling(self, column: BenchmarkColumn) -> ScoreColumn | None:
@@ -127,16 +127,16 @@ class ScoreTable:
     def value(self, turn: Observation, column: ScoreColumn) -> float | None:
         """Return a turn's value for statistics, or None.
 
-        A failed turn has none, except that a question that the endpoint did not answer counts as wrong.
+        A failed turn has no value, except that a question that the endpoint did not answer counts as wrong.
         """
         if turn.captured:
-            # As `cell`, without the reasons: a summary asks a million times.
+            # Like `cell`, without reasons: a summary calls this a million times.
             row = self.rows.get(turn.turn_id, {}).get(column.judge)
             return row.values.get(column.output) if row is not None and row.status == "scored" else None
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
     def scored(self, turns: Iterable[Observation], column: ScoreColumn) -> list[tuple[Observation, float]]:
-        """Return the turns with a value for statistics, each with its value."""
+        """Return the turns that have a value for statistics, each with its value."""
         return [(turn, value) for turn in turns if (value := self.value(turn, column)) is not None]
 
     def mean(self, turns: Iterable[Observation], column: ScoreColumn) -> Estimate:
@@ -157,7 +157,7 @@ class ScoreTable:
         return self.row(turn_id, JudgeRole.MULTIPLE_CHOICE)
 
     def chosen(self, turn_id: str) -> str | None:
-        """Return the letter of the option that a reply chooses; None if it is not a single one."""
+        """Return the letter of the option that a reply chooses; None unless it chooses exactly one."""
         row = self.answer(turn_id)
         letter = row.detail.get("chosen") if row is not None else None
         return letter if isinstance(letter, str) else None
@@ -166,7 +166,7 @@ class ScoreTable:
 def means(
     values: NDArray[np.float64], scripts: Sequence[str], columns: Sequence[ScoreColumn]
 ) -> dict[str, Estimate]:
-    """Return the mean of each score by name; `values` are those of `ScoreTable.values`."""
+    """Return the mean of each score by name; `values` is the result of `ScoreTable.values`."""
     found: dict[str, Estimate] = {}
     known = ~np.isnan(values)
     alike: dict[bytes, list[int]] = {}  # columns with values for the same turns are resampled together
@@ -186,7 +186,7 @@ def means(
 
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
-    """A judge that judged turns of a run, with the models that it used, the most frequent first."""
+    """A judge that judged turns of a run, with its models, most frequent first."""
 
     name: str
     version: str
@@ -194,13 +194,13 @@ class JudgeFacts:
 
     @property
     def in_words(self) -> str:
-        """Its name, its models and its version."""
+        """The judge's name, models and version."""
         by = f" by {' and '.join(self.models)}" if self.models else ""
         return f"{self.name}{by}, version {self.version}"
 
 
 def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
-    """Return the judges that judged turns of a run, in the order of their columns."""
+    """Return the judges that judged turns of a run, in column order."""
     versions = {column.judge: column.version for column in table.columns}
     models: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for rows in table.rows.values():
@@ -217,7 +217,7 @@ def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
 
 
 def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the judges that a run's manifest names, in its order."""
+    """Return the judges in a run's manifest, in order."""
     names: Any = manifest
     for key in ("config", "judges", "names"):
         names = names.get(key) if isinstance(names, Mapping) else None
@@ -228,9 +228,9 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     """Read the scores of a run.
 
     Args:
-        scores: The scores.
-        order: The judges whose columns come first.
-        turn_id: Read the rows of this turn only; the columns are those of the whole run.
+        scores: Stored scores.
+        order: Judges whose columns are first.
+        turn_id: Turn to read; None for all turns. The columns are those of the whole run.
     """
     versions = scores.versions()
     problems = (*scores.problems(), *scores.unfinished())
@@ -253,7 +253,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     for judge in judges:
         spec = specs.get(judge)
         outputs = {output.name: output for output in spec.outputs} if spec is not None else {}
-        # Another version of a judge may have given other outputs than its specification has today.
+        # Another version of a judge may have produced outputs that its current specification lacks.
         names = list(given.get(judge, ())) or list(outputs) or [""]
         specified = list(outputs)
         names.sort(key=lambda name: specified.index(name) if name in specified else len(specified))
@@ -287,12 +287,12 @@ class ScoreSummary:
     """One output of a judge over a run.
 
     Args:
-        column: The output.
-        mean: The mean over the scored turns; for accuracy, also over unanswered questions.
-        n_unscored: Turns without the judge's input, failed turns included.
-        n_failed: Turns on which the judge failed.
-        reasons: Turns without the score, by reason.
-        tasks: The tasks of the run that it applies to.
+        column: Column of the output.
+        mean: Mean over the scored turns; for accuracy, also over unanswered questions.
+        n_unscored: Number of turns without the judge's input, including failed turns.
+        n_failed: Number of turns on which the judge failed.
+        reasons: Number of turns without the score, by reason.
+        tasks: Tasks of the run that the output applies to.
     """
 
     column: ScoreColumn
@@ -304,7 +304,7 @@ class ScoreSummary:
 
     @property
     def label(self) -> str:
-        """Its name, with the tasks if it is a mean over several."""
+        """The output's name, with the tasks if the mean is over several tasks."""
         of = f" ({', '.join(task.value for task in self.tasks)})" if len(self.tasks) > 1 else ""
         return f"{self.column.name}{of}"
 
@@ -314,7 +314,7 @@ class ScoreSummary:
         return self.mean.n
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the score as printed by ``show --json``."""
         return {
             "mean": rounded(self.mean.value),
             "n": self.n,
@@ -327,7 +327,7 @@ class ScoreSummary:
 
 
 def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[str, ScoreSummary]:
-    """Return the mean of each score over the turns that it applies to, by name."""
+    """Return each score's mean over the turns that the score applies to, by name."""
     summaries: dict[str, ScoreSummary] = {}
     for column in table.columns:
         reasons: Counter[str] = Counter()

@@ -1,9 +1,9 @@
-"""Metrics of the tasks other than conversation: accuracy by type of question, transcription errors.
+"""Metrics of the tasks other than conversation: accuracy by question type, and transcription errors.
 
-They come from the judges of multiple choice and of transcription. A question that the endpoint did not answer
-counts as wrong; one whose turn failed for another reason is left out and counted as excluded. An utterance
-that was not repeated has no word error rate. A captured turn without a score enters no mean. The counts are
-given with the means.
+They are computed from the multiple-choice and transcription judges. A question that the endpoint did not
+answer counts as wrong; a question whose turn failed for another reason is excluded and counted. An utterance
+that was not repeated has no word error rate. A captured turn without a score is not part of any mean. The
+counts are reported with the means.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSummary:
-    """Answers to questions of one type, or of all types.
+    """The answers to questions of one type or of all types.
 
     Args:
-        kind: The type; empty for all.
-        asked: Turns with such a question, failed ones included.
+        kind: Question type; empty for all.
+        asked: Number of turns with such a question, including failed turns.
         accuracy: Percentage of correct answers among those scored or failed; resampled by script.
-        failed: Turns that the endpoint failed among them, which count as wrong.
-        excluded: Turns that failed for a reason that says nothing about the model.
-        unparsed: Scored replies that choose no option or several, which count as wrong.
-        refused: Replies among those that decline to answer.
+        failed: Number of turns without an answer due to the endpoint, which count as wrong.
+        excluded: Number of turns that failed for a reason unrelated to the model.
+        unparsed: Number of scored replies that choose no option or several options, which count as wrong.
+        refused: Number of unparsed replies that decline to answer.
     """
 
     kind: str
@@ -58,18 +58,18 @@ class QuestionSummary:
 
     @property
     def unparsed_share(self) -> float | None:
-        """Per cent of the scored replies that choose no single option."""
+        """The percentage of scored replies that do not choose exactly one option."""
         scored = self.accuracy.n - self.failed
         return 100.0 * self.unparsed / scored if scored else None
 
     @property
     def of_answered(self) -> float | None:
-        """Per cent of the scored replies that are right."""
+        """The percentage of scored replies that are correct."""
         scored, value = self.accuracy.n - self.failed, self.accuracy.value
         return value * self.accuracy.n / scored if scored and value is not None else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the metrics as printed by ``show --json``."""
         return {
             "asked": self.asked,
             "n": self.accuracy.n,
@@ -88,7 +88,8 @@ class QuestionSummary:
 class ErrorRates:
     """Word error rate of the repeated text, in percent, ``normalized`` or ``raw``.
 
-    `mean` is over utterances, as EchoMind reports it; `pooled` are all errors by all words.
+    `mean` is the mean over utterances, as in EchoMind; `pooled` is the total errors divided by the total
+    words.
     """
 
     how: str
@@ -96,13 +97,13 @@ class ErrorRates:
     pooled: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the metrics as printed by ``show --json``."""
         return {"mean": self.mean.as_json(), "pooled": self.pooled.as_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSummary:
-    """One task of a run: answers (all types of question first, then each), or errors of transcription."""
+    """One task of a run: answers (first all question types, then each type), or transcription errors."""
 
     task: Task
     turns: int
@@ -111,7 +112,7 @@ class TaskSummary:
     errors: tuple[ErrorRates, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the metrics as printed by ``show --json``."""
         found: dict[str, Any] = {"turns": self.turns, "captured": self.captured}
         if self.questions:
             found |= self.questions[0].as_json()
@@ -122,7 +123,7 @@ class TaskSummary:
 
 
 def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[TaskSummary, ...]:
-    """Return a summary of each task in a run, in the order of the levels."""
+    """Return a summary of each task in a run, in level order."""
     by_task = {task: [turn for turn in turns if turn.task is task] for task in Task}
     return tuple(
         TaskSummary(
@@ -180,7 +181,8 @@ def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorR
     sums = np.asarray(counts, np.float64).reshape(-1, 2)
 
     def all_errors(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the errors of all utterances by their words, in per cent; every utterance has a word."""
+        """Return the total errors divided by the total words, in percent; every utterance has at least one
+        word."""
         errors, words = (drawn @ sums).T
         return np.asarray(100.0 * errors / words, np.float64)
 
