@@ -126,7 +126,7 @@ class Connection:
         return await track.stats() if track is not None else None
 
     async def connect(self, dial: Dial) -> None:
-        """Open the connection.
+        """Connect the transport.
 
         Raises:
             ConnectError: The connection could not be opened.

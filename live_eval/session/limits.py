@@ -28,7 +28,8 @@ class SessionLimits:
         linger_s: Wait after a response has ended, for late audio or another response.
         transcript_s: Wait after a response has ended, for the input transcription, which may be slower.
         silence_s: Length of silence that ends a reply on continuous media.
-        listen_s: Wait for a reaction to an utterance that expects no answer, or that the endpoint ignored.
+        listen_s: Wait for a reaction to an utterance that expects no answer, or that the endpoint talked
+            over.
     """
 
     connect_s: float = 15.0

@@ -31,20 +31,20 @@ __all__ = ["MOST_RESPONSES", "OnsetSearch", "OpenResponse", "Responses"]
 
 _SECOND_NS = 1_000_000_000
 MOST_RESPONSES = 200
-"""Most responses of a turn. Each becomes an audio file and a row; no conversation needs this many."""
+"""Maximum number of responses per turn, well above any conversation. Each becomes an audio file and a row."""
 _HISTORY_CHUNKS = 5  # enough for a codec with memory to decode the next chunk correctly
 
 
 @dataclass(slots=True)
 class OpenResponse:
-    """A response as it arrives. Marks are those of `ResponseRecord`.
+    """A response as it arrives. Timestamps are defined in `ResponseRecord`.
 
     Args:
-        response_id: The endpoint's name for it, or ours.
-        began_ns: When its first event or audio arrived.
-        playback_ns: When the track began to carry it.
-        progress_ns: When something last arrived for it.
-        characters: Length of its text, also of what is not kept.
+        response_id: Id assigned by the endpoint or, without one, by live-eval.
+        began_ns: Arrival of the first event or audio.
+        playback_ns: Time at which the track began to carry the response.
+        progress_ns: Arrival of the latest event or audio.
+        characters: Length of the text, including dropped text.
     """
 
     response_id: str
@@ -79,33 +79,33 @@ class OpenResponse:
 
     @property
     def text(self) -> str | None:
-        """The completed parts, followed by the pieces of the current one."""
+        """The completed parts, followed by the fragments of the current part."""
         text = " ".join([*self.parts, *(["".join(self.pieces)] if self.pieces else [])])
         return text or None
 
     @property
     def said_ns(self) -> int | None:
-        """When its first audio or text arrived; None if none has."""
+        """Arrival of the first audio or text; None before that."""
         first_audio_ns = self.first_audio_ns or next(iter(self.arrivals), None)
         signs = [at_ns for at_ns in (first_audio_ns, self.first_text_ns) if at_ns is not None]
         return min(signs, default=None)
 
     @property
     def audio_s(self) -> float:
-        """Seconds of audio so far."""
+        """Audio received so far, in seconds."""
         samples = self.total_samples - self.preroll_samples
         return samples / self.codec.rate_hz if self.codec is not None else 0.0
 
     @property
     def preroll_samples(self) -> int:
-        """How many samples arrived before the event that announced it."""
+        """Number of samples that arrived before the event that announced the response."""
         return sum(self.samples[: self.preroll.chunks]) if self.preroll is not None else 0
 
     @property
     def heard_until_ns(self) -> int | None:
-        """When the last sample so far is heard; None if no audio has arrived."""
+        """Time at which the last sample so far is heard; None if no audio has arrived."""
         rate_hz = self._place_chunks()
-        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # as in `play`
+        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # the same rule as in `play`
         heard = len(self.starts) if cut_ns is None else bisect_left(self.starts, cut_ns)
         for at in reversed(range(heard)):
             samples = self.samples[at] if cut_ns is None else self._heard_samples(at, cut_ns, rate_hz)
@@ -114,37 +114,37 @@ class OpenResponse:
         return None
 
     def heard_ms(self, at_ns: int) -> int:
-        """Return how many milliseconds have been heard by `at_ns`."""
+        """Return the number of milliseconds heard by `at_ns`."""
         rate_hz = self._place_chunks()
         heard = sum(self._heard_samples(at, at_ns, rate_hz) for at in range(len(self.starts)))
         return max(0, heard - self.preroll_samples) * 1000 // rate_hz
 
     def _place_chunks(self) -> int:
-        """Place the chunks that arrived since the last call on the time axis; return their rate."""
+        """Place the chunks that arrived since the last call on the time axis; return the sample rate."""
         rate_hz = self.codec.rate_hz if self.codec is not None else 1
         for at in range(len(self.starts), len(self.chunks)):
             self.starts.append(self.queue.push(self.arrivals[at], self.samples[at], rate_hz))
         return rate_hz
 
     def _heard_samples(self, at: int, until_ns: int, rate_hz: int) -> int:
-        """Return how many samples of a chunk are heard before `until_ns`."""
+        """Return the number of a chunk's samples that are heard before `until_ns`."""
         return min(self.samples[at], max(0, until_ns - self.starts[at]) * rate_hz // _SECOND_NS)
 
     @property
     def first_decoded(self) -> int:
-        """The first chunk that `pcm` decodes: older ones cannot belong to the reply, and cost too much."""
+        """Index of the first chunk that `pcm` decodes: older chunks cannot belong to the reply."""
         if self.preroll is None:
             return 0
         return bisect_left(self.arrivals, self.preroll.announced_ns - MARGIN_NS, hi=self.preroll.chunks)
 
     def pcm(self, at: int) -> NDArray[np.int16] | None:
-        """Return a chunk, decoded once, after the silence for lost samples; None if it cannot be decoded.
+        """Return a chunk, decoded once, preceded by silence for lost samples; None if decoding fails.
 
-        The record is decoded again, outside the event loop: there a codec's memory continues from one
-        response to the next.
+        The record is decoded again, outside the event loop, with a codec state that persists across
+        responses.
 
         Args:
-            at: Its index; silence is returned for one before `first_decoded`.
+            at: Index of the chunk; a chunk before `first_decoded` is returned as silence.
         """
         first = self.first_decoded
         if at < first:
@@ -180,11 +180,11 @@ class OpenResponse:
         """Add a chunk of audio.
 
         Args:
-            data: The chunk as on the wire, or its samples where they are decoded already.
-            codec: How it is encoded. A response keeps its first encoding; chunks in another one are decoded,
-                and resampled to the first rate.
-            concealed: Samples that were lost before it.
-            fresh: Whether playout restarts with it.
+            data: Chunk in wire format, or its samples if already decoded.
+            codec: Encoding of the chunk. A response keeps its first encoding; chunks in other encodings are
+                decoded and resampled to the first rate.
+            concealed: Number of samples lost before the chunk.
+            fresh: Whether playout restarts with the chunk.
         """
         self.codec = self.codec or codec
         if codec != self.codec and isinstance(data, bytes):
@@ -209,7 +209,7 @@ class OpenResponse:
         return pcm, len(pcm)
 
     def say(self, text: str, *, final: bool = False) -> None:
-        """Add a piece of its text, up to `TEXT_CHARACTERS`; a final text replaces the earlier pieces."""
+        """Add a text fragment, up to `TEXT_CHARACTERS`; a final text replaces the earlier fragments."""
         if final:
             self.characters -= sum(map(len, self.pieces))
             self.pieces.clear()
@@ -218,7 +218,7 @@ class OpenResponse:
             (self.parts if final else self.pieces).append(text)
 
     def record(self) -> ResponseRecord:
-        """Return its record; chunk lengths are those known without decoding."""
+        """Return the record, with chunk lengths as known without decoding."""
         return ResponseRecord(
             response_id=self.response_id,
             created_ns=self.created_ns,
@@ -248,7 +248,7 @@ class OpenResponse:
 
 
 class OnsetSearch:
-    """The search for the first audible sample of one response."""
+    """Search for the first audible sample of a response."""
 
     def __init__(self, response: OpenResponse, *, paced: bool = False) -> None:
         self._paced = paced
@@ -259,7 +259,7 @@ class OnsetSearch:
         self._done = False
 
     def look(self) -> int | None:
-        """Return when the first audible sample is heard, once, when it is found."""
+        """Return the time at which the first audible sample is heard, only once, when the sample is found."""
         response = self._response
         if self._done or response.codec is None:
             return None
@@ -284,7 +284,7 @@ class OnsetSearch:
         return None
 
     def _heard_ns(self, sample: int) -> int | None:
-        """Return when a sample is heard: playout begins where the record of the response will begin."""
+        """Return the time at which a sample is heard: playout begins at the start of the response record."""
         marks, first, preroll = self._response.record(), 0, self._response.preroll
         if preroll is not None:
             chunk = int(np.searchsorted(np.cumsum(marks.chunk_samples), sample, side="right"))
@@ -299,7 +299,7 @@ class OnsetSearch:
         own = sample - sum(self._response.samples[:first])
         try:
             return play(marks, stretches=[(own, own + 1)] if self._paced else ()).heard_ns(own)
-        except IndexError:  # interrupted before it was heard
+        except IndexError:  # interrupted before the sample was heard
             return None
 
 
@@ -309,24 +309,24 @@ class Responses:
     def __init__(self) -> None:
         self._by_id: dict[str, OpenResponse] = {}
         self.full = False
-        """Whether further responses were dropped."""
+        """Whether later responses were dropped."""
 
     def __iter__(self) -> Iterator[OpenResponse]:
         return iter(self._by_id.values())
 
     @property
     def last(self) -> OpenResponse | None:
-        """The response that began last."""
+        """The most recent response."""
         return next(reversed(self._by_id.values()), None)
 
     def get(self, response_id: str) -> OpenResponse | None:
-        """Return a response by its name, or None if it has not begun."""
+        """Return a response by its id, or None if it has not begun."""
         return self._by_id.get(response_id)
 
     def touch(self, response_id: str, at_ns: int) -> OpenResponse:
-        """Return a response, for which something arrived at `at_ns`; create it if it is new.
+        """Return the response to which an arrival at `at_ns` belongs; create it if it is new.
 
-        One beyond those that are kept is forgotten at once.
+        Responses beyond the limit are dropped immediately.
         """
         response = self._by_id.get(response_id)
         if response is None:

@@ -1,12 +1,13 @@
-"""A speaker that plays recordings at set moments of the conversation: over a reply, or right after it. Pure.
+"""A speaker that streams recordings at set times in the conversation: over a reply, or right after it. Pure.
 
-The first sample of an utterance's own sound is spoken exactly at its anchor's moment, as heard: a recording
-may begin within a frame. If the moment is too early for the recording's lead-in silence, the lead-in is cut;
-if it has passed before it is known, the utterance begins at once, and `UtteranceBegan` has the actual time.
+The first sample of the speaker's audio is spoken exactly at the anchor's time, as heard: a recording may
+begin within a frame. If the anchor is too early for the recording's lead-in silence, the lead-in is cut; if
+the anchor has passed before it is known, the utterance begins at once, and `UtteranceBegan` has the actual
+time.
 
 *The reply* is the reply to the last utterance that expects an answer, or a greeting before the first one.
-A reply that is cancelled before the moment does not count, nor does one that became audible during that
-utterance if another becomes audible in time.
+A reply that is cancelled before the anchor does not count. A reply that became audible during that utterance
+does not count if another reply becomes audible in time.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _SECOND_NS = 1_000_000_000
 
 
 class ScriptPlayback:
-    """Plays recordings, each at its anchor; a `Speaker`. Each utterance begins its own turn.
+    """A `Speaker` that streams recordings, each at its anchor. Each utterance begins a new turn.
 
-    It ends once the last turn is over and its reply was heard to its end, or when the next utterance's anchor
-    does not occur.
+    The script ends when the last turn is over and its reply was heard to the end, or when the next
+    utterance's anchor does not occur.
 
     Args:
-        utterances: The recordings, at least one, all with frames of one length; the first has no anchor.
-        patience_ns: How long to wait for an anchor after the end of the previous utterance.
+        utterances: Recordings, at least one, all with the same frame length; the first has no anchor.
+        patience_ns: Maximum wait for an anchor after the end of the previous utterance.
     """
 
     listens = True
@@ -58,9 +59,9 @@ class ScriptPlayback:
         self._samples = len(self._silence.pcm) // 2  # samples in a frame
         self._playing = -1
         self._pcm = b""
-        self._at = 0  # number of its bytes that were streamed
+        self._at = 0  # number of bytes of the recording that were streamed
         self._over = False
-        self._audible: dict[str, int] = {}  # when each response is heard
+        self._audible: dict[str, int] = {}  # playout times of each response
         self._quiet_from_ns: int | None = None
         self._own_sound_ends_ns = 0  # of the latest utterance
         self._asked_ns = 0  # of the latest utterance that expects an answer
@@ -99,10 +100,10 @@ class ScriptPlayback:
     def _following(self) -> Utterance | None:
         return self._utterances[self._playing + 1] if self._playing + 1 < len(self._utterances) else None
 
-    # -- When the next utterance is due --------------------------------------------------------------------
+    # -- Start of the next utterance --------------------------------------------------------------------
 
     def _due_ns(self, following: Utterance) -> int | None:
-        """Return when the recording of the next utterance begins; None while unknown."""
+        """Return the start of the next utterance's recording; None while unknown."""
         onset_ns = following.boundaries.onset_ns
         match following.anchor:
             case Anchor(AnchorKind.REPLY_AUDIBLE, after_ns):
@@ -119,7 +120,7 @@ class ScriptPlayback:
 
     @property
     def _reply_audible_ns(self) -> int | None:
-        """When the user heard the reply begin; None while unknown."""
+        """Time at which the user heard the reply begin; None while unknown."""
         audible_ns = self._audible.values()
         to_the_end = [at_ns for at_ns in audible_ns if at_ns >= self._asked_ns]
         if to_the_end or (self._quiet_from_ns is not None and self._quiet_from_ns <= self._asked_ns):
@@ -128,7 +129,7 @@ class ScriptPlayback:
 
     @property
     def _reply_ended_ns(self) -> int | None:
-        """When the user heard the reply end; None while unknown."""
+        """Time at which the user heard the reply end; None while unknown."""
         ended_ns = self._quiet_from_ns
         return ended_ns if ended_ns is not None and ended_ns > self._asked_ns else None
 
@@ -147,7 +148,7 @@ class ScriptPlayback:
     def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
         """Return the frame in which a recording begins: at `t0_ns`, or later without part of its lead-in.
 
-        The tail of the previous recording, after its own sound, is dropped.
+        The tail of the previous recording, after the speaker's audio, is dropped.
         """
         at = -((start_ns - t0_ns) * self._samples // self.frame_ns)  # the first sample at `t0_ns` or after it
         lead_in = utterance.boundaries.onset_ns * self._samples // self.frame_ns

@@ -1,7 +1,7 @@
-"""One session with an endpoint: stream the user's audio at the pace of speech, and capture the reply.
+"""A session with an endpoint: stream the user's audio in real time, and capture the replies.
 
-The session joins a speaker, a dialect and a transport, and decides nothing for them: the dialect knows the
-protocol, the speaker what the user says next, and the timeline when a turn is over.
+The session connects a speaker, a dialect and a transport: the dialect implements the protocol, the speaker
+decides what the user says next, and the timeline decides when a turn is over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from live_eval.types import Failure, Modality, TurnMode
 __all__ = ["OnTurn", "Session", "logged"]
 
 OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
-"""Called with a turn that has ended, and a function that returns its log: call that off the event loop."""
+"""Callback for an ended turn, with a function that returns the turn's log; call it off the event loop."""
 
 _LEAD_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
@@ -51,9 +51,9 @@ _TURNS_KEPT = 2  # the turn in progress, and the one before, whose reply may con
 
 
 def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMessage, ...]:
-    """Return messages for the log, redacted, with long strings of the endpoint cut.
+    """Return redacted messages for the log, with long strings from the endpoint truncated.
 
-    Parsing takes time: call it off the event loop.
+    Parsing takes time: call this function off the event loop.
     """
 
     def body(message: Message, *, incoming: bool) -> Mapping[str, Any]:
@@ -74,11 +74,11 @@ class Session:
     """A conversation over one connection.
 
     Args:
-        transport: Makes connections: one, unless the dialect asks to reconnect.
-        modality: The form of the reply that was asked for.
-        probe: The process's probe of the event loop; None if lag is not measured.
-        slots: The process's slots for frames; None to begin at any moment.
-        records_wire: Whether to keep everything that happens, for `wire`.
+        transport: Factory of connections: called once, unless the dialect requests a reconnect.
+        modality: Requested modality of the reply.
+        probe: The process's event loop probe; None if lag is not measured.
+        slots: The process's frame slots; None to begin at any time.
+        records_wire: Whether to keep all calls and messages, for `wire`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Session:
             continuous=dialect.continuous_media,
         )
         self._timeline = Timeline(self._wire, self._new_turn, listens=False)
-        self._connection: Connection  # set by `run`, like the pacer
+        self._connection: Connection  # set by `run`, as is the pacer
         self._pacer: Pacer
         self._on_grid = False  # the next frame follows the last one without a gap
         self._alive_ns = 0
@@ -127,20 +127,21 @@ class Session:
     async def converse(
         self, utterances: Sequence[Utterance], *, pause_ns: int = PAUSE_NS, greeting_ns: int = 0
     ) -> list[TurnCapture]:
-        """Connect, stream the recordings one after the other, disconnect.
+        """Connect, stream the recordings one after the other, and disconnect.
 
-        A recording begins at its anchor; without one, a pause after the previous reply was heard to its end.
-        A turn that fails ends the session. Late audio of an earlier turn's response stays with that turn.
+        A recording begins at its anchor or, without an anchor, a pause after the end of the previous reply
+        as heard. A turn that fails ends the session. Late audio of an earlier turn's response stays with
+        that turn.
 
         Args:
-            utterances: What the user says, at least one recording.
-            pause_ns: From the end of a reply, as heard, to the next recording.
-            greeting_ns: How long to wait for the endpoint's greeting to begin, which is then heard to its
-                end; 0 to speak at once.
+            utterances: The user's recordings, at least one.
+            pause_ns: Pause from the end of a reply, as heard, to the next recording.
+            greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to the end; 0 to speak
+                at once.
 
         Returns:
-            The capture of each turn; only the first has the setup of the session. Turns that were not reached
-            failed as `DIALOGUE_ENDED`.
+            The capture of each turn; only the first contains the session's setup. Turns that were not reached
+            fail as `DIALOGUE_ENDED`.
         """
         limits, number = self._limits, len(utterances)
         waits_s = limits.ready_s + number * (2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s)
@@ -157,7 +158,7 @@ class Session:
             bound_ns += greeting_ns + round(limits.max_reply_s * _SECOND_NS)
         captures = (await self.run(speaker, bound_ns=bound_ns))[:number]
         for at, capture in enumerate(captures):
-            if capture.trace.t0_ns is None:  # it failed before it was spoken
+            if capture.trace.t0_ns is None:  # the turn failed before it was spoken
                 boundaries = utterances[at].boundaries
                 trace = replace(
                     capture.trace, boundaries=boundaries, boundaries_uncertain=boundaries.uncertain
@@ -174,16 +175,16 @@ class Session:
         on_turn: OnTurn | None = None,
         perseveres: bool = False,
     ) -> list[TurnCapture]:
-        """Connect, let the speaker speak until they are done or the session fails, then disconnect.
+        """Connect, stream the speaker until it is done or the session fails, and disconnect.
 
         Args:
-            bound_ns: The longest session; None for no limit as long as it makes progress.
-            on_turn: Called with each turn soon after it has ended, so that a long session needs no more
-                memory than a short one; None to return all turns.
-            perseveres: Whether a turn without a complete reply fails alone, and the session continues.
+            bound_ns: Maximum length of the session; None for no limit while it makes progress.
+            on_turn: Callback for each turn soon after it has ended, so that memory does not grow with the
+                length of the session; None to return all turns.
+            perseveres: Whether the session continues after a turn without a complete reply.
 
         Returns:
-            The captures of the turns, in order; none with `on_turn`.
+            The captures of the turns, in order; empty with `on_turn`.
         """
         clock = self._clock
         await self.load()
@@ -226,7 +227,7 @@ class Session:
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
 
     async def load(self) -> None:
-        """Load what the first connection of a process needs; `run` does so too, before its time counts.
+        """Load the requirements of a process's first connection, as `run` also does before measuring.
 
         An error is reported when the session connects.
         """
@@ -238,12 +239,12 @@ class Session:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the turn in progress has failed; None if it has not, or before the first turn."""
+        """Why the turn in progress failed; None if it has not failed, and before the first turn."""
         timeline = self._timeline
         return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
-        """Call `take` with the turns that are still kept, as they are so far; `run` does so again."""
+        """Call `take` with the current state of the turns that are still kept; `run` later calls it again."""
         for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
             reading = self._reading() if turn is self._timeline.current else None
             messages = tuple(turn.log.messages)
@@ -252,13 +253,13 @@ class Session:
     def timed(self) -> bool:
         """Return whether a pause of this process would now falsify the latencies.
 
-        It would not before the session is dialled, or while the user speaks.
+        A pause has no effect before the session is dialled, or while the user speaks.
         """
         turns = self._timeline.turns
         return bool(turns) and self._clock.now_ns() >= turns[-1].timed_from_ns
 
     def log(self, turn: int = 0) -> tuple[LoggedMessage, ...]:
-        """Return every message of turn `turn` with its stamp, redacted; call it off the event loop."""
+        """Return the redacted messages of turn `turn` with their timestamps; call off the event loop."""
         return logged(self.messages(turn), self._dialect)
 
     def messages(self, turn: int = 0) -> Sequence[RawMessage]:
@@ -268,11 +269,11 @@ class Session:
 
     @property
     def wire(self) -> WireRecord:
-        """Everything that happened; empty without `records_wire`."""
+        """All recorded calls and messages; empty without `records_wire`."""
         return self._wire
 
     async def _guard(self, bound_ns: int | None) -> None:
-        """End a session that its limits do not end: an endpoint that stops reading blocks our sending."""
+        """End a session that its limits cannot end: an endpoint that stops reading blocks sending."""
         clock, limits = self._clock, self._limits
         if bound_ns is not None:
             await clock.sleep_until(clock.now_ns() + bound_ns)
@@ -294,7 +295,7 @@ class Session:
     # -- The conversation --------------------------------------------------------------------------------
 
     async def _talk(self, speaker: Speaker, first_ns: Callable[[int], int]) -> None:
-        """Let the user speak and listen until they are done or the turn has failed."""
+        """Stream the speaker and listen until the speaker is done or the turn has failed."""
         await self._until_ready()
         timeline, clock = self._timeline, self._clock
         greeting: GreetingWatch | None = GreetingWatch()
@@ -329,7 +330,7 @@ class Session:
         return failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN)
 
     async def _place(self, frame: Frame) -> None:
-        """Begin the turn that a frame belongs to, if it is not the turn in progress."""
+        """Begin the frame's turn, if it is not the turn in progress."""
         timeline, began = self._timeline, frame.began
         user_continues = began is not None and began.own_turn and timeline.spoken and not timeline.over
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
@@ -362,7 +363,7 @@ class Session:
             self._release(_TURNS_KEPT)
 
     async def _say(self, frame: Frame) -> None:
-        """Send a frame when it is due; wait if it is silence that the endpoint does not take."""
+        """Send a frame at its deadline; only wait if the endpoint does not accept the silence."""
         if not (self._flows or frame.speech):
             self._on_grid = False
             await self._clock.sleep_until(self._clock.now_ns() + TICK_NS)
@@ -378,14 +379,14 @@ class Session:
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
     async def _stop_reply(self, onset_ns: int) -> None:
-        """In a manual turn, stop the reply that the user speaks over: the endpoint does not detect it."""
+        """In a manual turn, stop the reply that the user speaks over: the endpoint detects no speech."""
         if self._clock.now_ns() >= onset_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.stop_reply()
 
     async def _send(self, frame: Frame) -> None:
-        """Encode a frame, and send it when it is due."""
+        """Encode a frame, and send it at its deadline."""
         pacer, connection = self._pacer, self._connection
         tick = pacer.next(speech=frame.speech)
         departure = connection.prepare(frame.pcm, tick)
@@ -421,10 +422,10 @@ class Session:
         last = bounded_body(self._dialect.redact(came[-1]).get("type"))
         return f"{len(came)} messages arrived, the last of type {last!r}"
 
-    # -- What is kept ------------------------------------------------------------------------------------
+    # -- Captures ------------------------------------------------------------------------------------
 
     def _reading(self) -> ProbeReading:
-        """Return how late the event loop was in the turn that ends now."""
+        """Return the event loop's lateness in the turn that ends now."""
         if self._probe is None:
             return ProbeReading()
         return self._probe.between(self._timeline.current.timed_from_ns, self._clock.now_ns())

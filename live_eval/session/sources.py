@@ -1,7 +1,7 @@
-"""Where the audio of responses comes from: messages, a media track, or a continuous stream. Pure.
+"""Sources of response audio: messages, a media track, or a continuous stream. Pure.
 
-In `Messages` each chunk names its response. On a `Track`, events announce which packets belong to a reply. In
-a `Stream`, which a track may carry, the energy of the audio shows the replies.
+In `Messages`, each chunk has a response id. On a `Track`, events announce which packets belong to a reply. In
+a `Stream`, which a track may carry, replies are detected by energy.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ _IDLE_NS = 100_000_000
 # An event that was lost three times arrives within 7 s (RFC 9260, 6.3.1).
 _KEPT_NS = 10_000_000_000
 _KEPT_PACKETS = 1_000
-# After the event that ends it, a response becomes audible within this time or not at all.
+# After its end event, a response becomes audible within this time or not at all.
 _SOUNDS_WITHIN_NS = 2_000_000_000
 
 
 class Messages:
-    """Audio in messages that name their response; the base of the other sources.
+    """Audio in messages with a response id; the base class of the other sources.
 
     Args:
-        packets: Places the packets of a media track; None without a track.
+        packets: Playout of a media track's packets; None without a track.
     """
 
     continuous = False
-    """Whether the energy of the audio shows the replies."""
+    """Whether replies are detected by energy."""
 
     def __init__(self, responses: Responses, user: UserMarks, packets: RtpTrack | None = None) -> None:
         self._responses = responses
         self._user = user
         self.packets = packets
         self.playing: OpenResponse | None = None
-        """The response that a track carries now."""
+        """The response that the track currently carries."""
 
     def event(self, event: Event, at_ns: int) -> None:
-        """Take an event about playback on a track, or of a stream.
+        """Handle a playback event of a track, or an event of a stream.
 
         Raises:
-            AudioError: As `packet`.
+            AudioError: See `packet`.
         """
 
     def packet(self, packet: RtpPacket) -> None:
-        """Take a packet of the track.
+        """Handle a packet of the track.
 
         Raises:
-            AudioError: A stream's audio cannot be decoded, or only in part; the rest was taken.
+            AudioError: A stream's audio cannot be fully decoded; the decoded part is kept.
         """
         assert self.packets is not None
         placed = self.packets.push(packet, samples_in(packet.payload, packet.codec))
@@ -77,7 +77,7 @@ class Messages:
             self._take(packet, placed)
 
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
-        """Take a packet that is to be played."""
+        """Handle a packet to play out."""
 
     def carries(self, at_ns: int) -> bool:
         """Return whether a packet at `at_ns` belongs to a response that is playing or has just stopped."""
@@ -88,16 +88,16 @@ class Messages:
         return response.done_ns is None
 
     def tick(self, at_ns: int) -> None:
-        """Let time pass: silence may end a reply of a stream."""
+        """Advance time: silence may end a stream's reply."""
 
     def user_speaks_until(self, voice_end_ns: int | None) -> None:
-        """Set when the user's speech ends, here or over the reply to this turn; None while unknown."""
+        """Set the end of the user's speech, in this turn or over its reply; None while unknown."""
 
     def ended(self) -> None:
-        """Assign the text that no reply followed, as the turn is over."""
+        """Assign text without a subsequent reply when the turn is over."""
 
     def unanswered(self, *, heard_speech: bool) -> str:
-        """Return what the endpoint did instead of answering, for a message."""
+        """Return what the endpoint did instead of answering, for the error message."""
         return "heard speech" if heard_speech else "reported no speech"
 
 
@@ -113,7 +113,7 @@ class Track(Messages):
     """A track whose replies are announced by events.
 
     Args:
-        awaits_sound: Whether a completed response must still become audible.
+        awaits_sound: Whether a completed response must become audible.
     """
 
     def __init__(
@@ -138,15 +138,15 @@ class Track(Messages):
                 self.playing, self._ended, self._ended_ns = None, response, at_ns
 
     def _started(self, response_id: str, at_ns: int) -> None:
-        """Let the track carry a response from now on.
+        """Switch the track to a response.
 
-        Its first packets may have arrived before its event; which they are is known once they are decoded.
+        The response's first packets may have arrived before its event; decoding identifies them later.
         """
         response = self._responses.touch(response_id, at_ns)
         response.playback_ns = at_ns
         self.playing, self._ended = response, None
         recent = [heard for heard in self._recent if heard.packet.codec == self._recent[-1].packet.codec]
-        if response.chunks:  # it continues after a pause
+        if response.chunks:  # the response continues after a pause
             recent = [heard for heard in recent if at_ns - heard.packet.at_ns <= MARGIN_NS]
         elif recent:
             response.preroll = Preroll(len(recent), at_ns, recent[0].after_idle)
@@ -161,7 +161,7 @@ class Track(Messages):
         return at_ns - self._ended_ns <= _POSTROLL_NS and at_ns - self._last_ns <= _IDLE_NS
 
     def is_open(self, response: OpenResponse, at_ns: int) -> bool:
-        """As `Messages.is_open`; audio continues after the event that ends a response."""
+        """See `Messages.is_open`; audio continues after a response's end event."""
         if response.done_ns is None or response is self.playing:
             return True
         to_sound = response.status is ResponseStatus.COMPLETED and response.playback_ns is None
@@ -207,11 +207,11 @@ def _hear(response: OpenResponse, heard: _Heard) -> None:
 class Stream(Messages):
     """A continuous stream.
 
-    Sound that had ended before the user began to speak is a completed response: a greeting. A response that
+    Audio that ended before the user began to speak is a completed response: a greeting. A response that
     began before the user's speech, or ended before its end, was cut off.
 
     Args:
-        silence_ns: Silence that ends a reply.
+        silence_ns: Length of silence that ends a reply.
     """
 
     continuous = True
@@ -229,7 +229,7 @@ class Stream(Messages):
         self._unsaid: list[tuple[int, str]] = []
 
     def event(self, event: Event, at_ns: int) -> None:
-        """As `Messages.event`; text belongs to the reply in progress, or to the next one."""
+        """See `Messages.event`; text belongs to the reply in progress, or to the next reply."""
         if isinstance(event, StreamAudio):
             self._audio(event.data, event.codec, at_ns)
         elif isinstance(event, StreamText):
@@ -241,7 +241,7 @@ class Stream(Messages):
             response = self._responses.last
             if response is not None and response.chunks and response.done_ns is None:
                 response.interrupted_ns = response.interrupted_ns or at_ns
-                # As on a track, the endpoint plays: audio that arrives after this is heard.
+                # As on a track, the endpoint controls playout: later audio is heard.
                 response.first_audio_ns = response.first_audio_ns or response.arrivals[0]
 
     def unanswered(self, *, heard_speech: bool) -> str:
@@ -255,7 +255,7 @@ class Stream(Messages):
         return f"sent {audio}, and {'some' if self._unsaid else 'no'} text"
 
     def user_speaks_until(self, voice_end_ns: int | None) -> None:
-        """As `Messages.user_speaks_until`; sound after an interruption is another reply."""
+        """See `Messages.user_speaks_until`; audio after an interruption is another reply."""
         if self._segmenter is not None:
             self._segmenter.voice_end_ns = voice_end_ns
 
@@ -266,14 +266,14 @@ class Stream(Messages):
             self._settle()
 
     def ended(self) -> None:
-        """As `Messages.ended`: the text belongs to the last reply."""
+        """See `Messages.ended`: the text belongs to the last reply."""
         self._say(over=True)
 
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
         self._audio(packet.payload, packet.codec, packet.at_ns, placed)
 
     def _audio(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
-        """Take a chunk; a stream keeps the rate with which it begins."""
+        """Handle a chunk; a stream keeps its initial sample rate."""
         if codec not in self._decoders:
             self._decoders[codec] = Decoder(codec)
         if self._segmenter is None:
@@ -298,7 +298,7 @@ class Stream(Messages):
             self._settle()
 
     def _settle(self) -> None:
-        """Turn the stretches of sound into responses."""
+        """Convert the audible stretches to responses."""
         assert self._segmenter is not None
         onset_ns = self._user.onset_ns
         for number, stretch in enumerate(self._segmenter.stretches[self._settled :], self._settled + 1):
@@ -325,7 +325,7 @@ class Stream(Messages):
         return response
 
     def _cut_off(self, stretch: StreamStretch) -> str:
-        """Return why a stretch does not answer the user; empty if it does."""
+        """Return why a stretch does not answer the user, or an empty text."""
         onset_ns, voice_end_ns = self._user.onset_ns, self._user.voice_end_ns
         if onset_ns is not None and stretch.began_ns < onset_ns:
             return "it began before the user spoke"

@@ -1,8 +1,8 @@
 """The contract of speakers: recordings, a script, a microphone, a caller. Pure.
 
-Before each frame is due, the session reports what the user hears and asks the speaker for the frame. The
-speaker returns speech or silence, and marks where its utterances begin and end. It does not know about turns:
-a turn is what happens between two utterances.
+Before each frame is due, the session reports what the user hears and requests the frame from the speaker. The
+speaker returns speech or silence, and marks where its utterances begin and end. The session derives the turns
+from the utterances.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class UtteranceBegan:
     """The user begins an utterance. Times are absolute, on the session's axis.
 
     Args:
-        t0_ns: When its sample 0 is spoken; it may lie within the frame, or before it.
-        onset_ns: When the speaker's own sound begins.
-        boundaries: Where that sound lies, counted from `t0_ns`; None while the end is unknown.
-        own_turn: Whether it always begins a new turn. Otherwise it continues the turn in progress, unless
-            that has its answer or the user speaks over a reply.
-        expects_answer: Whether its turn fails without an answer.
+        t0_ns: Time at which sample 0 of the utterance is spoken, within the frame or before it.
+        onset_ns: Onset of the speaker's audio.
+        boundaries: Boundaries of the speaker's audio, relative to `t0_ns`; None while the end is unknown.
+        own_turn: Whether the utterance always begins a new turn. Otherwise it continues the turn in progress,
+            unless that turn has an answer or the user speaks over a reply.
+        expects_answer: Whether the turn fails without an answer.
     """
 
     t0_ns: int
@@ -60,12 +60,12 @@ class UtteranceEnded:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the user says during one frame.
+    """The user's audio during one frame.
 
     Args:
-        pcm: int16 little-endian mono, with the rate and length that the endpoint takes.
-        speech: Whether it must not be lost: late speech catches up, late silence is dropped.
-        began: The utterance that begins with this frame, or whose beginning was found in it.
+        pcm: int16 little-endian mono, with the endpoint's input rate and frame length.
+        speech: Whether the frame must not be lost: late speech catches up, late silence is dropped.
+        began: The utterance that begins in this frame, or whose beginning was detected in it.
         ended: The end of the utterance, reported once this frame was sent.
     """
 
@@ -80,7 +80,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudible:
-    """The first audible sample of a response is heard at `at_ns`, maybe later. For a speaker that listens."""
+    """The first audible sample of a response is heard at `at_ns` or later. Only for listening speakers."""
 
     response_id: str
     at_ns: int
@@ -88,9 +88,9 @@ class ReplyAudible:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The user hears the last sample of the reply at `at_ns`, maybe later; no response is open.
+    """The user hears the last sample of the reply at `at_ns` or later; no response is open.
 
-    Reported once the turn is over, but at once to a speaker that listens.
+    Reported when the turn is over, but immediately to a speaker that listens.
     """
 
     at_ns: int
@@ -105,7 +105,7 @@ class ReplyContinues:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceAnswered:
-    """The endpoint has answered the last utterance, and no more of the answer is awaited."""
+    """The endpoint has answered the last utterance; the session awaits no more of the answer."""
 
     at_ns: int
 
@@ -126,7 +126,7 @@ class GreetingEnded:
 
 @dataclass(frozen=True, slots=True)
 class EndpointEvent:
-    """An event of the dialect: a transcript, detected speech, a response. For a speaker that listens."""
+    """A dialect event: a transcript, detected speech, a response. Only for listening speakers."""
 
     event: Event
     at_ns: int
@@ -134,7 +134,7 @@ class EndpointEvent:
 
 @dataclass(frozen=True, slots=True)
 class EndpointPacket:
-    """A packet of the endpoint's media track. For a speaker that listens."""
+    """A packet of the endpoint's media track. Only for listening speakers."""
 
     packet: RtpPacket
 
@@ -152,16 +152,16 @@ Heard: TypeAlias = (
 
 
 class Speaker(Protocol):
-    """The user of a session. The session calls it from the event loop: neither method may block."""
+    """The user of a session. The session calls the methods from the event loop, so they must not block."""
 
     @property
     def frame_ns(self) -> int:
-        """Length of its frames, as the client's specification declares it."""
+        """Frame length, as declared by the client's specification."""
         ...
 
     @property
     def listens(self) -> bool:
-        """Whether replies and events are reported to it; the session then decodes replies."""
+        """Whether replies and events are reported to the speaker; if so, the session decodes replies."""
         ...
 
     def hear(self, heard: Heard) -> None:
@@ -172,7 +172,7 @@ class Speaker(Protocol):
         """Return the next frame, or None to end the session.
 
         Args:
-            start_ns: When the frame's first sample is spoken; the frame is sent when its last one is. Frames
-                of silence may be skipped, so it may advance by more than a frame.
+            start_ns: Time at which the frame's first sample is spoken; the frame is sent when its last sample
+                is spoken. Silence may be skipped, so `start_ns` may advance by more than a frame.
         """
         ...

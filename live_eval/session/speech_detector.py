@@ -1,4 +1,4 @@
-"""Detect when a user begins and stops to speak, as the audio arrives: webrtcvad with a hangover. Pure."""
+"""Detect the start and end of user speech as the audio arrives: webrtcvad with a hangover. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RATES_HZ = (8_000, 16_000, 32_000, 48_000)
 _WINDOW_MS = 10
 _BEGINS_WINDOWS = 3
 _REACHES_BACK_WINDOWS = 15
-_ABOVE_NOISE = 10.0  # ratio of powers: 10 dB
+_ABOVE_NOISE = 10.0  # power ratio: 10 dB
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Span:
     """A stretch of speech, in samples of the audio that was pushed.
 
     Args:
-        begin: Its first sample.
-        end: Just past its last sample; None while it lasts.
+        begin: First sample.
+        end: Exclusive end; None while the stretch is open.
     """
 
     begin: int
@@ -38,15 +38,15 @@ class Span:
 
 
 class SpeechDetector:
-    """Finds stretches of speech in audio as it arrives.
+    """Detector of speech stretches in audio as it arrives.
 
-    Speech begins with three consecutive voiced windows of 10 ms, and has ended after `hangover_ms` without
-    one. webrtcvad extends speech by up to 90 ms, so the end is the last window that is 10 dB louder than the
-    silence after it.
+    Speech begins with three consecutive voiced windows of 10 ms, and ends after `hangover_ms` without a
+    voiced window. webrtcvad extends speech by up to 90 ms, so the end is the last window that is 10 dB
+    louder than the silence after it.
 
     Args:
-        hangover_ms: Silence after which speech has ended.
-        aggressiveness: webrtcvad's mode, 0 to 3: how readily it classifies a sound as noise.
+        hangover_ms: Length of silence that ends speech.
+        aggressiveness: webrtcvad's mode, 0 to 3; higher modes classify more audio as noise.
     """
 
     def __init__(self, rate_hz: int, *, hangover_ms: int = 400, aggressiveness: int = 3) -> None:
@@ -59,7 +59,7 @@ class SpeechDetector:
         self._window = self._vad_hz * _WINDOW_MS // 1000
         self._hangover = hangover_ms // _WINDOW_MS
         self._rest = np.empty(0, np.int16)
-        self._windows = 0  # windows judged so far
+        self._windows = 0  # windows classified so far
         self._voiced = 0  # consecutive windows
         self._unvoiced = 0  # consecutive windows
         self._power: deque[float] = deque(maxlen=self._hangover + _REACHES_BACK_WINDOWS)
@@ -76,7 +76,7 @@ class SpeechDetector:
         return [span for span in found if span is not None]
 
     def end(self) -> Span | None:
-        """End the stretch of speech in progress and return it; None without one."""
+        """End the speech stretch in progress and return it; None if no speech is in progress."""
         if self._begin is None:
             return None
         span = Span(self._sample(self._begin), self._sample(self._windows))
@@ -100,7 +100,7 @@ class SpeechDetector:
         return None
 
     def _end(self) -> int:
-        """Return the window just past the last one that is louder than the silence after it."""
+        """Return the window after the last window that is louder than the silence after it."""
         powers = list(self._power)
         noise = float(np.median(powers[-self._hangover :])) + 1.0
         end = self._windows - self._hangover

@@ -1,4 +1,4 @@
-"""Background noise and the echo of replies in the user's microphone. Pure."""
+"""Mix background noise and the echo of replies into the user's microphone. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Surroundings:
     before the first one, its own background is heard.
 
     Args:
-        utterances: What they say, with its background, in order.
+        utterances: The speaker's utterances with their backgrounds, in order.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Surroundings:
             self._echo.listen(responses)
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return the speaker's next frame, with background where they are silent, and the echo."""
+        """Return the speaker's next frame, with background during silence, and the echo."""
         frame = self._speaker.frame(now_ns, start_ns)
         if frame is None:
             return None
@@ -72,6 +72,6 @@ class Surroundings:
 
 
 def _filled(pcm: bytes, behind: bytes) -> bytes:
-    """Return a frame in which a recording begins or ends, with background in place of its silence."""
+    """Return a frame in which a recording begins or ends, with background instead of silence."""
     samples = np.frombuffer(pcm, "<i2")
     return np.where(samples == 0, np.frombuffer(behind, "<i2"), samples).astype("<i2").tobytes()

@@ -1,4 +1,4 @@
-"""The turns of a session: events go to the turn that they belong to. The one module that changes turns.
+"""The turns of a session: dispatch events to their turns. Only this module changes turns.
 
 The session reports the user's speech, the connection the traffic; `Timeline.look` yields what is heard.
 """
@@ -36,11 +36,11 @@ __all__ = ["Timeline"]
 
 
 class Timeline:
-    """The turns of a session so far, of which the last is in progress.
+    """The turns of a session so far; the last turn is in progress.
 
     Args:
-        wire: Keeps what happens, for a cassette.
-        new_turn: Makes a turn, given ``track`` (whether audio travels on a media track), ``begun_ns``,
+        wire: Recorder of calls and messages, for a cassette.
+        new_turn: Factory of turns, given ``track`` (whether audio travels on a media track), ``begun_ns``,
             ``wall_ns`` and the turn ``before``.
         listens: Whether the speaker hears replies and events.
     """
@@ -56,17 +56,17 @@ class Timeline:
         self._anchor_ns = 0
         self._pacer: Pacer | None = None
         self.over = False
-        """Whether the turn in progress has its answer."""
+        """Whether the turn in progress has been answered."""
         self._answering = False  # the user has ended an utterance of this turn
-        self._quiet_ns: int | None = None  # what was last reported as the reply's end
+        self._quiet_ns: int | None = None  # the last reported end of the reply
         self._audible: list[Turn] = []  # the turn in progress, after earlier ones whose replies continue
-        self._spoken_over: list[Turn] = []  # turns whose replies we stop, in manual mode
+        self._spoken_over: list[Turn] = []  # turns whose replies the session stops, in manual mode
         self.turns: list[Turn] = []
         """The turns that are still kept, in order."""
         self.finished = 0
-        """How many turns were released before them."""
+        """Number of turns released earlier."""
 
-    # -- Where it stands ---------------------------------------------------------------------------------
+    # -- State ---------------------------------------------------------------------------------
 
     @property
     def current(self) -> Turn:
@@ -80,12 +80,12 @@ class Timeline:
 
     @property
     def lost(self) -> Failure | None:
-        """Why there can be no further turn."""
+        """Why no new turn can begin."""
         return self._lost or self.turns[-1].lost
 
     def replies_at(self, at_ns: int) -> bool:
-        """Return whether a reply is in progress, or still heard, when the user begins to speak at `at_ns`."""
-        if self.over:  # all of it may have arrived at once
+        """Return whether a reply is in progress or still heard when the user begins to speak at `at_ns`."""
+        if self.over:  # the complete reply may have arrived at once
             return at_ns < self._quiet_from_ns
         return self.current.replying
 
@@ -105,18 +105,18 @@ class Timeline:
 
     @property
     def sent_frames(self) -> int:
-        """How many frames were sent in the turns that are kept."""
+        """Number of frames sent in the kept turns."""
         return sum(turn.frames.number for turn in self.turns)
 
     @property
     def flooded(self) -> str | None:
-        """Why the session must end: the endpoint sent more than any turn needs. None if it did not."""
+        """Why the session must end: the endpoint exceeded a turn's message limits. None within the limits."""
         return flood_of(self.current.log.received, self.current.log.received_bytes)
 
     # -- Turns -------------------------------------------------------------------------------------------
 
     def start(self, at_ns: int, wall_ns: int) -> None:
-        """Begin the session, and its first turn."""
+        """Begin the session and its first turn."""
         self._anchor_ns = wall_ns - at_ns
         self._begin(at_ns, None)
 
@@ -134,10 +134,10 @@ class Timeline:
         If the connection was lost meanwhile, that turn has failed.
 
         Args:
-            reading: How late the event loop was in the turn that ends.
-            sent: Counts of the packets that we sent.
-            user_continues: Whether the user speaks without waiting for the answer to their last utterance; it
-                is then due in the turn that begins.
+            reading: Lateness of the event loop in the ending turn.
+            sent: Counts of sent packets.
+            user_continues: Whether the user speaks without waiting for the answer to the last utterance; the
+                answer is then due in the new turn.
         """
         lost, before = self.lost, self.current
         owed = user_continues and before.answer_due
@@ -154,9 +154,9 @@ class Timeline:
     def end_turn(
         self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, user_continues: bool = False
     ) -> None:
-        """End the turn in progress: only events that name its responses or items still belong to it.
+        """End the turn in progress: afterwards, only events with ids of its responses or items belong to it.
 
-        The arguments are those of `next_turn`.
+        See `next_turn` for the arguments.
         """
         turn = self.current
         if not self.over and turn.failure is None:
@@ -219,7 +219,7 @@ class Timeline:
         self._answering = True
 
     def _user_speaks(self, turn: Turn, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set when the user speaks in a turn."""
+        """Set the times of the user's speech in a turn."""
         user = turn.user
         user.locate(began_ns, boundaries)
         assert user.t0_ns is not None
@@ -245,14 +245,14 @@ class Timeline:
         """Stop the replies that the user speaks over, for an endpoint that does not detect it.
 
         Returns:
-            How many milliseconds were heard of each stopped response; empty if the reply will have been heard
-            to its end by then.
+            The number of milliseconds heard of each stopped response; empty if the reply will have been
+            heard to its end.
         """
         spoken_over, self._spoken_over = self._spoken_over, []
         return {name: heard for turn in spoken_over for name, heard in turn.stop_reply(at_ns).items()}
 
     def frame_sent(self, deadline_ns: int, at_ns: int) -> None:
-        """Add a frame that was handed to the transport."""
+        """Add a frame that was passed to the transport."""
         turn = self.turns[-1]
         turn.frames.add(deadline_ns, at_ns, spoken=turn.user.t0_ns is not None)
 
@@ -268,12 +268,12 @@ class Timeline:
         self._wire.keep(Sent, at_ns, message)
 
     def message_received(self, message: Message, at_ns: int) -> None:
-        """Add a message of the endpoint."""
+        """Add a message from the endpoint."""
         self._wire.keep(Received, at_ns, message)
         self.turns[-1].log.add(at_ns, message, incoming=True)
 
     def packet_received(self, packet: RtpPacket) -> None:
-        """Take a packet of the endpoint's track; it belongs to the turn of the reply that it continues."""
+        """Handle a packet of the endpoint's track; its turn is that of the reply it continues."""
         self._wire.keep(_itself, packet)
         if self._listens and packet.payload:
             self._news.append(EndpointPacket(packet))
@@ -286,10 +286,10 @@ class Timeline:
         turn.on_packet(packet)
 
     def happened(self, event: Event, at_ns: int) -> Turn:
-        """Take an event of the dialect.
+        """Handle a dialect event.
 
         Returns:
-            The turn that it belongs to: a response to an earlier turn may still send audio and text.
+            The event's turn: a response to an earlier turn may still send audio and text.
         """
         self._wire.keep(expected, at_ns, event)
         if isinstance(event, StreamAudio | StreamInterrupted | StreamText):
@@ -306,20 +306,20 @@ class Timeline:
         return turn
 
     def _of_stream(self, at_ns: int) -> Turn:
-        """Return the turn to which a continuous stream belongs: an earlier one as long as its reply lasts."""
+        """Return the turn to which a continuous stream belongs: an earlier turn while its reply lasts."""
         return next((turn for turn in self._audible if turn.speaking(at_ns)), self.current)
 
     def failed(self, kind: FailureKind, message: str, at_ns: int, retry_after_s: float | None = None) -> None:
-        """Fail the turn in progress; the first failure stays."""
+        """Fail the turn in progress; the first failure is kept."""
         turn = self.current
         self._wire.keep(SessionReport, at_ns, "failed", {"kind": kind.value, "message": message})
         turn.fail(kind, message, at_ns)
         turn.retry_after_s = retry_after_s or turn.retry_after_s
 
     def connection_ended(self, end: TransportClosedError) -> None:
-        """Take the end of the connection, unless we closed it; `connection_lost` follows.
+        """Handle the end of the connection, unless the session closed it; `connection_lost` follows.
 
-        Meanwhile the dialect may report why.
+        Before that, the dialect may report the reason.
         """
         turn = self.current
         turn.retry_after_s = end.retry_after_s or turn.retry_after_s
@@ -327,7 +327,7 @@ class Timeline:
             self._wire.keep(Closed, end.at_ns, end.code, end.reason)
 
     def connection_lost(self, end: TransportClosedError) -> None:
-        """Allow no further turn, once the dialect has reported what it knows of the end."""
+        """Allow no new turn, after the dialect has reported the reason for the end."""
         turn, message = self.current, end.message
         if end.kind is FailureKind.CLOSED:
             message = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
@@ -357,7 +357,7 @@ class Timeline:
             yield from self._end_of_reply(now_ns)
 
     def _is_over(self, turn: Turn, now_ns: int) -> bool:
-        """Return whether the turn in progress is over; one without an answer lasts as long as a reply."""
+        """Return whether the turn in progress is over; a turn without an answer lasts as long as a reply."""
         earlier = self._audible[:-1]
         if turn.expects_answer:
             heard_ns = 0

@@ -1,4 +1,4 @@
-"""One turn of a session: events go in; marks, responses and failures come out. Pure.
+"""A turn of a session: convert events to timestamps, responses and failures. Pure.
 
 `live_eval.session.verdict` decides when a turn is over and whether it failed.
 """
@@ -52,18 +52,18 @@ from live_eval.types import Failure, Modality, StampKind
 __all__ = ["Transcripts", "Turn"]
 
 _SECOND_NS = 1_000_000_000
-_MOST_WARNINGS = 20  # of each kind in a turn
+_MOST_WARNINGS = 20  # limit per kind and turn
 _NO_STEPS: Mapping[str, int] = MappingProxyType({})
 _USER_STAMPS = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
 
 
 class Turn:
-    """Everything that the user said and the endpoint did in one turn.
+    """State of the user and the endpoint in one turn.
 
     Args:
         track: Whether replies arrive as packets of a media track.
-        continuous: Whether the energy of the audio shows the replies.
-        begun_ns: When dialling began, or for a later turn the turn.
+        continuous: Whether replies are detected by energy.
+        begun_ns: Start of dialling, or, for a later turn, start of the turn.
         wall_ns: Nanoseconds since the Unix epoch at `begun_ns`.
     """
 
@@ -107,45 +107,45 @@ class Turn:
         self.rate_limits: tuple[RateLimit, ...] = ()
         self.failure: Failure | None = None
         self.lost: Failure | None = None
-        """What went wrong after the turn was over; it ends the session."""
+        """The failure after the end of the turn, which ends the session."""
         self.retry_after_s: float | None = None
         self.warnings: list[Failure] = []
         self.closed = False
         """Whether the connection ended."""
         self.stamping: Stamping | None = None
-        """How the arrivals of the turn were stamped; None until it has ended."""
+        """Timestamp source of the turn's arrivals; None until the turn has ended."""
         self.reading = ProbeReading()
-        self.sent_stats: MediaStats | None = None  # counts of our packets since the session began
+        self.sent_stats: MediaStats | None = None  # counts of sent packets since the session began
         self._wall_ns = wall_ns
         self._sent_before = before.sent_stats if before is not None else None
         self._settled = False
         self._items: set[str | None] = set()
         self._searches: dict[str, OnsetSearch] = {}
 
-    # -- What happens ------------------------------------------------------------------------------------
+    # -- Events ------------------------------------------------------------------------------------
 
     def user_speaks(self, onset_ns: int, voice_end_ns: int | None) -> None:
-        """Set when the user begins to speak and, if known, when they stop."""
+        """Set the start of the user's speech and, if known, its end."""
         self.user.onset_ns, self.user.voice_end_ns = onset_ns, voice_end_ns
         self.source.user_speaks_until(voice_end_ns)
 
     def user_done(self, at_ns: int) -> None:
-        """Set that the utterance is complete (and committed, in a manual turn)."""
+        """Mark the utterance as complete (and committed, in a manual turn)."""
         self.user.done_ns = at_ns
 
     def settle(self) -> None:
-        """Accept the turn as it is: later failures do not fail it."""
+        """Accept the turn in its current state: later failures do not fail it."""
         self._settled = True
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
-        """Fail the turn, or the session after it; the first failure stays."""
+        """Fail the turn or, after the turn, the session; the first failure is kept."""
         if self._settled:
             self.lost = self.lost or Failure(kind, message, at_ns)
         elif self.failure is None:
             self.failure = Failure(kind, message, at_ns)
 
     def close(self, message: str, at_ns: int) -> None:
-        """End the connection: a failure, unless the turn has its answer already."""
+        """Handle the end of the connection: a failure, unless the turn has been answered."""
         last = self.last_answer
         answered = last is not None and last.status not in (ResponseStatus.OPEN, ResponseStatus.CANCELLED)
         if self.user.done_ns is None or not answered:
@@ -153,19 +153,19 @@ class Turn:
         self.closed = True
 
     def on_packet(self, packet: RtpPacket) -> None:
-        """Take a packet of the endpoint's track."""
+        """Handle a packet of the endpoint's track."""
         try:
             self.source.packet(packet)
         except AudioError as error:
             self.warn(error.kind, error.message, packet.at_ns)
 
     def on_event(self, event: Event, at_ns: int) -> None:
-        """Take an event of the dialect."""
+        """Handle a dialect event."""
         event = bounded(event)
         self._items.add(getattr(event, "item_id", None))
         touch = self.replies.touch
         match event:
-            case ReplyAudio():  # first, as it is the most frequent event
+            case ReplyAudio():  # first, because it is the most frequent event
                 response = touch(event.response_id, at_ns)
                 if event.data:  # an empty chunk is not the first byte
                     response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
@@ -214,7 +214,7 @@ class Turn:
         self.limit_responses(at_ns)
 
     def warn(self, kind: FailureKind, message: str, at_ns: int) -> None:
-        """Add a warning; the first ones of each kind are kept."""
+        """Add a warning; only the first warnings of each kind are kept."""
         number = 1 + sum(warning.kind is kind for warning in self.warnings)
         if number <= _MOST_WARNINGS:
             rest = " (further ones of this kind are not kept)" if number == _MOST_WARNINGS else ""
@@ -229,7 +229,7 @@ class Turn:
     def stop_reply(self, at_ns: int) -> dict[str, int]:
         """Stop the responses that are in progress or still heard; return the milliseconds heard of each.
 
-        Audio that was not yet played is dropped, except on a track: there the endpoint plays, and reports
+        Audio not yet played is dropped, except on a track, where the endpoint controls playout and reports
         when it stops.
         """
         stopped: dict[str, int] = {}
@@ -241,11 +241,11 @@ class Turn:
                     response.interrupted_ns = response.interrupted_ns or at_ns
         return stopped
 
-    # -- Where it stands ---------------------------------------------------------------------------------
+    # -- State ---------------------------------------------------------------------------------
 
     @property
     def timed_from_ns(self) -> int:
-        """From when on a late event loop would falsify the latencies."""
+        """Time from which a late event loop would falsify the latencies."""
         user = self.user
         if user.t0_ns is None:
             return self.begun_ns
@@ -258,12 +258,12 @@ class Turn:
 
     @property
     def speech_at_ns(self) -> int | None:
-        """When the endpoint last reported that speech began or ended; None if it never did."""
+        """Arrival of the endpoint's last report that speech began or ended; None without a report."""
         return max(self.speech_started_ns[-1:] + self.speech_stopped_ns[-1:], default=None)
 
     @property
     def last_answer(self) -> OpenResponse | None:
-        """The response that began last, unless it ended before the user began to speak."""
+        """The most recent response, unless it ended before the user began to speak."""
         last = self.replies.last
         return None if last is None or is_greeting(last.done_ns, self.user.onset_ns) else last
 
@@ -279,10 +279,11 @@ class Turn:
         return self.expects_answer and self.waiting_since(0) is not None
 
     def waiting_since(self, user_done_ns: int) -> int | None:
-        """Return since when another response is due, or None if the last one was the answer.
+        """Return the time since which another response is due, or None if the last response was the answer.
 
-        One is due if no response but a greeting has begun, if the last one was cancelled or had begun before
-        the user spoke, and if the endpoint heard the user continue after the last one began.
+        A response is due if no response except a greeting has begun, if the last response was cancelled or
+        had begun before the user spoke, and if the endpoint heard the user continue after the last response
+        began.
         """
         last, speech_at_ns = self.last_answer, self.speech_at_ns
         if last is None:
@@ -295,18 +296,18 @@ class Turn:
 
     @property
     def progress_ns(self) -> int | None:
-        """When something last arrived for any response; None without a response."""
+        """Latest arrival for any response; None without a response."""
         return max((response.progress_ns for response in self.replies), default=None)
 
     @property
     def heard_until_ns(self) -> int | None:
-        """When the last sample so far is heard; None if no audio has arrived."""
+        """Time at which the last sample so far is heard; None if no audio has arrived."""
         ends = (response.heard_until_ns for response in self.replies)
         return max((end_ns for end_ns in ends if end_ns is not None), default=None)
 
     @property
     def quiet_from_ns(self) -> int:
-        """When the last sample so far is heard or the last event of a response arrived; 0 before."""
+        """Time at which the last sample so far is heard or the last response event arrived; 0 before that."""
         return max(self.progress_ns or 0, self.heard_until_ns or 0)
 
     def speaking(self, at_ns: int) -> bool:
@@ -315,7 +316,7 @@ class Turn:
         return any(self.source.is_open(response, at_ns) for response in self.replies)
 
     def continues(self, at_ns: int) -> bool:
-        """Return whether a response is still open that was neither interrupted nor is overdue."""
+        """Return whether an open response exists that is neither interrupted nor overdue."""
         return self.speaking(at_ns) and any(
             self.overdue_of(response, at_ns) is None for response in self._uninterrupted(at_ns)
         )
@@ -344,7 +345,7 @@ class Turn:
         return is_open or at_ns < (self.heard_until_ns or at_ns)
 
     def heard_ms(self, response_id: str, at_ns: int) -> int:
-        """Return how many milliseconds of a response have been heard by `at_ns`."""
+        """Return the number of milliseconds of a response heard by `at_ns`."""
         response = self.replies.get(bounded_name(response_id))
         return 0 if response is None else response.heard_ms(at_ns)
 
@@ -358,18 +359,18 @@ class Turn:
                 yield ReplyAudible(response.response_id, at_ns)
 
     def owns(self, event: Event) -> bool:
-        """Return whether an event names a response or an item of this turn."""
+        """Return whether an event has the id of a response or an item of this turn."""
         event = bounded(event)
         response_id, item_id = getattr(event, "response_id", None), getattr(event, "item_id", None)
         if response_id is not None:
             return self.replies.get(response_id) is not None
         return item_id is not None and item_id in self._items
 
-    # -- What is kept ------------------------------------------------------------------------------------
+    # -- Capture ------------------------------------------------------------------------------------
 
     @property
     def responses(self) -> tuple[CapturedResponse, ...]:
-        """The responses so far, as they are captured."""
+        """The captured responses so far."""
         return tuple(response.captured() for response in self.replies)
 
     def captured(
@@ -380,13 +381,13 @@ class Turn:
         stamping: Stamping = _USER_STAMPS,
         reading: ProbeReading | None = None,
     ) -> TurnCapture:
-        """Return the turn as it is recorded.
+        """Return the turn's capture.
 
         Args:
-            manual: Whether we commit the user's turns.
-            setup_ns: Duration of each step of the connection's setup; empty for a later turn.
-            stamping: How arrivals were stamped, if the turn has not ended.
-            reading: How late the event loop was, if the turn has not ended.
+            manual: Whether the session commits the user's turns.
+            setup_ns: Duration of each connection setup step; empty for a later turn.
+            stamping: Timestamp source of the arrivals, if the turn has not ended.
+            reading: Lateness of the event loop, if the turn has not ended.
         """
         user, stamping, reading = self.user, self.stamping or stamping, reading or self.reading
         trace = TurnTrace(
@@ -431,11 +432,11 @@ class Turn:
 
     @property
     def media(self) -> MediaStats | None:
-        """Counts of the track's packets; None without a track."""
+        """Packet counts of the track; None without a track."""
         packets, sent, before = self.source.packets, self.sent_stats, self._sent_before
         if packets is None or sent is None:
             return None if packets is None else packets.stats
-        # The transport counts the packets that we sent by session.
+        # The transport counts sent packets per session.
         return replace(
             packets.stats,
             sent_packets=_since(sent.sent_packets, before.sent_packets if before is not None else None),
@@ -453,8 +454,7 @@ class Transcripts:
 
     Args:
         awaited: Whether to wait for the transcript of each item.
-        pieces_count: Whether text counts before it is complete: on continuous media no transcript is ever
-            marked as complete.
+        pieces_count: Whether incomplete text counts: on continuous media no transcript is marked as complete.
     """
 
     def __init__(self, *, awaited: bool, pieces_count: bool) -> None:
@@ -467,7 +467,7 @@ class Transcripts:
         """The items that the endpoint accepted."""
 
     def add(self, event: InputTranscript) -> None:
-        """Add a piece, or the whole, of an item's transcript."""
+        """Add a fragment or the complete text of an item's transcript."""
         item = event.item_id
         if event.failed:
             self._failed.add(item)
@@ -479,12 +479,12 @@ class Transcripts:
 
     @property
     def pending(self) -> int:
-        """How many items have an awaited transcript that has not arrived."""
+        """Number of items whose awaited transcript has not arrived."""
         return len((self.committed | set(self._text)) - self._complete - self._failed) if self._awaited else 0
 
     @property
     def text(self) -> str | None:
-        """The complete transcripts; empty if the transcriber heard nothing, None if none is complete."""
+        """The complete transcripts; empty if no words were heard, None if no transcript is complete."""
         whole = [
             text.strip() for item, text in self._text.items() if self._pieces_count or item in self._complete
         ]

@@ -1,4 +1,4 @@
-"""When a turn is over, and whether it failed: functions on a `Turn`. Pure."""
+"""Decide when a turn is over and whether it failed. Pure functions of a `Turn`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NOT_WHOLE = (ResponseStatus.FAILED, ResponseStatus.INCOMPLETE)
 
 
 def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
-    """Return whether a turn is over; sets its failure if it ended with one.
+    """Return whether a turn is over, and set its failure if it failed.
 
     Args:
-        quiet_ns: When the user has heard the last sample of all replies so far; if an answer is expected,
-            of the replies to earlier turns.
+        quiet_ns: Time at which the user has heard the last sample of all replies so far or, if an answer is
+            expected, of the replies to earlier turns.
     """
     turn.source.tick(at_ns)
     turn.limit_responses(at_ns)
@@ -54,11 +54,11 @@ def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
 
 
 def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
-    """Judge a turn that ends before it is over; sets its failure if there is one.
+    """Judge a turn that is ended early, and set its failure if it failed.
 
     Args:
         turn: The turn; a reply that the user spoke over need not be complete.
-        user_continues: Whether an utterance follows without waiting for the answer, which may still come.
+        user_continues: Whether an utterance follows without waiting for the answer, which may arrive later.
     """
     answer = _answer(turn)
     may_be_partial = turn.user.barge_in_ns is not None or user_continues or not turn.expects_answer
@@ -83,7 +83,7 @@ def _answer(turn: Turn) -> OpenResponse | None:
 
 
 def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
-    """Fail a turn that did not end with the reply that was asked for."""
+    """Fail a turn that did not end with the requested reply."""
     turn.source.ended()
     limits, media, answer = turn.limits, turn.source.packets, _answer(turn)
     if pending := turn.transcripts.pending:
@@ -139,7 +139,7 @@ def _judge_warnings(turn: Turn) -> None:
 
 
 def _fail_without(turn: Turn, kind: FailureKind, message: str, at_ns: int) -> None:
-    """Fail a turn because something did not arrive; an earlier parse error may be the reason."""
+    """Fail a turn because of a missing arrival; an earlier parse error may be the reason."""
     broken, error = _first_warning(turn, *_UNREADABLE), _first_warning(turn, FailureKind.NOT_FATAL_ERROR)
     if error is not None:
         message = f"{message}; an error had been reported: {error.message}"
