@@ -1,1 +1,1 @@
-"""The session of the reference endpoint, without any protocol or socket."""
+"""A session of the reference endpoint, independent of protocols and sockets."""

@@ -59,9 +59,9 @@ class Part:
 
     Args:
         kind: Written or spoken.
-        text: The text; None while speech is not recognised, or if it could not be.
+        text: Text; None until speech is recognised, or if recognition failed.
         audio: The user's speech as received, encoded with `codec`.
-        codec: The encoding of `audio`.
+        codec: Encoding of `audio`.
         audio_ms: Length of the speech.
         pending: Whether recognition is in progress.
     """
@@ -82,7 +82,7 @@ class Part:
 
 @dataclass(slots=True)
 class Item:
-    """A message; `talked_over` if the user spoke before the whole of it could have been heard."""
+    """A message; `talked_over` if the user spoke before it could have been heard completely."""
 
     item_id: str
     role: Role
@@ -109,7 +109,7 @@ class ItemContent:
 
 
 class ItemHistory:
-    """Items in spoken order, limited to `MOST_ITEMS` and `MOST_BYTES`.
+    """Items in the order spoken, limited to `MOST_ITEMS` and `MOST_BYTES`.
 
     Adding spoken items drops the oldest items if necessary. Check `has_room` before adding a client's items.
     """
@@ -134,7 +134,7 @@ class ItemHistory:
         return next((item for item in self._items if item.item_id == item_id), None)
 
     def has_room(self, item: Item) -> bool:
-        """Return whether an item fits without dropping others."""
+        """Return whether an item fits without dropping other items."""
         return len(self._items) < self._most_items and self._bytes() + _size(item) <= self._most_bytes
 
     def append(self, item: Item) -> str | None:

@@ -1,7 +1,7 @@
-"""Find the start and end of speech in a voice detector's probabilities. Pure.
+"""Find the start and end of speech from a voice detector's probabilities. Pure.
 
-Silero's rule with two additions: speech must last before it counts, so that a click is ignored, and a pause
-is reported early, so that recognition can start before the turn ends.
+Implements Silero's rule with two additions: speech must have a minimum duration, so that clicks are ignored,
+and pauses are reported early, so that recognition can start before the turn ends.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Detection:
     """Thresholds of the endpointer.
 
     Args:
-        threshold: Probability, 0 to 1, above which a window is speech; ongoing speech continues down to 0.15
-            less.
+        threshold: Probability, 0 to 1, above which a window is speech; ongoing speech continues down to
+            ``threshold - 0.15``.
         prefix_padding_ms: Audio before the onset that is part of the turn.
         silence_ms: Silence that ends the turn.
     """
@@ -48,9 +48,9 @@ class SpeechChange:
     """A change between speech and silence.
 
     Args:
-        kind: The change.
-        speech_ms: The onset, if speech started; otherwise the end of the speech so far.
-        heard_ms: Length of the audio processed when this was detected.
+        kind: Kind of the change.
+        speech_ms: Onset if speech started; otherwise the end of the speech so far.
+        heard_ms: Length of the audio processed at detection.
     """
 
     kind: SpeechChangeKind
@@ -59,7 +59,7 @@ class SpeechChange:
 
 
 class Endpointer:
-    """Detects turns in one stream. Times are in milliseconds from its first sample."""
+    """Detects turns in one stream. Times are in milliseconds from the first sample."""
 
     __slots__ = ("_detection", "_paused", "_silent", "_speaking", "_voiced", "_window")
 
@@ -73,7 +73,7 @@ class Endpointer:
 
     @property
     def heard_ms(self) -> int:
-        """Length of the audio processed so far."""
+        """Length of the audio processed so far, in milliseconds."""
         return self._window * WINDOW_MS
 
     @property
@@ -82,12 +82,12 @@ class Endpointer:
         return not self._speaking or self._silent > 0
 
     def end_turn(self) -> None:
-        """Reset after the turn was ended by other means."""
+        """Reset the state after the turn has been ended by other means."""
         self._speaking = self._paused = False
         self._voiced = self._silent = 0
 
     def feed(self, probability: float) -> SpeechChange | None:
-        """Process the speech probability of the next window; return the change that it completes, or None."""
+        """Process the speech probability of the next window; return the resulting change, or None."""
         self._window += 1
         return self._while_speaking(probability) if self._speaking else self._while_silent(probability)
 

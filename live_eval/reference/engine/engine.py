@@ -1,8 +1,8 @@
 """One session of the reference endpoint, independent of dialect, socket, clock and models.
 
-Inputs carry their time; outputs are work for the host and events for the client, in order (`events`). The
-host runs the models and passes their results back. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
-`Engine.react` carries out the script for overlapping speech at `Engine.reacts_ns`.
+Inputs include a time; outputs are work for the host and events for the client, in order (`events`). The host
+runs the models and passes their results back. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
+`Engine.react` executes the script for overlapping speech at `Engine.reacts_ns`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class EngineConfig:
         speed: Relative speed of the voice.
         lossy_input: Whether the input was decoded from a lossy codec; `Engine.audio` is then called once per
             packet.
-        frame_ms: Frame length of a continuous output stream, which carries silence between replies and flows
-            only while the user's audio does; None if only replies are sent.
+        frame_ms: Frame length of a continuous output stream, which contains silence between replies and is
+            sent only while the user's audio arrives; None if only replies are sent.
     """
 
     input_codec: Codec = PCM_24K
@@ -91,9 +91,9 @@ class Engine:
     """One session.
 
     Args:
-        session_id: Its id, from which the ids of items and responses derive.
-        settings: Its behaviour.
-        config: Its initial settings.
+        session_id: Session id, from which item and response ids are derived.
+        settings: Session behaviour.
+        config: Initial session settings.
         waits_for_words: Whether replies depend on the text, so that recognition must finish first.
     """
 
@@ -138,12 +138,12 @@ class Engine:
 
     @property
     def wake_ns(self) -> int | None:
-        """When to call `due` next; None if nothing is pending."""
+        """Time of the next call of `due`; None if no output is pending."""
         return (self._stream or self._speaking).wake_ns
 
     @property
     def reacts_ns(self) -> int | None:
-        """When to call `react` next; None if nothing is pending, a past time for immediately."""
+        """Time of the next call of `react`; None if no reaction is pending, a past time for immediately."""
         due = [self._overlap.wake_ns, self._listening.expires_ns]
         if self._owes_answer and self.active is None:
             due.append(0)
@@ -151,13 +151,13 @@ class Engine:
 
     @property
     def chunk_ms(self) -> int:
-        """Length of a chunk of reply audio."""
+        """Length of a reply audio chunk."""
         return self.config.frame_ms or self.settings.chunk_ms
 
     def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
-        """Resume another session, with its id and conversation, before any other input.
+        """Resume another session, with its id and conversation. Call before any other input.
 
-        The pending reply of `earlier` is dropped, and speech that it has not recognised stays unrecognised.
+        The pending reply of `earlier` is dropped, and its unrecognised speech remains unrecognised.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
         for item in items:
@@ -178,7 +178,7 @@ class Engine:
             self._stream = self._new_stream()
 
     def refusal(self, config: EngineConfig) -> str | None:
-        """Return why these settings rule out the script for overlapping speech, or None."""
+        """Return the reason why these settings preclude the script for overlapping speech, or None."""
         settings = self.settings
         if not settings.scripted:
             return None
@@ -217,7 +217,7 @@ class Engine:
         self._listening.clear()
 
     def fall_silent(self, at_ns: int) -> list[Output]:
-        """Handle a pause of the input: if the user is speaking, end their turn."""
+        """Handle a pause in the input: if the user is speaking, end the user's turn."""
         if not self._listening.hears_speech:
             return []
         out = self.commit(at_ns)
@@ -257,7 +257,7 @@ class Engine:
         return [DropUnplayed(), self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected"))]
 
     def react(self, at_ns: int) -> list[Output]:
-        """Carry out what the script for overlapping speech and pauses schedules up to `at_ns`."""
+        """Execute the steps of the script for overlapping speech and pauses that are due by `at_ns`."""
         return self._heard(self._listening.expire(at_ns), at_ns)
 
     def _overlapped(self, at_ns: int) -> list[Output]:
@@ -272,7 +272,7 @@ class Engine:
         return out
 
     def utterances_left(self) -> Sequence[UserUtterance]:
-        """Return the utterances of the user that were open when the session ended."""
+        """Return the user's utterances that were open when the session ended."""
         return self._overlap.closed()
 
     def _turn(self, turn: SpeechCommitted, at_ns: int) -> list[Output]:
@@ -301,7 +301,7 @@ class Engine:
         return out
 
     def recognised(self, item_id: str, part: int, text: str | None, reason: str = "") -> list[Output]:
-        """Process the recognition result of a part of an item: its text, or None and the reason."""
+        """Process the recognition result for a part of an item: the text, or None and the reason."""
         item = self._unrecognised.get(item_id)
         if item is None:
             return []
@@ -314,7 +314,7 @@ class Engine:
     # -- The conversation -------------------------------------------------------------------------------
 
     def add_item(self, item: Item, after: str | None = None, *, first: bool = False) -> list[Output]:
-        """Insert an item of the client: after the item `after`, `first`, or at the end."""
+        """Insert a client item: after the item `after`, `first`, or at the end."""
         if self.conversation.get(item.item_id) is not None:
             message = f"An item with id {item.item_id!r} already exists."
             return [Problem("item_already_exists", message, "item.id")]
@@ -367,11 +367,11 @@ class Engine:
         """Create a response, after speech or at the client's request.
 
         Args:
-            at_ns: When it was requested.
-            config: Settings of this response; the session's if omitted.
-            said: Items that it answers; the whole conversation if omitted.
-            in_conversation: Whether it becomes part of the conversation.
-            metadata: Metadata of the client, echoed.
+            at_ns: Request time.
+            config: Response settings; defaults to the session's.
+            said: Items to answer; defaults to the whole conversation.
+            in_conversation: Whether the response becomes part of the conversation.
+            metadata: Client metadata, echoed.
             talks_over: Whether to start immediately, while the user is speaking.
         """
         if self.active is not None:
@@ -416,7 +416,7 @@ class Engine:
         return out + self._ask()
 
     def _ask(self) -> list[Output]:
-        """Request the reply once the text of all items that it answers is known."""
+        """Request the reply once the text of all items to answer is known."""
         response = self.active
         if response is None or self._asked:
             return []
@@ -465,15 +465,15 @@ class Engine:
         return self._end_reply(ReplyEnd(ResponseStatus.FAILED, "", code, message))
 
     def cancel(self, response_id: str | None) -> list[Output]:
-        """Cancel a response at the client's request; None means the active one."""
+        """Cancel a response at the client's request; None means the active response."""
         if self.active is None or response_id not in (None, self.active.response_id):
             return [Problem("response_cancel_not_active", "Cancellation failed: no active response found")]
         return self._end_reply(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))
 
     def _end_reply(self, end: ReplyEnd) -> list[Output]:
-        """End the active response, and drop a stop that was scheduled for it."""
+        """End the active response, and drop its scheduled stop."""
         return [self._speaking.end(end), *self._overlap.settled(self.active)]
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""
+        """Return outputs due by `at_ns`, with at most one audio chunk; call again while `wake_ns` is past."""
         return [*(self._stream or self._speaking).due(at_ns), *self._overlap.settled(self.active)]

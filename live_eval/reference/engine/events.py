@@ -63,8 +63,8 @@ class DetectSpeech:
 class RecogniseSpeech:
     """Recognise the speech of a part of an item; call `Engine.recognised` with the result only if `final`.
 
-    `speech_ms` is the end of the speech on the session's input axis. Requests with the same item and
-    `speech_ms` concern the same speech.
+    `speech_ms` is the end of the speech on the session's input timeline. Requests with the same item and
+    `speech_ms` refer to the same speech.
     """
 
     item_id: str
@@ -79,8 +79,8 @@ class RecogniseSpeech:
 class FindReply:
     """Find a reply to what was `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
 
-    `instructions` is the system prompt, `speed` the relative speed of the voice. Unless `whole`,
-    `Engine.reply` also accepts the reply in pieces.
+    `instructions` is the system prompt, `speed` the relative speed of the voice. `Engine.reply` also accepts
+    the reply in pieces, unless `whole`.
     """
 
     response_id: str
@@ -94,7 +94,7 @@ class FindReply:
 
 @dataclass(frozen=True, slots=True)
 class DropUnplayed:
-    """Drop the unplayed audio of a media track; without a track, do nothing."""
+    """Drop the unplayed audio of a media track; no effect without a track."""
 
 
 class Reaction(StrEnum):
@@ -112,13 +112,13 @@ class Reaction(StrEnum):
 
 @dataclass(slots=True)
 class UserUtterance:
-    """An utterance of the user, as the endpoint heard it; the host logs it.
+    """A user utterance, as received by the endpoint; the host logs it.
 
     Args:
-        number: Its number in the session, from 0.
+        number: Number of the utterance in the session, from 0.
         onset_ns: Arrival of the message that contains its first sample.
-        over: The response in progress at that time, audible or not; empty for none.
-        end: Its end; None until then.
+        over: Response in progress at the onset, audible or not; empty for none.
+        end: End of the utterance; None until then.
         reaction: The endpoint's reaction; None without a response in progress, or while undecided.
     """
 
@@ -142,11 +142,11 @@ class CloseConnection:
 
 @dataclass(frozen=True, slots=True)
 class VoiceEnd:
-    """The end of the user's speech, as the endpoint knows it.
+    """The end of the user's speech, as determined by the endpoint.
 
     Args:
-        at_ns: Arrival of the message that contains it.
-        by: How it was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
+        at_ns: Arrival of the message that contains the end.
+        by: Detection method: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
     """
 
     at_ns: int
@@ -158,20 +158,20 @@ class ServerResponse:
     """The state of a response.
 
     Args:
-        voice_end: End of the speech that it answers; None without speech.
-        instructions: Its system prompt.
-        in_conversation: Whether it becomes part of the conversation.
-        metadata: Metadata of the client, echoed.
+        voice_end: End of the speech to which it responds; None without speech.
+        instructions: System prompt.
+        in_conversation: Whether the response becomes part of the conversation.
+        metadata: Client metadata, echoed.
         item: The assistant's item, once the reply has started.
-        status: How it ended, or OPEN.
-        reason: Why it was cut off; empty if it was not.
-        error_code: Code of the failure, if it failed; `error_message` describes it.
-        input_text_tokens: An estimate, as are the other token counts; output text includes the transcript.
+        status: Final status, or OPEN.
+        reason: Reason for the interruption; empty if not interrupted.
+        error_code: Error code of a failed response; `error_message` is the description.
+        input_text_tokens: Estimate, like the other token counts; output text includes the transcript.
         output_audio_samples: Reply audio sent so far.
-        utterance: Number of the user's utterance that it answers; None if the client requested it.
-        talks_over: Whether it started, as scripted, while the user was still speaking.
-        resumes: Id of the stopped response that it continues; empty for none.
-        number: Its number in the session, from 1.
+        utterance: Number of the answered user utterance; None if the client requested the response.
+        talks_over: Whether the response started, as scripted, while the user was still speaking.
+        resumes: Id of the stopped response that this response continues; empty for none.
+        number: Number of the response in the session, from 1.
     """
 
     response_id: str
@@ -204,9 +204,9 @@ class UserSpeechStarted:
     """The user started to speak.
 
     Args:
-        item_id: The item that the speech will become.
-        audio_ms: Onset on the session's input axis, with prefix padding.
-        onset_ns: Arrival of the message that contains its first sample.
+        item_id: Id of the item that the speech will become.
+        audio_ms: Onset on the session's input timeline, with prefix padding.
+        onset_ns: Arrival of the message that contains the first sample.
     """
 
     item_id: str
@@ -224,7 +224,7 @@ class UserSpeechStopped:
 
 @dataclass(frozen=True, slots=True)
 class ItemAdded:
-    """A complete item of the user or the system was added; `committed` if the user has just spoken it."""
+    """A complete user or system item was added; `committed` if the user has just spoken it."""
 
     item: Item
     previous_id: str | None
@@ -258,7 +258,7 @@ class ReplyBegan:
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Text of the reply, or transcript of its speech."""
+    """Text of the reply, or a transcript of its speech."""
 
     response: ServerResponse
     text: str
@@ -269,13 +269,13 @@ class AudioPiece:
     """A chunk of reply audio.
 
     Args:
-        response: Its response.
+        response: The response.
         payload: The chunk, encoded by the protocol.
-        samples: Its number of samples, at `rate_hz`.
-        rate_hz: Its sample rate.
+        samples: Number of samples, at `rate_hz`.
+        rate_hz: Sample rate.
         onset_sample: Index of the reply's first audible sample, or None for silence.
-        onset_by: ``constructed``, ``given`` or ``detector``.
-        ends: For each known sample of the reply, whether audible sound could end with it.
+        onset_by: Source of the onset: ``constructed``, ``given`` or ``detector``.
+        ends: For each known sample of the reply, whether audible output could end with the sample.
     """
 
     response: ServerResponse
@@ -289,7 +289,7 @@ class AudioPiece:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A silent frame of a continuous stream; `samples` at the session's output rate."""
+    """A silent frame of a continuous stream; `samples` is at the session's output rate."""
 
     samples: int
 
@@ -303,7 +303,7 @@ class ResponseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A request of the client is refused, and the session continues. `message` says what was expected."""
+    """A client request is refused, and the session continues. `message` states what was expected."""
 
     code: str
     message: str
@@ -312,7 +312,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
-    """An encoded message of the protocol itself."""
+    """An encoded protocol message."""
 
     message: bytes
 
@@ -330,9 +330,7 @@ class PlaybackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A media track starts or stops playing a response, after `played_ms` of it; the protocol tells the
-    client.
-    """
+    """A media track starts or stops playing a response, after `played_ms`; the protocol notifies the client."""
 
     state: PlaybackState
     response: ServerResponse

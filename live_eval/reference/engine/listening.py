@@ -1,4 +1,4 @@
-"""The input side of the engine: the user's audio, and when their speech starts and ends."""
+"""The input side of the engine: the user's audio, and the start and end of the user's speech."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_UTTERANCE_MS = 600_000
 """Maximum audio of one turn."""
 
 _ONSET_NOTICED_MS = 500
-# Three frames of 20 ms: shorter gaps may come from the network.
+# Three 20 ms frames: shorter gaps may be caused by the network.
 _MOMENT_NS = 60_000_000
 
 
@@ -48,9 +48,9 @@ class SpeechCommitted:
 
     Args:
         item: The speech as received, including prefix padding and final silence.
-        speech_ms: End of the speech on the session's input axis.
-        voice_end: When that end arrived, and how it was found.
-        detected: Whether the endpointer ended the turn, rather than the client.
+        speech_ms: End of the speech on the session's input timeline.
+        voice_end: Arrival time of this end, and its detection method.
+        detected: Whether the endpointer, rather than the client, ended the turn.
     """
 
     item: Item
@@ -71,14 +71,14 @@ class _Utterance:
 
 
 class _InputBuffer:
-    """The user's audio and its arrival times on one axis of samples; the oldest part may be dropped.
+    """The user's audio and its arrival times on a common sample axis; the oldest part may be dropped.
 
     `origin_ms` is the length of the session's earlier audio in another encoding.
     """
 
     def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
         self.codec = codec
-        self.begin = self.end = 0  # the oldest sample, and one past the newest
+        self.begin = self.end = 0  # index of the oldest sample, and one past the newest
         self._width = sample_bytes(codec)
         self._origin_ms = origin_ms
         self._data = bytearray()
@@ -103,33 +103,33 @@ class _InputBuffer:
             self._arrivals.popleft()
 
     def arrival_ns(self, sample: int) -> int | None:
-        """Return when a sample arrived; None if it was dropped or has not arrived."""
+        """Return the arrival time of a sample; None if the sample was dropped or has not arrived."""
         if not self.begin <= sample < self.end:
             return None
         return self._arrivals[bisect_right(self._arrivals, sample, key=lambda entry: entry[0])][1]
 
     def ms(self, sample: int) -> int:
-        """Return a sample's position on the session's input axis, in milliseconds."""
+        """Return a sample's position on the session's input timeline, in milliseconds."""
         return self._origin_ms + sample * 1000 // self.codec.rate_hz
 
     def sample(self, ms: int) -> int:
-        """Return the index of the sample at `ms` on the session's input axis."""
+        """Return the index of the sample at `ms` on the session's input timeline."""
         return (ms - self._origin_ms) * self.codec.rate_hz // 1000
 
 
 class Listening:
-    """The input audio of a session that is not yet part of an item.
+    """A session's input audio that is not yet part of an item.
 
     Args:
         codec: Encoding of the audio.
         detection: Turn detection; None if the client commits turns.
-        calibrate: Whether any non-zero sample is speech, and a marked sample its end. If `lossy`, any audible
-            packet is speech, which ends with the packet before a silent one.
-        guesses: Whether recognition starts at a pause already.
-        session_id: Part of the ids of items.
+        calibrate: Whether any non-zero sample is speech, and a marked sample is the end of speech. If
+            `lossy`, any audible packet is speech, which ends with the packet before a silent packet.
+        guesses: Whether recognition already starts at a pause.
+        session_id: Session id, included in item ids.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
-        patience_ms: Silence that ends the user's turn, instead of the mark, a silent packet or the silence of
-            `detection`; None for those. Without an endpointer, `expire` checks it.
+        patience_ms: Silence that ends the user's turn, overriding the mark, a silent packet or the silence of
+            `detection`; None to use these. Without an endpointer, `expire` checks the silence.
     """
 
     def __init__(
@@ -163,13 +163,13 @@ class Listening:
 
     @property
     def expires_ns(self) -> int | None:
-        """When to call `expire` if nothing more is heard; None if silence is not timed."""
+        """Time to call `expire` if no more speech arrives; None if silence is not timed."""
         if not self._calibrate or self._patience_ms is None or self._utterance is None:
             return None
         return self._sounded_ns + self._patience_ms * 1_000_000
 
     def pauses(self, at_ns: int) -> bool:
-        """Return whether the user is not speaking, or has been silent for a moment."""
+        """Return whether the user is not speaking, or is pausing."""
         if self._utterance is None:
             return True
         if not self._calibrate and self._detector is not None:
@@ -338,7 +338,7 @@ class Listening:
         return SpeechCommitted(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
-        """Drop audio that no turn can need while the user is silent; an onset is detected late."""
+        """Drop audio that no turn can need while the user is silent; onsets are detected with a delay."""
         kept = self._padding() + _ONSET_NOTICED_MS * self._buffer.codec.rate_hz // 1000
         self._buffer.forget(heard - kept)
 

@@ -1,4 +1,4 @@
-"""The script for overlapping speech: when to stop a reply, speak over the user, or give no answer. Pure."""
+"""The script for overlapping speech: when to stop a reply, speak over the user, or not respond. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MS = 1_000_000
 
 
 class AnswerTime(Enum):
-    """When the user's utterance is answered."""
+    """When the endpoint responds to a user utterance."""
 
     NOW = "now"
     LATER = "later"
@@ -22,7 +22,7 @@ class AnswerTime(Enum):
 
 
 class Overlap:
-    """The open utterances of a session, and the scheduled reactions to them."""
+    """The open utterances of a session, and the scheduled reactions."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -31,12 +31,12 @@ class Overlap:
         self._stop_ns: int | None = None
         self._stopper: UserUtterance | None = None
         self._talk_ns: int | None = None
-        self._waits = False  # a stop is due, but the user is silent: it may have been a backchannel
+        self._waits = False  # a stop is due, but the user is silent: the speech may have been a backchannel
         self._talked_over = False
 
     @property
     def current(self) -> UserUtterance | None:
-        """The present or last utterance; None once it is settled."""
+        """The current or last utterance; None once it is settled."""
         return self._open[-1] if self._open else None
 
     @property
@@ -46,12 +46,12 @@ class Overlap:
 
     @property
     def wake_ns(self) -> int | None:
-        """When a stop or an interruption by the endpoint is due next; None for never."""
+        """Time of the next stop or interruption by the endpoint; None for never."""
         due = (None if self._waits else self._stop_ns, self._talk_ns)
         return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     def began(self, onset_ns: int, over: ServerResponse | None) -> None:
-        """Note that the user starts to speak, over a response if one is in progress."""
+        """Record that the user starts to speak, possibly over a response in progress."""
         utterance = UserUtterance(self._count, onset_ns, over.response_id if over is not None else "")
         self._count += 1
         self._open.append(utterance)
@@ -64,7 +64,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now; `pauses`: whether the user is silent at the moment."""
+        """Return whether to stop the reply now; `pauses` is whether the user is currently silent."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
@@ -79,7 +79,7 @@ class Overlap:
         return self._talked_over
 
     def ended(self, end: VoiceEnd, active: ServerResponse | None) -> AnswerTime:
-        """Note that the user's turn ended; return when it is answered."""
+        """Record the end of the user's turn; return when the endpoint responds."""
         utterance = self.current
         self._talk_ns = None
         if utterance is not None and utterance.end is None:
@@ -98,7 +98,7 @@ class Overlap:
         return AnswerTime.LATER if later else AnswerTime.NOW
 
     def stopped(self) -> None:
-        """Note that the reply was stopped because the user speaks."""
+        """Record that the reply was stopped because the user speaks."""
         self._forget_stop()
         for utterance in self._open:
             if utterance.over and utterance.reaction is None:
@@ -108,7 +108,7 @@ class Overlap:
         self._stop_ns, self._stopper, self._waits = None, None, False
 
     def settled(self, active: ServerResponse | None) -> list[UserUtterance]:
-        """Return, and forget, the utterances that need no further reaction."""
+        """Return and remove the utterances that need no additional reaction."""
         active_id = active.response_id if active is not None else ""
         for utterance in self._open:
             if utterance.over and utterance.over != active_id and utterance.reaction is None:

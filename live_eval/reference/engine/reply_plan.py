@@ -37,22 +37,22 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
-# A burst pauses once, after its first chunk: a receiver on the same processor would otherwise get the first
-# chunk only after the last one was sent.
+# A burst pauses once, after its first chunk: a receiver on the same processor would otherwise receive the
+# first chunk only after the last chunk was sent.
 _BURST_GAP_NS = 2_000_000
 _CLOSE_NORMAL = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedReply:
-    """The reply of a responder, or a piece of it.
+    """A responder's reply, or a piece of it.
 
     Args:
-        text: Its text, with a leading space unless it is the first piece.
-        audio: The speech, without lead silence; None for a text reply.
+        text: Text, with a leading space unless it is the first piece.
+        audio: Speech, without lead silence; None for a text reply.
         onset_sample: Index of the first audible sample in `audio`, if known in advance.
-        onset_by: How it is known: ``constructed`` or ``given``.
-        last: Whether no other piece follows.
+        onset_by: Source of the onset: ``constructed`` or ``given``.
+        last: Whether this is the last piece.
     """
 
     text: str
@@ -75,14 +75,14 @@ class WireReply:
     """An encoded reply, or a piece of it. Sample indices count from the start of the reply.
 
     Args:
-        text: Its text.
-        chunks: The audio; empty for a text reply.
-        rate_hz: Its sample rate.
+        text: Text of the reply or piece.
+        chunks: Audio chunks; empty for a text reply.
+        rate_hz: Sample rate.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
-        onset_by: ``constructed``, ``given`` or ``detector``.
-        begins: For each sample of the reply so far, whether audible sound could start with it.
-        ends: The same for its end.
-        last: Whether no other piece follows.
+        onset_by: Source of the onset: ``constructed``, ``given`` or ``detector``.
+        begins: For each sample of the reply so far, whether audible output could start with the sample.
+        ends: For each sample of the reply so far, whether audible output could end with the sample.
+        last: Whether this is the last piece.
     """
 
     text: str
@@ -96,11 +96,11 @@ class WireReply:
 
     @property
     def samples(self) -> int:
-        """Number of samples in its chunks."""
+        """Number of samples in all chunks."""
         return sum(chunk.samples for chunk in self.chunks)
 
     def rest(self, played_ns: int) -> WireReply | None:
-        """Return a whole reply from the chunk at `played_ns` on, or None after its end."""
+        """Return the rest of a whole reply, starting with the chunk at `played_ns`, or None after its end."""
         samples = played_ns * self.rate_hz // 1_000_000_000
         first = begin = 0
         while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
@@ -117,15 +117,15 @@ class WireReply:
 
 
 class ReplyPacker:
-    """Encodes a reply for the wire, whole or in pieces. CPU-heavy: use it outside the event loop.
+    """Encodes a reply for the wire, whole or in pieces. CPU-heavy: use outside the event loop.
 
-    Samples that do not fill a chunk wait for the next piece.
+    Samples that do not fill a chunk are kept for the next piece.
 
     Args:
         codec: Encoding of the samples.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a chunk; the last one may be shorter. Opus packets always have 20 ms.
-        encode: The protocol's encoding of a chunk's bytes (base64, or none).
+        chunk_ms: Chunk length; the last chunk may be shorter. Opus packets always have 20 ms.
+        encode: The protocol's encoding of a chunk's bytes (base64 or none).
         decoder_delay_samples: Delay of a listener's decoder.
         whole: Whether to pad the last chunk with silence.
         muted: Whether to encode digital silence instead of the audio.
@@ -157,7 +157,7 @@ class ReplyPacker:
         self._heard = np.zeros(heard, np.int16)
 
     def pack(self, reply: GeneratedReply) -> WireReply:
-        """Encode the reply, or its next piece."""
+        """Encode the reply or its next piece."""
         rate_hz = self._codec.rate_hz
         if reply.audio is None:
             return WireReply(reply.text, (), rate_hz, None, "none", last=reply.last)
@@ -190,14 +190,14 @@ class ReplyPacker:
 
 
 class _OpusCoder:
-    """Encodes one stream, and decodes it again."""
+    """Encodes and decodes one stream."""
 
     def __init__(self, codec: Codec) -> None:
         self._encoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S)
         self._decoder = Decoder(codec)
 
     def packets(self, pcm: NDArray[np.int16], samples: int) -> tuple[list[bytes], NDArray[np.int16]]:
-        """Return audio as packets, the last one padded with silence, and the packets decoded."""
+        """Return audio as packets, the last packet padded with silence, and the decoded packets."""
         packets = [packet for frame in frames_of(pcm, samples) for packet in self._encoder.encode(frame)]
         heard = [np.zeros(0, np.int16), *(self._decoder.decode(packet) for packet in packets)]
         return packets, np.concatenate(heard)
@@ -235,9 +235,9 @@ def plan(
     """Return the timed steps of a reply, with its faults.
 
     Only the last piece of a reply, which starts after `begin_samples`, has an end. With a fault, a token
-    limit or a script for overlaps, the reply must be whole. A reply of more than `max_output_tokens` ends as
-    incomplete. One that can be stopped until it has been played (`ReferenceSettings.stop_ms`) ends when it
-    has.
+    limit or an overlap script, the reply must be whole. A reply of more than `max_output_tokens` ends as
+    incomplete. A reply that can be stopped during playback (`ReferenceSettings.stop_ms`) ends at the end of
+    playback.
     """
     faults = settings.faults
     if faults.has(FaultName.EMPTY_REPLY):
@@ -308,7 +308,7 @@ def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Ste
             offset_ns = samples * 1_000_000_000 // reply.rate_hz
         else:
             offset_ns = _BURST_GAP_NS if index else 0
-        # Text precedes the voice, as from a language model: all of it is sent by the middle of the reply.
+        # Text precedes the voice, as with a language model: all text is sent by the middle of the reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
         steps.extend(Step(offset_ns, text) for text in texts[written:due])
         written = due
@@ -326,7 +326,7 @@ def _endless(reply: WireReply) -> Iterator[Step]:
 
 
 def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
-    """Cut `steps` in place at the limit; return whether they exceeded it."""
+    """Truncate `steps` in place at the limit; return whether they exceeded the limit."""
     spent = 0.0
     for index, step in enumerate(steps):
         if isinstance(step.does, WireChunk):
@@ -340,7 +340,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 
 def _middle(steps: Sequence[Step]) -> int:
-    """Return an index, from 1, with about half of the audio (or text) on each side."""
+    """Return an index, from 1, with about half of the audio (or text) on either side."""
     audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1

@@ -1,17 +1,19 @@
 """Synthetic signals with known onsets and ends, for calibration. No models.
 
-The user's speech ends with a *mark*: one sample of the largest positive value, the last one of its 20 ms
-frame. The frame leaves exactly when the mark is spoken, and its arrival is the end of speech for the
+The user's speech ends with a *mark*: a sample with the maximum positive value, the last sample of its 20 ms
+frame. The frame is sent exactly when the mark is spoken, and its arrival is the end of speech for the
 endpoint. The reply is a tone that is audible from its first sample.
 
-A lossy codec preserves no single sample. For it, the speech is loud in every frame, and silent for the last
-`LOSSY_TAIL_MS` of its last frame. Opus delays sound by 6.5 ms (look-ahead of the encoder, RFC 6716, 2.1.2),
-so the last loud samples stay in that frame's packet, and the next packet is silent. For the endpoint, the
-speech ends with the arrival of the last audible packet, which it recognises by the silent one.
+A lossy codec does not preserve individual samples. For lossy codecs, the speech is loud in every frame, and
+silent for the last `LOSSY_TAIL_MS` of its last frame. Opus delays audio by 6.5 ms (encoder look-ahead, RFC
+6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. For the
+endpoint, the speech ends with the arrival of the last audible packet, detected from the silent packet after
+it.
 
-`calibration_utterance` makes speech over a reply, or with pauses. Each stretch of sound starts with the last
-sample of a frame and ends with the last sample of another, so that both arrive exactly when they are spoken.
-For a lossy codec it starts with the first sample of a frame, and its onset arrives one frame later.
+`calibration_utterance` creates speech over a reply, or with pauses. Each speech segment starts with the last
+sample of a frame and ends with the last sample of another frame, so that both arrive exactly when they are
+spoken. For a lossy codec, the segment starts with the first sample of a frame, and its onset arrives one
+frame later.
 """
 
 from __future__ import annotations
@@ -50,14 +52,14 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
-# The constructed speech has −23 to −29 dBFS in every packet of 20 ms. The packet after it has at most −55,
-# including what a codec smears into it.
+# The constructed speech has −23 to −29 dBFS in every 20 ms packet. The packet after it has at most −55,
+# including codec smearing.
 _SOUNDS_DBFS = -40.0
 _SOUNDS_MS = 10
 
 
 class MarkedSpeech(NamedTuple):
-    """Speech for calibration; it ends at `voice_end_sample`, just past the last frame."""
+    """Calibration speech; it ends at `voice_end_sample`, just past the last frame."""
 
     audio: Audio
     voice_end_sample: int
@@ -66,11 +68,11 @@ class MarkedSpeech(NamedTuple):
 def calibration_speech(
     duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20, *, lossy: bool = False
 ) -> MarkedSpeech:
-    """Make the user's side of a turn, of `duration_ms` rounded up to whole frames.
+    """Create the user's side of a turn, of `duration_ms` rounded up to whole frames.
 
-    A buzz with the rhythm of syllables that is audible from its first sample and ends with the mark, or with
-    a short silence if the codec on the wire is `lossy`. Send it as 16-bit PCM at its own rate in frames of
-    `frame_ms`: any other encoding loses the mark. Always send silence after it.
+    The signal is a buzz with a syllable rhythm that is audible from its first sample and ends with the mark,
+    or with a short silence if the codec on the wire is `lossy`. Send it as 16-bit PCM at its own sample rate
+    in frames of `frame_ms`: any other encoding loses the mark. Always send silence afterwards.
     """
     frame = rate_hz * frame_ms // 1000
     length = _frames(duration_ms, rate_hz, frame) * frame
@@ -83,12 +85,12 @@ def calibration_speech(
 
 
 class SoundStretch(NamedTuple):
-    """A stretch of sound in an utterance.
+    """A speech segment of an utterance.
 
     Args:
-        onset_sample: Its first sample.
-        end_sample: The end of the frame with its last sample.
-        onset_arrives_sample: The end of the frame with its first sample, which arrives when that is spoken.
+        onset_sample: First sample.
+        end_sample: End of the frame that contains the last sample.
+        onset_arrives_sample: End of the frame that contains the first sample; the onset arrives at this time.
     """
 
     onset_sample: int
@@ -97,7 +99,7 @@ class SoundStretch(NamedTuple):
 
 
 class MarkedUtterance(NamedTuple):
-    """An utterance for calibration, and its stretches of sound between the pauses."""
+    """A calibration utterance, and its speech segments between the pauses."""
 
     audio: Audio
     stretches: tuple[SoundStretch, ...]
@@ -111,18 +113,18 @@ def calibration_utterance(
     *,
     lossy: bool = False,
 ) -> MarkedUtterance:
-    """Make an utterance with known onsets and ends; otherwise as `calibration_speech`.
+    """Create an utterance with known onsets and ends; otherwise like `calibration_speech`.
 
     Args:
-        sounds_ms: Length of each stretch of sound, rounded up to whole frames. Unless `lossy`, one more
-            sample precedes it, at the end of the frame before.
-        pauses_ms: Length of each pause between them, rounded up to whole frames.
-        rate_hz: Samples per second.
+        sounds_ms: Length of each speech segment, rounded up to whole frames. Unless `lossy`, one additional
+            sample precedes the segment, at the end of the previous frame.
+        pauses_ms: Length of each pause between segments, rounded up to whole frames.
+        rate_hz: Sample rate.
         frame_ms: The sender's frame length.
         lossy: Whether the codec on the wire is lossy.
 
     Raises:
-        ValueError: There is no sound, or the number of pauses is wrong.
+        ValueError: There is no segment, or the number of pauses is wrong.
     """
     if not sounds_ms or len(pauses_ms) != len(sounds_ms) - 1:
         raise ValueError(f"expected sounds, and a pause between each two; found {sounds_ms}, {pauses_ms}")
@@ -131,7 +133,7 @@ def calibration_utterance(
     stretches: list[SoundStretch] = []
     at = 0
     for number, sound_ms in enumerate(sounds_ms):
-        # The first sample is in the last frame of the pause; the first stretch gets a frame for it.
+        # The first sample is in the last frame of the pause; prepend a frame for the first segment.
         pause = _frames(pauses_ms[number - 1], rate_hz, frame) if number else 0 if lossy else 1
         silence = np.zeros(pause * frame, np.float32)
         sound = _buzz(_frames(sound_ms, rate_hz, frame) * frame, rate_hz)
@@ -157,7 +159,7 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     return _buzz_of(length, rate_hz).copy()
 
 
-@functools.lru_cache(maxsize=64)  # calibration uses few lengths, and measures processor time
+@functools.lru_cache(maxsize=64)  # calibration uses few distinct lengths, and measures processor time
 def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
@@ -167,7 +169,7 @@ def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int = 0) -> Audio:
-    """Make the endpoint's side of a turn: a tone, audible from its first sample, with a pause in it."""
+    """Create the endpoint's side of a turn: a tone, audible from its first sample, with a pause."""
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
     samples = np.insert(samples, length // 2, np.zeros(pause_ms * rate_hz // 1000))
@@ -183,7 +185,7 @@ def find_mark(pcm: bytes) -> int | None:
 
 
 def sounds(pcm: NDArray[np.int16], rate_hz: int) -> bool:
-    """Return whether any 10 ms of decoded int16 mono audio contain speech from `calibration_speech`."""
+    """Return whether any 10 ms of decoded int16 mono audio contains speech from `calibration_speech`."""
     window = rate_hz * _SOUNDS_MS // 1000
     whole = pcm[: len(pcm) // window * window].reshape(-1, window).astype(np.float64)
     power = np.einsum("ij,ij->i", whole, whole) / window

@@ -1,4 +1,4 @@
-"""The output side of the engine: the active response, and when each piece of it is due. Pure."""
+"""The output side of the engine: the active response, and the due time of each piece. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Speaking", "Streaming"]
 
-# Two of Moshi's frames, and some jitter of the sender.
+# Two Moshi frames plus sender jitter.
 _PATIENCE_NS = 250_000_000
 
 
@@ -56,12 +56,12 @@ class Speaking:
 
     @property
     def wake_ns(self) -> int | None:
-        """When to call `due` next; None if nothing is scheduled."""
+        """Time of the next call of `due`; None if nothing is scheduled."""
         playing = self._playing
         return None if playing is None or playing.next is None else playing.start_ns + playing.next.offset_ns
 
     def talk_over(self, at_ns: int) -> None:
-        """Note that the user starts to speak, and mark an item that cannot have been heard completely."""
+        """Record that the user starts to speak, and mark an item that cannot have been heard completely."""
         playing = self._playing
         item = playing.response.item if playing is not None else None
         if playing is not None and item is not None:
@@ -76,11 +76,11 @@ class Speaking:
         return playing.reply.rest(max(0, at_ns - playing.start_ns))
 
     def begin(self, response: ServerResponse, earliest_ns: int) -> None:
-        """Start a response, whose first chunk is sent at `earliest_ns` or later."""
+        """Start a response; its first chunk is sent at `earliest_ns` or later."""
         self.active, self._earliest_ns = response, earliest_ns
 
     def reply(self, reply: WireReply, at_ns: int) -> Item | None:
-        """Schedule the reply, or its first piece, of the active response.
+        """Schedule the active response's reply, or the first piece of the reply.
 
         Returns:
             The response's item, or None if the response ends without one.
@@ -108,7 +108,7 @@ class Speaking:
             playing.next = next(playing.steps, None)
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return what is due by `at_ns`, at most one chunk of audio."""
+        """Return the outputs due by `at_ns`, with at most one audio chunk."""
         playing = self._playing
         out: list[Output] = []
         while playing is not None and playing.next is not None:
@@ -177,9 +177,10 @@ def _spoken(response: ServerResponse) -> Part:
 class Streaming:
     """Sends a frame at every tick: part of the reply if one is due, otherwise silence.
 
-    The stream flows only while the user's audio does, as from models that take a step per input frame: it
-    starts with the first audio and stops a quarter of a second after the last. The clock sets its pace:
-    missed ticks are caught up at once. The chunks of `speaking` must be frames of `frame_ms`.
+    The stream is active only while the user's audio arrives, as with models that run one step per input
+    frame: it starts with the first audio and stops a quarter of a second after the last audio. The clock
+    determines its pace: missed ticks are caught up immediately. The chunks of `speaking` must be frames of
+    `frame_ms`.
     """
 
     def __init__(self, speaking: Speaking, frame_ms: int, rate_hz: int) -> None:
@@ -191,17 +192,17 @@ class Streaming:
 
     @property
     def wake_ns(self) -> int | None:
-        """When the next frame is due; None while the user's audio is stopped."""
+        """Due time of the next frame; None while the user's audio is stopped."""
         return None if self._tick_ns is None or self._tick_ns > self._dry_ns else self._tick_ns
 
     def fed(self, at_ns: int) -> None:
-        """Note that the user's audio flows."""
+        """Record that the user's audio is arriving."""
         if self._tick_ns is None or self._dry_ns < self._tick_ns < at_ns:
             self._tick_ns = at_ns
         self._dry_ns = at_ns + _PATIENCE_NS
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return what is due by `at_ns`: at most one frame, and its events."""
+        """Return the outputs due by `at_ns`: at most one frame, and its events."""
         tick_ns = self.wake_ns
         if tick_ns is None or tick_ns > at_ns:
             return []
