@@ -330,7 +330,7 @@ class PlaybackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A media track starts or stops playing a response, after `played_ms`; the protocol notifies the client."""
+    """A media track starts or stops playing a response, after `played_ms`; the protocol informs clients."""
 
     state: PlaybackState
     response: ServerResponse

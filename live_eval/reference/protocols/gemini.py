@@ -1,12 +1,12 @@
-"""The server's side of Gemini Live over a message channel. Sans-I/O.
+"""The server side of Gemini Live over a message channel. Sans-I/O.
 
 Message shapes follow the official SDK (``google.genai.types``: ``LiveClientMessage``, in camelCase or
 snake_case, and ``LiveServerMessage``) and https://ai.google.dev/api/live. Like Google's server it sends JSON
 in binary messages and reports errors by close code and reason: 1007 for an invalid message, 1008 for an
-expired session, 1011 for a failed reply. Known differences: no tools, no video; there is one model, which
-need not be named; a turn ends when everything has been sent, not when it could have been played; handles are
-lost when the process ends; each sensitivity of the detector selects one of two thresholds and silences; token
-counts are estimates.
+expired session, 1011 for a failed reply. Known differences: no tools, no video; a single model, whose name
+may be omitted; a turn ends when all audio has been sent, not when it could have been played; handles are lost
+when the process ends; each detector sensitivity selects one of two thresholds and silences; token counts are
+estimates.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FAULTS: Mapping[FaultName, bytes | events.CloseConnection] = {
     FaultName.ERROR_EVENT: events.CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
 }
 
-_MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame holds 125 bytes, two of them the code
+_MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has at most 125 bytes, including two for the code
 _RATES_HZ = range(8_000, 48_001)
 _DEFAULT_RATE_HZ = 16_000
 _WITH_AUDIO = ("realtimeInput", "realtime_input")
@@ -71,7 +71,7 @@ _LOW_SILENCE_MS = 1_000
 _LOW = "_LOW"
 
 
-# -- Messages of a client; unsupported settings are accepted, but have no effect -----------------------
+# -- Client messages; unsupported settings are accepted, but have no effect -----------------------
 
 
 class _Model(BaseModel):
@@ -99,7 +99,7 @@ class Content(_Model):
 
     @property
     def text(self) -> str:
-        """The text of all parts, as paragraphs."""
+        """The text of all parts, as separate paragraphs."""
         return "\n\n".join(part.text for part in self.parts if part.text)
 
 
@@ -117,7 +117,7 @@ class _AutomaticActivityDetection(_Model):
 
 
 class _RealtimeInputConfig(_Model):
-    """How turns are detected in the user's audio."""
+    """Turn detection settings for the user's audio."""
 
     automatic_activity_detection: _AutomaticActivityDetection | None = None
     activity_handling: (
@@ -183,20 +183,20 @@ class _ClientMessage(_Model):
 
 
 class StoredSession(NamedTuple):
-    """A session, and the items of its conversation when it was stored."""
+    """A session, and its conversation items at the time of storage."""
 
     engine: Engine
     items: tuple[Item, ...]
 
 
 class SessionStore:
-    """Keeps sessions that another connection can resume, by handle; drops the oldest ones."""
+    """Stores resumable sessions by handle; drops the oldest sessions."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
 
     def put(self, engine: Engine) -> str:
-        """Store a session in its present state; return its handle."""
+        """Store the current state of a session; return its handle."""
         handle = secrets.token_urlsafe(24)
         self._sessions[handle] = StoredSession(engine, tuple(engine.conversation))
         while len(self._sessions) > _KEPT:
@@ -209,7 +209,7 @@ class SessionStore:
 
 
 class GeminiProtocol(ServerProtocol):
-    """One connection of a session; it may resume one of the `stored_sessions`."""
+    """One connection of a session; may resume one of the `stored_sessions`."""
 
     reports_stops = True
 
@@ -223,18 +223,18 @@ class GeminiProtocol(ServerProtocol):
         ).encode()
 
     def expires_soon(self, left_s: int) -> Sequence[events.Output]:
-        """Ask the client to move to another connection."""
+        """Request the client to reconnect."""
         return [_say({"goAway": {"timeLeft": f"{left_s}s"}})]
 
     def expired(self) -> Sequence[events.Output]:
-        """Close the connection because its time is up."""
+        """Close the connection because it has expired."""
         return [
             events.CloseConnection(
                 _ABORTED, "The operation was aborted: the session has lasted as long as it may."
             )
         ]
 
-    # -- What the client says ---------------------------------------------------------------------------
+    # -- Client messages ---------------------------------------------------------------------------
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Handle a message; close the connection if it is invalid."""
@@ -346,7 +346,7 @@ class GeminiProtocol(ServerProtocol):
         out = list(self.engine.cancel(None)) if self.engine.active is not None else []
         return [*out, *self.engine.respond(at_ns)]
 
-    # -- What the server says ---------------------------------------------------------------------------
+    # -- Server messages ---------------------------------------------------------------------------
 
     def render(self, event: events.Event) -> Sequence[bytes | events.CloseConnection]:
         """Encode an event as messages."""
@@ -384,7 +384,7 @@ class GeminiProtocol(ServerProtocol):
         return (first, orjson.dumps(body), *self._resumable(resumable=True))
 
     def _resumable(self, *, resumable: bool) -> Sequence[bytes]:
-        """Report whether the session can be resumed now, and with which handle."""
+        """Report whether the session can currently be resumed, and its handle."""
         if self._setup is None or self._setup.session_resumption is None:
             return ()
         if not resumable:
@@ -441,7 +441,7 @@ def _details(tokens: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _explain(error: ValidationError) -> str:
-    """Describe the first problem of a message, as Google words it."""
+    """Describe the first problem of a message, in Google's wording."""
     first = min(error.errors(include_url=False, include_input=False), key=lambda found: len(found["loc"]))
     *path, name = map(str, first["loc"]) if first["loc"] else ("",)
     if first["type"] == "extra_forbidden":

@@ -1,10 +1,10 @@
-"""The server's side of Kyutai's Moshi over a message channel. Sans-I/O.
+"""The server side of Kyutai's Moshi over a message channel. Sans-I/O.
 
-Frames follow both of Kyutai's servers (``moshi.server`` on PyPI, ``rust/moshi-backend``): the first byte is
-the kind. Like the Rust server it sends its metadata first, then a handshake with two version fields; like the
-Python server it runs one session at a time, and other clients wait for their handshake. It sends one
-continuous Ogg Opus stream, a frame of 80 ms for each one received. Known differences: the metadata contain
-the session's id but no model; URL parameters are ignored; a stream that cannot be decoded is reported in a
+Frames follow both Kyutai servers (``moshi.server`` on PyPI, ``rust/moshi-backend``): the first byte is the
+kind. Like the Rust server, this server sends its metadata first, then a handshake with two version fields;
+like the Python server, it runs one session at a time while other clients wait for their handshake. It sends
+one continuous Ogg Opus stream, with one 80 ms frame per received frame. Known differences: the metadata
+contains the session id but no model; URL parameters are ignored; an undecodable stream is reported in a
 message of kind 5 before the connection closes.
 """
 
@@ -48,7 +48,7 @@ _FAULTS = {
     FaultName.UNKNOWN_EVENT: b"\x2apirouette",
     FaultName.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
 }
-_VERSIONS = bytes(8)  # of the protocol and the model, as two u32
+_VERSIONS = bytes(8)  # protocol and model versions, as two u32
 # Opus smears onsets backwards: by at most 1 ms at this bit rate, by 5 ms at usual ones.
 _BITS_PER_S = 128_000
 _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
@@ -72,12 +72,12 @@ class MoshiProtocol(ServerProtocol):
         return [events.SendMessage(_METADATA + metadata), events.SendMessage(_HANDSHAKE + _VERSIONS)]
 
     def expired(self) -> Sequence[events.Output]:
-        """Close the session because its time is up."""
+        """Close the session because it has expired."""
         body = "the session has lasted as long as it may"
         return [events.SendMessage(_ERROR + body.encode()), events.CloseConnection(_CLOSE_GOING_AWAY, body)]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Handle a frame; like Kyutai's servers, ignore kinds that are meant for clients."""
+        """Handle a frame; like Kyutai's servers, ignore kinds intended for clients."""
         if isinstance(message, str):
             return [events.SendMessage(_ERROR + b"expected binary messages, but got a text message")]
         if message[:1] != _AUDIO:

@@ -1,4 +1,4 @@
-"""The server's side of OpenAI's Realtime GA dialect over a message channel. Sans-I/O.
+"""The server side of OpenAI's Realtime GA dialect over a message channel. Sans-I/O.
 
 Source: https://platform.openai.com/docs/api-reference/realtime and the official SDK's types
 (``openai.types.realtime``). Known differences: no tools, no images; ``semantic_vad`` waits for a silence that
@@ -66,7 +66,7 @@ class OpenAiProtocol(ClientEventProtocol):
         return [self._session_event("session.created")]
 
     def expired(self) -> Sequence[Output]:
-        """Close the session because its time is up."""
+        """Close the session because it has expired."""
         message = f"Your session hit the maximum duration of {self.engine.settings.session_limit_s} seconds."
         return [
             SendMessage(self._error(Problem("session_expired", message))),
@@ -166,7 +166,7 @@ class OpenAiProtocol(ClientEventProtocol):
         """Apply a client's settings.
 
         Raises:
-            MessageError: One is refused; then nothing changes.
+            MessageError: A setting is refused; no settings are changed.
         """
         before = copy.deepcopy(self._session.shown)
         self._session.update(params)
@@ -183,7 +183,7 @@ class OpenAiProtocol(ClientEventProtocol):
     # -- Server events ----------------------------------------------------------------------------------
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of ``response.done``, which only the rate limits follow; else the first."""
+        """Return the index of ``response.done``, followed only by the rate limits, or else 0."""
         return -2 if isinstance(event, events.ResponseEnded) else 0
 
     def render(self, event: Event) -> Sequence[bytes]:
@@ -241,7 +241,7 @@ class OpenAiProtocol(ClientEventProtocol):
         }
 
     def _audio(self, piece: events.AudioPiece) -> bytes:
-        """Build a delta from parts: its audio is already encoded and needs no escaping."""
+        """Build a delta from parts, since its audio is already encoded and needs no escaping."""
         response = piece.response
         kind = "response.output_audio.delta"
         head = (

@@ -36,7 +36,7 @@ class ClientEventProtocol(ServerProtocol):
         self._sent = 0
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
-        """Handle a client event; answer an invalid one with an ``error`` event."""
+        """Handle a client event; respond to an invalid event with an ``error`` event."""
         event_id: str | None = None
         try:
             if isinstance(message, bytes):
@@ -55,13 +55,13 @@ class ClientEventProtocol(ServerProtocol):
 
     @abstractmethod
     def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
-        """Carry out an event, or raise `MessageError`."""
+        """Execute an event, or raise `MessageError`."""
 
     @abstractmethod
     def _error(
         self, problem: Problem, event_id: str | None = None, kind: str = "invalid_request_error"
     ) -> bytes:
-        """Encode an ``error`` event, with the id of the client's event that caused it."""
+        """Encode an ``error`` event, with the id of the client event that caused the error."""
 
     def _event_id(self) -> str:
         self._sent += 1

@@ -1,10 +1,10 @@
-"""The server's side of OpenAI's GPT-Live over a message channel. Sans-I/O.
+"""The server side of OpenAI's GPT-Live over a message channel. Sans-I/O.
 
-Message shapes follow the official SDK's types (``openai.types.live``). One endless audio stream, silence
-included, is sent while the user's audio arrives; no message marks turns. Known differences: nothing is
-delegated; there is one model, which need not be named; appended instructions extend the system prompt,
-thoughts and commentary are only acknowledged; transcripts arrive a few words at a time, and their times are
-estimates; usage is reported after each reply.
+Message shapes follow the official SDK's types (``openai.types.live``). One continuous audio stream, including
+silence, is sent while the user's audio arrives; no message marks turns. Known differences: no delegation; a
+single model, whose name may be omitted; appended instructions extend the system prompt, thoughts and
+commentary are only acknowledged; transcripts are sent a few words at a time, with estimated times; usage is
+reported after each reply.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
 _SILENT_BYTE = {CodecName.PCM16: b"\x00", CodecName.PCMU: b"\xff", CodecName.PCMA: b"\xd5"}
 _ROLES = {"developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
-# Length of the context, for the reported usage ratio.
+# Context length, for the reported usage ratio.
 _CONTEXT_S = 3_600
 _WORD_MS = 350
 _MOST_INSTRUCTIONS = 1_000_000
 
 
-# -- Commands, as in the official SDK; settings without a meaning here are only echoed ------------------
+# -- Commands, as in the official SDK; unsupported settings are only echoed ------------------
 
 
 class _LivePcmFormat(Model):
@@ -70,7 +70,7 @@ class _Text(Model):
 
 
 class _Message(Model):
-    """A message from before the session."""
+    """A message that precedes the session."""
 
     role: Literal["developer", "user", "assistant"]
     content: Annotated[list[_Text], Field(min_length=1, max_length=1)]
@@ -80,7 +80,7 @@ class _Message(Model):
 
 
 class _SessionConfig(Model):
-    """Settings of a session; they cannot be changed later."""
+    """Session settings, which cannot be changed later."""
 
     model: str | None = None
     audio: _LiveAudio | None = None
@@ -146,10 +146,10 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         self._spoken_ms: dict[str, tuple[int, int]] = {}
 
     def expired(self) -> Sequence[events.Output]:
-        """Close the session because its time is up."""
+        """Close the session because it has expired."""
         return self._closed("expired", None)
 
-    # -- What the client says ---------------------------------------------------------------------------
+    # -- Client messages ---------------------------------------------------------------------------
 
     def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[events.Output]:
         engine, cause = self.engine, event.event_id
@@ -229,7 +229,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
             out += self.engine.add_item(Item(self.engine.new_name("item"), _ROLES[given.role], [part]))
         return out
 
-    # -- What the server says ---------------------------------------------------------------------------
+    # -- Server messages ---------------------------------------------------------------------------
 
     def render(self, event: events.Event) -> Sequence[bytes | events.CloseConnection]:
         """Encode an event as messages."""

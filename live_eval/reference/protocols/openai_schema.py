@@ -95,7 +95,7 @@ class NoiseReduction(Model):
 
 
 class ServerVad(Model):
-    """The voice detector. The idle timeout is only echoed."""
+    """Voice detector settings. The idle timeout is only echoed."""
 
     type: Literal["server_vad"]
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -107,7 +107,7 @@ class ServerVad(Model):
 
 
 class _SemanticVad(Model):
-    """The voice detector with a silence that depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
+    """Voice detector settings with a silence that depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"
@@ -195,14 +195,14 @@ class AudioAppend(ClientEvent):
 
 
 class _TextContent(Model):
-    """Text of the user or the system (``input_text``), or of the assistant (``output_text``)."""
+    """User or system text (``input_text``), or assistant text (``output_text``)."""
 
     type: Literal["input_text", "output_text"]
     text: str
 
 
 class AudioContent(Model):
-    """Speech of the user, in the session's input format, or the transcript of the assistant's speech."""
+    """User speech in the session's input format, or the transcript of the assistant's speech."""
 
     type: Literal["input_audio", "output_audio"]
     audio: str | None = None
@@ -287,7 +287,7 @@ CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
 
 
 def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]]) -> ClientEvent:
-    """Return the event of a message, one of the dialect's `events` by type, or raise `MessageError`."""
+    """Parse a message as one of the dialect's `events` by type, or raise `MessageError`."""
     kind = given.get("type")
     if kind is None:
         raise MessageError("missing_required_parameter", "Missing required parameter: 'type'.", "type")
@@ -303,7 +303,7 @@ def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]])
 
 
 def explain(error: ValidationError) -> MessageError:
-    """Describe the first problem of a message, as OpenAI words it."""
+    """Describe the first problem of a message, in OpenAI's wording."""
     first = min(error.errors(include_url=False, include_context=True), key=lambda found: len(found["loc"]))
     param = _param(first["loc"])
     kind = first["type"]
@@ -331,7 +331,7 @@ def _short(value: object) -> str:
 
 
 def _param(location: Sequence[int | str]) -> str:
-    """Format a location as OpenAI does (``session.tools[2].name``), without the names of union members."""
+    """Format a location in OpenAI's style (``session.tools[2].name``), without union member names."""
     text = ""
     for place in location:
         if isinstance(place, int):

@@ -59,11 +59,11 @@ class SessionSettings:
         }
 
     def update(self, params: SessionParams) -> None:
-        """Apply a client's changes; if one is refused, raise `MessageError` and change nothing."""
+        """Apply a client's changes; if a change is refused, raise `MessageError` and change nothing."""
         self._check(params)
         self.shown |= params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
         audio = params.audio
-        # A given setting replaces the whole old one, with defaults for omitted fields.
+        # A new setting replaces the old setting completely, with defaults for omitted fields.
         if audio is not None and audio.input is not None:
             given = audio.input.model_dump(mode="json", include=audio.input.model_fields_set)
             self.shown["audio"]["input"] |= given
@@ -108,12 +108,12 @@ class SessionSettings:
 
 
 def codec_of(kind: str) -> Codec:
-    """Return the codec of a format's type."""
+    """Return the codec for a format type."""
     return Codec(G711[kind], 8_000) if kind in G711 else PCM_24K
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Return the format of a codec; that of a media track, which the dialect lacks, is shown as PCM."""
+    """Return the format of a codec; a media track's codec, unknown to the dialect, is reported as PCM."""
     kinds = {name: kind for kind, name in G711.items()}
     return {"type": kinds[codec.name]} if codec.name in kinds else {"type": "audio/pcm", "rate": 24_000}
 

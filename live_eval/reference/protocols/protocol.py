@@ -1,4 +1,4 @@
-"""The contract of server protocols, and the parsing that they share. Pure, like the engine."""
+"""The server protocol interface, and shared parsing functions. Pure, like the engine."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _MAX_VALUES = 20_000
 
 
 class ServerProtocol(ABC):
-    """One session in one dialect. No method raises on a client's input.
+    """One session in one dialect. Client input never makes a method raise.
 
-    The host passes the results of models to the engine directly.
+    The host passes model results to the engine directly.
     """
 
     decoder_delay_samples: ClassVar[int] = 0
@@ -51,7 +51,7 @@ class ServerProtocol(ABC):
         self.engine = engine
 
     def opened(self) -> Sequence[Output]:
-        """Start the session on an open connection. By default, the client starts."""
+        """Start the session on an open connection. By default, wait for the client's first message."""
         return ()
 
     @abstractmethod
@@ -59,19 +59,19 @@ class ServerProtocol(ABC):
         """Handle a message: text as `str`, binary as `bytes`."""
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
-        """Announce that the session ends in `left_s` seconds, if the dialect can."""
+        """Announce that the session ends in `left_s` seconds, if the dialect supports an announcement."""
         return ()
 
     @abstractmethod
     def expired(self) -> Sequence[Output]:
-        """Close the session because its time is up; end with `CloseConnection`."""
+        """Close the session because it has expired; end with `CloseConnection`."""
 
     @abstractmethod
     def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
-        """Encode an event as messages; `CloseConnection` where the dialect closes instead."""
+        """Encode an event as messages, or as `CloseConnection` if the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of the message in `render` that a client acts on; the first by default."""
+        """Return the index of the message from `render` to which a client reacts; the first by default."""
         return 0
 
     @classmethod
@@ -82,7 +82,7 @@ class ServerProtocol(ABC):
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
         """Report playback of a response on a media track; the unplayed rest of a cleared one was not heard.
 
-        Such a session uses Opus (`live_eval.reference.protocols.webrtc.TRACK`).
+        Sessions with a media track use Opus (`live_eval.reference.protocols.webrtc.TRACK`).
         """
         return ()
 
@@ -99,10 +99,10 @@ def parse_json(message: str | bytes) -> Any:
     """Parse a JSON message.
 
     Raises:
-        MessageError: It contains too many values, or is not JSON.
+        MessageError: The message contains too many values, or is not valid JSON.
     """
-    # Values are counted before they are created: every value but the first follows one of these characters.
-    # Counting takes longer than parsing, and each value needs a character, so short messages are not counted.
+    # Count values before creating them: every value but the first follows one of these characters. Counting
+    # takes longer than parsing, and each value needs a character, so short messages are not counted.
     if len(message) > _MAX_VALUES:
         text = message if isinstance(message, str) else message.decode("latin-1")
         values = sum(map(text.count, (",", "[", "{")))
@@ -138,7 +138,7 @@ def decode_audio(audio: str, codec: Codec, param: str | None = None) -> bytes:
     """Decode a client's audio from base64; `param` is the parameter that contains it.
 
     Raises:
-        MessageError: It is longer than 15 MiB, not base64, or ends within a sample of `codec`.
+        MessageError: The audio is longer than 15 MiB, not base64, or ends within a sample of `codec`.
     """
     if len(audio) > _MAX_AUDIO_BYTES * 4 // 3 + 4:
         body = f"Expected at most {_MAX_AUDIO_BYTES // 1024 // 1024} MiB of audio."

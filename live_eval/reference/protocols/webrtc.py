@@ -1,4 +1,4 @@
-"""The server's side of the dialects over WebRTC, whose audio is sent on a track. Sans-I/O.
+"""The server side of the WebRTC dialects, whose audio is sent on a track. Sans-I/O.
 
 OpenAI's dialect (https://platform.openai.com/docs/guides/realtime-webrtc) is Realtime GA on a data channel.
 No event contains audio; ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report the content of
@@ -6,9 +6,9 @@ the track, and the client's ``output_audio_buffer.clear`` empties it; the server
 reply. Formats are only echoed: a track uses the negotiated codec.
 
 A bot of pipecat (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc
-(``fastrtc.webrtc_connection_mixin``) only reports that it is ready: ``bot-ready`` answers RTVI's
-``client-ready``, and a ``log`` fastrtc's ``handshake``. It ignores other messages, such as pipecat's
-``ping``.
+(``fastrtc.webrtc_connection_mixin``) only reports that it is ready: it responds to RTVI's ``client-ready``
+with ``bot-ready``, and to fastrtc's ``handshake`` with a ``log`` message. It ignores other messages, such as
+pipecat's ``ping``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRACK = EngineConfig(
 )
 """Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
 
-# The Opus encoder looks 6.5 ms ahead (RFC 6716, 2.1.2), so audio is heard that much later.
+# The Opus encoder has a look-ahead of 6.5 ms (RFC 6716, 2.1.2), so audio is heard 6.5 ms later.
 _DECODER_DELAY_SAMPLES = 312
 
 _CLEAR = "output_audio_buffer.clear"
@@ -102,7 +102,7 @@ class WebRtcBotProtocol(ServerProtocol):
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Answer a greeting; ignore any other message."""
+        """Respond to a greeting; ignore any other message."""
         if message == _HANDSHAKE:
             return [
                 events.SendMessage(orjson.dumps({"type": "log", "data": f"Server received: {message!s}"}))
@@ -117,7 +117,7 @@ class WebRtcBotProtocol(ServerProtocol):
         return [events.SendMessage(orjson.dumps(ready))]
 
     def expired(self) -> Sequence[events.Output]:
-        """Close the session because its time is up."""
+        """Close the session because it has expired."""
         return [events.CloseConnection(_CLOSE_NORMAL, "session expired")]
 
     def render(self, event: events.Event) -> Sequence[bytes]:

@@ -1,4 +1,4 @@
-"""Responders: reply with a fixed recording, or speak replies from scripts or a chat model."""
+"""Responders: reply with a fixed recording, or with spoken replies from scripts or a chat model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three
 _SAY_BACK = re.compile(r"\bword for word\b", re.IGNORECASE)
 _OPTION = re.compile(r"^\s*([A-Z])\.\s+\S", re.MULTILINE)
 _FEWEST_OPTIONS = 2
-# The cascade recognises words but not their delivery: prefer the neutral answer.
+# The cascade recognises words but not their delivery: prefer the neutral reply.
 _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
@@ -84,7 +84,7 @@ class Responder(Protocol):
         """Yield the reply to what was said, in pieces unless `answer.whole`.
 
         Raises:
-            NoReplyError: There is none, or the rest of it failed.
+            NoReplyError: There is no reply, or a later piece failed.
         """
         ...
 
@@ -94,7 +94,7 @@ class Responder(Protocol):
 
 
 class ToneResponder(Responder):
-    """Answers everything with a synthetic signal of known onset, without models."""
+    """Always replies with a synthetic signal of known onset, without models."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
@@ -102,17 +102,17 @@ class ToneResponder(Responder):
         return GeneratedReply("A tone.", tone, 0, "constructed")
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
-        """Yield the fixed reply, or its text if no audio is wanted."""
+        """Yield the fixed reply, or its text if no audio is requested."""
         reply = self.fixed(settings)
         yield reply if answer.wants_audio else GeneratedReply(reply.text, None)
 
 
 class FileResponder(ToneResponder):
-    """Answers everything with a recording.
+    """Always replies with a recording.
 
     Args:
-        path: The recording. Its text is unknown, so the transcript is empty.
-        onset_sample: Index of its first audible sample, if known.
+        path: Path of the recording. Its text is unknown, so the transcript is empty.
+        onset_sample: Index of the first audible sample, if known.
 
     Raises:
         AudioError: The recording cannot be used.
@@ -131,7 +131,7 @@ class FileResponder(ToneResponder):
 
 @dataclass(frozen=True, slots=True)
 class ReplyLine:
-    """What the user says, and the reply, with its recording if there is one."""
+    """The user's line and the reply, with the reply's recording if available."""
 
     text: str
     reply: str
@@ -142,7 +142,7 @@ class Replier(Protocol):
     """Finds the text of a reply."""
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply, or raise `NoReplyError`; the `text` of the line is ignored."""
+        """Return the reply, or raise `NoReplyError`; callers ignore the line's `text`."""
         ...
 
     async def close(self) -> None:
@@ -154,11 +154,11 @@ class CascadeResponder(Responder):
     """Speaks the text of a replier with a voice, sentence by sentence.
 
     Args:
-        replier: Finds the text.
-        voice: Speaks it. Without a voice, a recording of the reply is played if there is one, otherwise a
+        replier: Finds the reply text.
+        voice: Synthesises the text. Without a voice, the reply is its recording, if available, otherwise a
             tone.
-        hears_words: Whether there is a recogniser to wait for.
-        workers: Number of threads that synthesise speech.
+        hears_words: Whether to wait for a recogniser.
+        workers: Number of synthesis threads.
     """
 
     def __init__(self, replier: Replier, voice: Voice | None, *, hears_words: bool, workers: int = 2) -> None:
@@ -197,7 +197,7 @@ class CascadeResponder(Responder):
         return calibration_reply(_TONE_MS)
 
     def warm_up(self) -> None:
-        """Speak once, so that the first session is not slow."""
+        """Warm up the voice, so that the first session is not slow."""
         self._spoken(NOTHING_HEARD, None, 1.0, True)
 
     async def close(self) -> None:
@@ -207,20 +207,20 @@ class CascadeResponder(Responder):
 
 
 def _without_lead(spoken: Audio) -> Audio:
-    """Return speech without the silence before it, which lasts 200 ms or more."""
+    """Return speech without its leading silence, which lasts 200 ms or more."""
     onset = audible_onset(spoken.int16(), spoken.rate_hz) or 0
     return Audio(spoken.samples[max(0, onset - _LEAD_MS * spoken.rate_hz // 1000) :], spoken.rate_hz)
 
 
 class ScriptReplier(Replier):
-    """Answers with the reply of the most similar script; without recognition, with each in turn.
+    """Replies with the most similar script's reply; without recognition, with each script's reply in turn.
 
-    It does not understand instructions and only searches them for two patterns: the words "word for word"
-    make it repeat what it heard; a list of options ("A. Yes", "B. No", each on its own line) makes it guess
-    one.
+    Instructions are not understood, but searched for two patterns: with the words "word for word", the
+    replier repeats the user's words; with a list of options ("A. Yes", "B. No", one per line), it guesses an
+    option.
 
     Args:
-        lines: The scripts, at least one; of several with the same text, the first is used.
+        lines: Scripts, at least one; if several have the same text, the first is used.
     """
 
     def __init__(self, lines: Sequence[ReplyLine]) -> None:
@@ -230,7 +230,7 @@ class ScriptReplier(Replier):
         self._in_turn = 0
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply of the most similar script; if none is similar, repeat what was heard."""
+        """Return the most similar script's reply; if no script is similar, repeat the recognised text."""
         heard = _last_words(said)
         whole = heard[-1] if heard else ""
         letter = choose_option(instructions, whole)
@@ -263,19 +263,19 @@ class ScriptReplier(Replier):
 
 
 def unanswered(said: Sequence[ItemContent]) -> list[ItemContent]:
-    """Return what the user said since the last reply that was not cut off."""
+    """Return the user's utterances since the last uninterrupted reply."""
     replies = (at for at, item in enumerate(said) if item.role is Role.ASSISTANT and not item.cut_off)
     return [item for item in said[max(replies, default=-1) + 1 :] if item.role is Role.USER]
 
 
 def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
-    """Return the user's last utterance, alone and joined with those before an interrupted reply.
+    """Return the user's last utterance, alone and joined with the utterances before an interrupted reply.
 
     A pause can end a turn in mid-sentence; the user then continues and interrupts the early reply. A breath
-    or sigh after the words adds no text: the earlier words still need an answer.
+    or sigh after the words adds no text: the earlier words still need a reply.
 
     Returns:
-        Candidate texts, shortest first; empty without words, None if they are unknown.
+        Candidate texts, shortest first; empty without words, None if the words are unknown.
     """
     texts: list[str] = []
     for utterance in unanswered(said):
@@ -287,7 +287,7 @@ def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
 
 
 def scripts_of(cases: Iterable[Case]) -> list[ReplyLine]:
-    """Return the scripts of a data set that have a reply, neutral variants first."""
+    """Return a data set's scripts that have a reply, neutral variants first."""
     usable = [case for case in cases if case.text and case.reference_text]
     usable.sort(key=lambda case: _PREFERENCE.index(case.variant))
     return [
@@ -298,7 +298,7 @@ def scripts_of(cases: Iterable[Case]) -> list[ReplyLine]:
 
 
 def says_back(instructions: str) -> bool:
-    """Return whether the instructions ask to repeat what was heard.
+    """Return whether the instructions request repeating the user's words.
 
     >>> says_back("Repeat, word for word, what you hear.")
     True
@@ -309,8 +309,8 @@ def says_back(instructions: str) -> bool:
 def choose_option(instructions: str, heard: str) -> str | None:
     """Return the letter of an option, or None if the instructions list none.
 
-    It is a guess, the same for the same instructions and words, and uniform over letters. So accuracy over
-    many questions is that of chance.
+    The option is a deterministic guess from instructions and words, uniform over letters, so accuracy over
+    many questions is at chance level.
 
     >>> choose_option("Be kind.", "hello") is None
     True
@@ -322,7 +322,7 @@ def choose_option(instructions: str, heard: str) -> str | None:
 
 
 class ChatReplier:
-    """Answers with an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
+    """Replies with an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
 
     def __init__(self, base_url: str, model: str, key: Secret | None) -> None:
         self._model = model
@@ -340,7 +340,7 @@ class ChatReplier:
         if isinstance(answer, CallFailure) and answer.kind in _RETRIED:
             answer = await self._endpoint.call(self._model, messages, {})
         if isinstance(answer, CallFailure):
-            # Speak a refusal or a truncated answer too.
+            # Speak refusals and truncated replies too.
             partial = answer.answer.text.strip() if answer.answer is not None else ""
             if partial:
                 return ReplyLine("", partial)

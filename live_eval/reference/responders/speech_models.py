@@ -40,22 +40,22 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Runs both models outside the event loop; `lacking` is the reason for a missing recogniser."""
+    """Runs both models outside the event loop; `lacking` is the reason why the recogniser is missing."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser
         self._lacking = lacking
-        # Detection must keep up with speech, so it never queues behind recognition.
+        # Detection must run in real time, so it never queues behind recognition.
         self._detecting = ThreadPoolExecutor(1, "detector")
         self._recognising = ThreadPoolExecutor(workers, "recogniser")
 
     @property
     def lacking(self) -> str | None:
-        """Why speech cannot be recognised, or None if it can."""
+        """The reason why speech cannot be recognised, or None if it can."""
         return self._lacking if self._recogniser is None else None
 
     async def detect(self, stream: DetectionStream, data: bytes) -> list[float]:
-        """Feed a stream. Await each call before the next one for the same stream."""
+        """Feed a stream. Await each call before the next call for the same stream."""
         return await asyncio.get_running_loop().run_in_executor(self._detecting, stream.feed, data)
 
     async def open_stream(self, codec: Codec) -> DetectionStream:
@@ -63,7 +63,7 @@ class SpeechModels:
         return await asyncio.get_running_loop().run_in_executor(self._detecting, DetectionStream, codec)
 
     async def recognise(self, data: bytes, codec: Codec) -> str:
-        """Recognise speech, as received.
+        """Recognise speech as received.
 
         Raises:
             NotHeardError: There is no recogniser, or it failed.
@@ -82,7 +82,7 @@ class SpeechModels:
             raise NotHeardError(f"the recogniser failed: {error}") from error
 
     def warm_up(self) -> None:
-        """Run each model once, so that the first session is not slow."""
+        """Warm up both models, so that the first session is not slow."""
         DetectionStream(PCM_24K).feed(bytes(4_800))
         if self._recogniser is not None:
             noise = np.random.default_rng(0).normal(0, 0.01, 16_000).astype(np.float32)

@@ -1,7 +1,7 @@
-"""A replier that comments on how something was said, to test whether a metric detects it.
+"""A replier that comments on the user's delivery, to test whether metrics detect the comment.
 
-Pace, level and pitch are computed from the received audio; only the number of words is taken from the text.
-The thresholds suit an ordinary voice close to a microphone, and are deliberately coarse.
+Pace, level and pitch are computed from the received audio; only the word count is derived from the text. The
+thresholds suit an ordinary voice close to a microphone, and are deliberately coarse.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _LOW_HZ, _HIGH_HZ = 140.0, 230.0
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How something was said.
+    """The delivery of an utterance.
 
     Args:
         level_dbfs: Mean level of speech.
-        words_per_s: Pace without pauses; None without words.
-        pitch_hz: Median pitch; None if there is none.
+        words_per_s: Pace, excluding pauses; None without words.
+        pitch_hz: Median pitch; None for unvoiced speech.
     """
 
     level_dbfs: float
@@ -48,7 +48,7 @@ class Delivery:
 
 
 def measure_delivery(audio: Audio, words: int) -> Delivery | None:
-    """Measure how a number of words was spoken; return None if the speech is too short or silent."""
+    """Measure the delivery of speech with a given word count; return None if it is too short or silent."""
     samples = resample(audio, _RATE_HZ).samples
     frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME)
     if not len(frames):
