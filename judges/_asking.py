@@ -1,4 +1,4 @@
-"""Helpers for judges that ask a model: prompt templates, cues as text, audio parts, answers in JSON."""
+"""Helpers for judges that call a model: prompt templates, cues as text, audio parts, JSON responses."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """An answer contains no judgement; the message gives what was expected and what was found."""
+    """A response contains no judgement; the message describes the expected and actual content."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt with named places, written ``{name}``; braces around anything else are plain text.
+    """A prompt with placeholders, written ``{name}``; braces around anything else are plain text.
 
-    Each place becomes a JSON string (`live_eval.text.quoting.quoted`) that nothing in the material can end.
-    The prompt must state that the strings are material to judge, never an instruction.
+    Each placeholder becomes a JSON string (`live_eval.text.quoting.quoted`) that the content cannot end. The
+    prompt must state that the strings are material to judge, never an instruction.
     """
 
     text: str
@@ -53,13 +53,14 @@ class PromptTemplate:
         """Read a prompt file.
 
         Args:
-            path: The user's prompt file; empty for the default.
+            path: Path of the user's prompt file; empty for the default.
             default: The judge's own prompt file.
-            places: The places that a prompt may have.
-            needed: The places that it must have.
+            places: Allowed placeholders.
+            needed: Required placeholders.
 
         Raises:
-            JudgeError: It cannot be read, has an unknown place or one next to a quote, or lacks a needed one.
+            JudgeError: The file cannot be read, has an unknown placeholder or one next to a quote, or lacks a
+                required placeholder.
         """
         file = Path(path) if path else default
         try:
@@ -79,7 +80,7 @@ class PromptTemplate:
         return cls(text)
 
     def fill(self, values: Mapping[str, str | None]) -> str:
-        """Return the prompt with each place filled by a JSON string; None and blank text become null.
+        """Return the prompt with each placeholder replaced by a JSON string; None and blank text become null.
 
         >>> PromptTemplate('Rate {reply}, as {"score": 1}.').fill({"reply": "{score} and {reply}"})
         'Rate "{score} and {reply}", as {"score": 1}.'
@@ -96,7 +97,7 @@ _ABOUT = {
 
 
 def delivery_of(cue: Cue | None) -> str | None:
-    """Describe how something was said.
+    """Describe the delivery that a cue specifies.
 
     >>> delivery_of(Cue("sigh sound", "sigh", "non-verbal expression", CoarseDimension.PARALINGUISTIC))
     'how the speaker sounds: sigh sound'
@@ -111,12 +112,12 @@ def delivery_of(cue: Cue | None) -> str | None:
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """Return text as part of a message."""
+    """Return a text part of a message."""
     return {"type": "text", "text": text}
 
 
 def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
-    """Return a recording at `SENT_RATE_HZ` as parts of a message: its name, and the audio as WAV."""
+    """Return a recording at `SENT_RATE_HZ` as message parts: its name, and the audio as WAV."""
     seconds = len(audio.samples) / audio.rate_hz
     cut = ""
     if seconds > LONGEST_SENT_S:
@@ -133,10 +134,10 @@ def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
 
 
 def read_object(answer: str) -> Mapping[str, Any]:
-    """Return the JSON object of an answer, without a code fence and reasoning (``<think>…</think>``).
+    """Return the JSON object in a response, without code fence and reasoning (``<think>…</think>``).
 
     Raises:
-        UnreadableError: The answer is anything else.
+        UnreadableError: The response is anything else.
     """
     text = _THOUGHT.sub("", answer).strip()
     if (fenced := re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)) is not None:

@@ -1,8 +1,8 @@
-"""Emotions that a voice can express, and which of them fit as the answer to each vocal cue.
+"""Emotions that a voice can express, and the emotions that fit a reply to each vocal cue.
 
-The table describes the voice of a good *reply*, not the speaker's: joy is shared, grief is met softly, and
-anger is never answered with anger. Classifiers label a soft, low voice sad or neutral, so both fit where care
-is needed. ``docs/emotion.md`` has the table as text.
+The table describes the voice of a good *reply*, not the speaker's voice: joy is shared, grief is met softly,
+and anger is never met with anger. Classifiers label a soft, low voice as sad or neutral, so both fit if care
+is needed. ``docs/emotion.md`` contains the table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EMOTIONS = ("angry", "disgusted", "fearful", "happy", "neutral", "sad", "surpris
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The emotions that fit the reply to a cue, and why; none if the cue alone does not decide."""
+    """The emotions that fit a reply to a cue, and the reason; empty if the cue alone is not sufficient."""
 
     emotions: frozenset[str]
     why: str

@@ -16,7 +16,7 @@ RATE_HZ = 16_000
 _HIGHPASS_HZ = 50.0
 _BLOCK_SAMPLES = 60 * RATE_HZ
 
-# Speech and pauses: energy of hops of 8 ms, levels of frames of 32 ms around them.
+# Speech and pauses: energy in 8 ms hops, levels in the 32 ms frames around them.
 _HOP = 128
 _FRAME_HOPS = 4
 _SPEECH_DB = -20.0
@@ -39,20 +39,20 @@ _MOST_POINTS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProsodyMeasures:
-    """Measures of one recording; a measure that is undefined for it is None.
+    """Measures of one recording; undefined measures are None.
 
     Args:
         level_dbfs: Active speech level, dB relative to a square wave of full scale.
-        speech_s: Time in speech, without pauses; None if the audio never falls silent, so that speech cannot
+        speech_s: Duration of speech, without pauses; None if the audio is never silent, so that speech cannot
             be separated from the background.
-        level_range_db: From the 10th to the 95th percentile of the levels of voiced frames.
-        pause_percent: Share of pauses in the time from the first speech to the last, 0 to 100.
-        pause_s: Mean length of a pause; None without one.
-        voiced_s: Time that is voiced.
+        level_range_db: Range from the 10th to the 95th percentile of voiced frame levels.
+        pause_percent: Share of pauses in the time from the first to the last speech, 0 to 100.
+        pause_s: Mean pause duration; None if there is no pause.
+        voiced_s: Duration of voiced speech.
         pitch_hz: Median pitch.
-        pitch_range_st: From the 5th to the 95th percentile of the pitch, in semitones.
-        declination_st_s: Slope of the pitch over phrases, in semitones per second.
-        pitch_end_st: The pitch at the end against the median, in semitones.
+        pitch_range_st: Range from the 5th to the 95th percentile of the pitch, in semitones.
+        declination_st_s: Pitch slope over phrases, in semitones per second.
+        pitch_end_st: Final pitch relative to the median, in semitones.
     """
 
     level_dbfs: float
@@ -69,13 +69,13 @@ class ProsodyMeasures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Speech:
-    """Where there is speech.
+    """Location of speech in a recording.
 
     Args:
-        spans: First and past-the-last hop of each stretch between pauses, int64, shape (stretches, 2). None
+        spans: First and past-the-last hop of each segment between pauses, int64, shape (segments, 2). None
             if speech cannot be separated from the background.
         levels_db: Level of the frame around each hop, float64, shape (hops,).
-        threshold_db: Hops below this level are not speech.
+        threshold_db: Speech threshold; hops below this level are not speech.
     """
 
     spans: NDArray[np.int64] | None
@@ -88,7 +88,7 @@ def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
 
     Args:
         audio: float32 mono, at 16_000 Hz, at least one sample.
-        detector: A `swift_f0.SwiftF0`, which may serve several threads.
+        detector: A `swift_f0.SwiftF0`, which several threads may share.
     """
     powers, envelope = _contours(audio.samples)
     level = level_of_envelope(float(powers.sum()) / len(audio.samples), envelope).dbfs
@@ -96,7 +96,7 @@ def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
         return None
     speech = _speech(powers, level)
     low, high = _PITCH_HZ
-    # The network classifies faint speech as unvoiced, so it gets all recordings at one level.
+    # The network classifies faint speech as unvoiced, so all recordings are normalised to one level.
     gain = np.float32(10 ** ((_SHOWN_DBFS - level) / 20))
     found = detector.detect(gain * audio.samples, RATE_HZ, fmin=low, fmax=high)
     semitones = 12 * np.log2(found.pitch_hz / 100.0)
@@ -126,11 +126,11 @@ def _spread(values: NDArray[np.float64], low: float) -> float:
 
 
 def _contours(samples: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the energy of each hop, and the envelope of P.56 every millisecond; a minute at a time."""
+    """Return the energy of each hop, and the P.56 envelope every millisecond, in blocks of a minute."""
     from scipy import signal
 
     highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
-    # Start from the steady state, so that a constant offset does not click.
+    # Start from the steady state, so that a constant offset causes no click.
     rest = signal.sosfilt_zi(highpass) * float(samples[0])
     smoother = SpeechEnvelope(RATE_HZ)
     powers, envelopes = [], []
@@ -148,13 +148,13 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
     window = np.ones(_FRAME_HOPS) / (_FRAME_HOPS * _HOP)
     levels = 10 * np.log10(np.maximum(np.convolve(energies, window, "same"), 1e-12))
     threshold = level + _SPEECH_DB
-    # Single hops, since a frame would smear the edges. Dips between the pulses of a low voice do not matter:
-    # gaps are closed.
+    # Single hops, since frames would blur the boundaries. Dips between the pulses of a low voice do not
+    # matter: gaps are closed.
     loud = energies >= _HOP * 10 ** (threshold / 10)
     spans = _runs(loud)
     if len(spans) == 0 or np.percentile(levels, _QUIETEST_PERCENT) > threshold - _CLEAR_DB:
         return _Speech(None, levels, threshold)
-    # Close gaps first: a short stretch may be a syllable of a word.
+    # Close gaps first: a short segment may be a syllable of a word.
     gaps = spans[1:, 0] - spans[:-1, 1]
     apart = gaps >= _SHORTEST_PAUSE_S * RATE_HZ / _HOP
     spans = np.column_stack((spans[np.append(True, apart), 0], spans[np.append(apart, True), 1]))
@@ -163,7 +163,7 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
 
 
 def _timing(speech: _Speech) -> tuple[float | None, float | None, float | None]:
-    """Return time in speech, share of pauses in percent, and the mean pause in seconds."""
+    """Return the speech duration, the share of pauses in percent, and the mean pause in seconds."""
     spans = speech.spans
     if spans is None:
         return None, None, None
@@ -182,7 +182,7 @@ def _levels_at_pitches(speech: _Speech, frames: int) -> NDArray[np.float64]:
 
 
 def _voiced(confidence: NDArray[np.float64], loud: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which pitch frames count: voiced, loud enough, and not isolated."""
+    """Return a mask of the usable pitch frames: voiced, loud enough, and not isolated."""
     voiced = (confidence >= _VOICED) & loud
     for begin, end in _runs(voiced):
         if end - begin < _LEAST_RUN:
@@ -191,12 +191,12 @@ def _voiced(confidence: NDArray[np.float64], loud: NDArray[np.bool_]) -> NDArray
 
 
 def _runs(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return first and past-the-last position of each run of True, shape (runs, 2)."""
+    """Return the first and past-the-last position of each run of True, shape (runs, 2)."""
     return np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8))).reshape(-1, 2)
 
 
 def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], speech: _Speech) -> float | None:
-    """Return the slope of the pitch over phrases: of each, by its voiced frames, then their weighted mean."""
+    """Return the pitch slope over phrases: the weighted mean of the slope of each phrase's voiced frames."""
     if speech.spans is None:
         return None
     slopes, weights = [], []
@@ -210,7 +210,7 @@ def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], spee
 
 
 def _slope(frames: NDArray[np.int64], semitones: NDArray[np.float64]) -> float:
-    """Return the slope in semitones per second: the median of those of all pairs (Theil and Sen)."""
+    """Return the slope in semitones per second: the median slope of all pairs (Theil and Sen)."""
     step = -(-len(frames) // _MOST_POINTS)
     frames, semitones = frames[::step], semitones[::step]
     first, second = np.triu_indices(len(frames), 1)

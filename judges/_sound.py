@@ -1,4 +1,4 @@
-"""Helpers for judges of audio."""
+"""Helpers for audio judges."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _T = TypeVar("_T")
 
 
 def thread_count() -> int:
-    """Return how many threads a judge may use: one per core, at most 16, at most ``OMP_NUM_THREADS``."""
+    """Return the number of threads for a judge: one per core, at most 16 and at most ``OMP_NUM_THREADS``."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = os.environ.get("OMP_NUM_THREADS", "")
     return min(_MOST_THREADS, cores, int(chosen) if chosen.isdecimal() and int(chosen) else cores)
 
 
 def recording_detail(turn: JudgedTurn) -> dict[str, float]:
-    """Return the details that judges of quality record with the score of a rateable reply.
+    """Return the details that quality judges record with the score of a rateable reply.
 
     Returns:
-        ``rate_hz``: the reply's own sample rate (8 000 is a telephone's), and
+        ``rate_hz``: the reply's original sample rate (8 000 for telephony), and
         ``full_scale_share``: the share of samples at full scale, 0 to 1; near 0 unless the reply is clipped.
     """
     assert turn.reply is not None  # otherwise it is unrateable
@@ -43,7 +43,7 @@ def recording_detail(turn: JudgedTurn) -> dict[str, float]:
 
 
 def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
-    """Return why a judge of sound cannot rate the reply, or None if it can."""
+    """Return why an audio judge cannot rate the reply, or None if it can."""
     return unusable(turn.reply, "reply", "the reply")
 
 
@@ -52,8 +52,8 @@ def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | N
 
     Args:
         audio: The recording, or None.
-        kind: Its kind, for the reason if there is none ("no reply audio").
-        name: Its name in the other reasons ("the reply").
+        kind: Kind of recording, for the reason if the recording is missing ("no reply audio").
+        name: Name of the recording in the other reasons ("the reply").
     """
     if audio is None or len(audio.samples) == 0:
         return Unscored(f"no {kind} audio")
@@ -68,7 +68,7 @@ def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | N
 
 
 class RecordingCache(Generic[_T]):
-    """Values of the `most` recordings used last, which several turns share; safe to share between threads."""
+    """Thread-safe cache of values for the `most` last used recordings, which several turns share."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -76,7 +76,7 @@ class RecordingCache(Generic[_T]):
         self._lock = Lock()
 
     def get(self, audio: Audio, compute: Callable[[], _T]) -> _T:
-        """Return the value of a recording, computed if it is not in the cache."""
+        """Return the value for a recording; compute it if it is not in the cache."""
         content, salt = np.ascontiguousarray(audio.samples), audio.rate_hz.to_bytes(8, "big")
         key = hashlib.blake2b(content.data, digest_size=16, salt=salt).digest()
         with self._lock:

@@ -1,4 +1,4 @@
-"""Arena: which of two spoken replies to one case is better, as judged by an audio model."""
+"""Arena: preference between two spoken replies to the same case, judged by an audio model."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _VERDICTS = {"first": 1.0, "second": -1.0, "tie": 0.0}
 class ArenaJudge:
     """Preference between two replies: 1 if the first is better, -1 if the second is, 0 for a tie.
 
-    The model gets the audio of both replies (WAV, 16 000 Hz, mono, int16, at most the first 120 s), the
-    user's words, how they were said and, if known, the transcripts of the replies. Models have an order bias:
-    ask in both orders; `live-eval audit` measures the effect. After EchoMind's arena (Zhou et al., ICLR
-    2026), whose prompt is not public.
+    The model receives the audio of both replies (WAV, 16 000 Hz, mono, int16, at most the first 120 s), the
+    user's words, their delivery and, if known, the reply transcripts. Models have an order bias: judge both
+    orders; `live-eval audit` measures the effect. Based on EchoMind's arena (Zhou et al., ICLR 2026), whose
+    prompt is not public.
 
     Args:
-        prompt: A prompt file to use instead of ours, with any of the places ``{spoken_text}``,
-            ``{delivery}``, ``{first_text}`` and ``{second_text}``. Empty for ours.
+        prompt: Path of a custom prompt file, with any of the placeholders ``{spoken_text}``,
+            ``{delivery}``, ``{first_text}`` and ``{second_text}``. Empty for the default.
 
     Raises:
         JudgeError: The prompt file cannot be used.
@@ -52,7 +52,7 @@ class ArenaJudge:
         """Return the request about two replies, with their audio.
 
         Raises:
-            ValueError: They are not replies to the same case.
+            ValueError: The turns are not replies to the same case.
         """
         case = first.case
         if case.case_id != second.case.case_id:
@@ -75,7 +75,7 @@ class ArenaJudge:
         return ChatRequest(messages=[{"role": "user", "content": content}], model=AUDIO_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the preference of an answer, with its reason in the detail."""
+        """Return the preference in a response, with its reason in the detail."""
         try:
             value = read_object(answer)
             better = read_words(value, "better")

@@ -1,9 +1,9 @@
-"""BERTScore: how similar the words of the reply are in meaning, in context, to those of the reference reply.
+"""BERTScore: similarity in meaning of the words of the reply and the reference reply, in context.
 
 Source: Zhang, Kishore, Wu, Weinberger and Artzi, "BERTScore: Evaluating Text Generation with BERT" (ICLR
 2020), by the authors' package ``bert_score`` (MIT). Each token's state in one layer of a language model is
-compared with the states of the other text: the best cosine of each, F1 of both directions, times 100, higher
-is better. EchoMind uses bert-base-uncased, rescaled so that unrelated English sentences come out near 0.
+compared with the states of the other text: the best cosine per token, F1 of both directions, times 100,
+higher is better. EchoMind uses bert-base-uncased, rescaled so that unrelated English sentences score near 0.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from live_eval.weights import find_weights, package_folder, weights_at
 
 __all__ = ["BertScore", "baseline_file"]
 
-# The layer that the package's authors found best for the benchmark's model.
+# The best layer for the benchmark's model according to the package's authors.
 _LAYERS = {BERT_WEIGHTS.name: 9}
 _AT_ONCE = 64
 
 
 class BertScore:
-    """BERTScore's F1, times 100, higher is better; of the default model rescaled, so that it may be negative.
+    """BERTScore F1, times 100, higher is better; rescaled for the default model, so that it may be negative.
 
     Other models have no baseline, so their scores are not rescaled: ``rescaled`` in the detail is false, and
-    the version of the score differs. They cannot be compared with published scores.
+    the score version differs. Such scores are not comparable with published scores.
 
     Args:
-        model: Name of published weights, or the folder of a model that transformers loads.
-        layer: The layer whose states are compared; empty for the usual one (of a folder, the last).
-        device: Where to compute, ``cpu`` or ``cuda``.
+        model: Name of published weights, or the folder of a transformers model.
+        layer: Layer whose states are compared; empty for the default (for a folder, the last layer).
+        device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
         JudgeError: A package, the weights, the layer or the device are missing.
@@ -49,8 +49,8 @@ class BertScore:
         named = model == BERT_WEIGHTS.name
         found = find_weights(BERT_WEIGHTS) if named else weights_at(Path(model))
         where = torch_device(device)
-        import_torchaudio()  # transformers imports it
-        # Absolute: bert_score would fetch what begins with "scibert".
+        import_torchaudio()  # transformers imports this module
+        # An absolute path: bert_score would download any name that begins with "scibert".
         folder = str(found.path.absolute())
         config = _config(folder)
         self._layer = _layer(layer, int(config.num_hidden_layers), _LAYERS.get(model))
@@ -74,13 +74,13 @@ class BertScore:
                 raise JudgeError(
                     f"{found.path}: expected a model that transformers loads: {type(error).__name__}: {error}"
                 ) from error
-        # Some weights are published in bfloat16, in which a score would depend on the rest of its batch.
+        # Some weights are published in bfloat16, in which a score would depend on the rest of the batch.
         self._scorer._model.float()
         tokenizer, positions = self._scorer._tokenizer, _positions(config)
         tokenizer.model_max_length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Compare each reply's text with the reference reply, those of similar length together."""
+        """Compare each reply's text with the reference reply, in batches of similar length."""
         return judged_together(batch, incomparable, self._judge)
 
     def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -97,7 +97,7 @@ class BertScore:
         ]
 
     def _is_cut(self, text: str) -> bool:
-        """Return whether a text is longer than the model reads."""
+        """Return whether a text exceeds the model's maximum length."""
         tokenizer = self._scorer._tokenizer
         if len(text) < tokenizer.model_max_length:  # every token has at least one character
             return False
@@ -105,7 +105,7 @@ class BertScore:
 
 
 def baseline_file(model: str) -> Path:
-    """Return the package's file of baselines of a model for English, or raise `JudgeError`."""
+    """Return the package's English baseline file for a model, or raise `JudgeError`."""
     folder = package_folder("bert_score")
     if folder is None:
         raise JudgeError("expected the package bert_score: pip install 'live-eval[torch]'")
@@ -116,11 +116,11 @@ def baseline_file(model: str) -> Path:
 
 
 def _positions(config: Any) -> int | None:
-    """Return how many tokens a model has positions for, or None for no limit."""
+    """Return the maximum number of tokens for a model, or None for no limit."""
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None:
         return None
-    # RoBERTa and its relatives number positions after the padding index.
+    # RoBERTa and related models number positions after the padding index.
     kin = "roberta" in config.model_type or config.model_type == "camembert"
     return int(positions) - (config.pad_token_id + 1 if kin else 0)
 
@@ -137,7 +137,7 @@ def _config(folder: str) -> Any:
     if layers < 1:
         raise JudgeError(f"{folder}: expected a language model with layers, found {layers}")
     if "t5" in folder and "t5" not in config.model_type:
-        # bert_score recognises T5 models by their path, and would initialise this one at random.
+        # bert_score recognises T5 models by path, and would initialise this model at random.
         raise JudgeError(f'{folder}: expected a path without "t5": bert_score takes such a model for a T5')
     return config
 

@@ -1,14 +1,14 @@
-"""DistillMOS: quality of the reply's audio, by a small network distilled from a large one.
+"""DistillMOS: audio quality of the reply, by a small network distilled from a large one.
 
 Source: Stahl and Gamper, "Distillation and Pruning for Scalable Self-Supervised Representation-Based Speech
-Quality Assessment" (ICASSP 2025). Network and weights are those of the package ``distillmos`` (MIT): 16 kHz,
-windows of 7.68 s at most 1 s apart, each brought to full scale, the mean over the windows, on the scale of a
-MOS from 1 to 5.
+Quality Assessment" (ICASSP 2025). Network and weights are from the package ``distillmos`` (MIT): 16 kHz,
+windows of 7.68 s at most 1 s apart, each normalised to full scale; the rating is the mean over the windows,
+on the MOS scale from 1 to 5.
 
-The network is sensitive to the resampler's response near 8 kHz: on 22 replies at 24 kHz, the package's
-resampler (torchaudio's) and live-eval's differ by 0.11 MOS on average and 0.84 at most, so replies are
-resampled as in the package. The package puts all windows of a recording into one batch, 31 MB each; here
-they pass through its network a few at a time, so that long replies fit into memory.
+The network is sensitive to the resampler's response near 8 kHz: on 22 replies at 24 kHz, ratings with the
+package's resampler (torchaudio) and live-eval's differ by 0.11 MOS on average and 0.84 at most, so replies
+are resampled as in the package. The package puts all windows of a recording into one batch, 31 MB each; here
+batches contain a few windows, so that long replies fit into memory.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LONGEST_HOP_SAMPLES = 16_000
 _SHA256 = "b18b3ac60227267cfb91e5d00ce22cc7b73716fd92f269484da1446e27031a40"
 # A window's largest activation is 31 MB.
 _WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 64}
-# torchaudio makes a filter for each phase: at most 640 for usual rates, 16,000 for an odd one, which would
-# take gigabytes.
+# torchaudio creates a filter per phase: at most 640 for common rates, 16,000 for an unusual rate, which would
+# need gigabytes.
 _MOST_PHASES = 640
 
 
 class DistillMos:
-    """Rate replies by DistillMOS, MOS, higher is better.
+    """Rate replies with DistillMOS, MOS, higher is better.
 
-    Silent replies and those shorter than 0.5 s are unscored: the network would rate the silence that fills
-    the window. It is hardly sensitive to clipping.
+    Silent replies and replies shorter than 0.5 s are unscored: the network would rate the silence that pads
+    the window. The network is hardly sensitive to clipping.
 
     Args:
-        device: Where to compute, ``cpu`` or ``cuda``.
+        device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
         JudgeError: The package, its weights or the device are missing, or the weights have a wrong hash.
@@ -56,7 +56,7 @@ class DistillMos:
         checkpoint = packaged_file(
             "distillmos", "weights/distill_mos_v7.pt", _SHA256, install="pip install 'live-eval[torch]'"
         )
-        self._torchaudio = import_torchaudio()  # which the package imports too
+        self._torchaudio = import_torchaudio()  # also imported by the package
         import torch
         from distillmos import ConvTransformerSQAModel
 
@@ -74,7 +74,7 @@ class DistillMos:
         return Scored({"": float(np.mean(ratings))}, detail)
 
     def _at_rated_rate(self, turn: JudgedTurn) -> NDArray[np.float32]:
-        """Return the reply at 16_000 Hz, float32 mono, shape (samples,), resampled as the package does."""
+        """Return the reply at 16_000 Hz, float32 mono, shape (samples,), resampled as in the package."""
         import torch
 
         assert turn.reply is not None  # otherwise it is unrateable
@@ -104,7 +104,7 @@ class DistillMos:
 
 
 def window_starts(samples: int) -> list[int]:
-    """Return where the windows of a recording begin, as in the package: evenly, at most a second apart."""
+    """Return the window starts of a recording, as in the package: evenly spaced, at most a second apart."""
     over = max(0, samples - WINDOW_SAMPLES)
     windows = -(-over // _LONGEST_HOP_SAMPLES) + 1
     return [int(share * over) for share in np.linspace(0, 1, windows)]

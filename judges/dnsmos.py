@@ -1,15 +1,15 @@
-"""DNSMOS: quality of the reply's audio, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
+"""DNSMOS: audio quality of the reply, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
 
-Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICASSP 2021). The weights are
-those of the package ``speechmos`` (MIT), and so are the numbers: 16 kHz, windows of 9.01 s every second, a
-clip that is shorter than a window is doubled until it is not, the mean over the windows.
+Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICASSP 2021). Weights and
+parameters are from the package ``speechmos`` (MIT): 16 kHz, windows of 9.01 s every second, short clips
+doubled until they fill a window, the mean over the windows.
 
-Neighbouring windows share 8 of their 9 seconds, and nearly all work of the P.835 network is in convolutions
-whose values for a moment are the same in every window. So that network is cut in two. Its front runs once
-over the whole clip, in pieces; only at the edges of each window, where the network sees zeros instead of
-neighbours, it runs again on a strip of 16 frames. The rest runs once for each window. The numbers equal those
-of the uncut network up to float32 rounding, 2.8 times as fast as speechmos (`benchmarks/dnsmos.py`: 8 files,
-69 s).
+Adjacent windows share 8 of their 9 seconds, and nearly all computation in the P.835 network is convolutions
+whose values at a given time are the same in every window. The network is therefore split in two. The front
+runs once over the whole clip, in pieces; only at the edges of each window, where the network is padded with
+zeros, it runs again on a strip of 16 frames. The back runs once per window. The ratings equal those of the
+original network up to float32 rounding, and are computed 2.8 times as fast as in speechmos
+(`benchmarks/dnsmos.py`: 8 files, 69 s).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _SHA256 = {
     P808_FILE: "9246480c58567bc6affd4200938e77eef49468c8bc7ed3776d109c07456f6e91",
 }
 
-# The P.835 network: frames of 20 ms every 10 ms, 900 to a window. The tensors at which it is cut hold the
-# frames, and a quarter of their number after two poolings.
+# The P.835 network: frames of 20 ms every 10 ms, 900 per window. It is split at the tensors that contain the
+# frames, and a quarter of their number after two pooling layers.
 _FRAME = 320
 _HOP = 160
 _WINDOW_FRAMES = 900
@@ -68,15 +68,15 @@ _HOP_FRAMES = 100
 _FRAMES_TENSOR = "mos_estimator_logpow/concat:0"
 _QUARTERS_TENSOR = "mos_estimator_logpow/max_pooling2d/MaxPool_1_conv0"
 _RATINGS_TENSOR = "Identity:0"
-# Four 3x3 convolutions, a pooling by 2, another convolution and another pooling carry an edge 2 positions
-# far into the pooled frames: 8 frames of neighbours keep it out, and a strip of 16 frames has 2 good ones.
+# Four 3x3 convolutions, a pooling by 2, another convolution and another pooling spread an edge effect 2
+# positions into the pooled frames: 8 adjacent frames avoid it; a strip of 16 frames has 2 valid positions.
 _EDGE = 2
 _HALO_FRAMES = 8
 _STRIP_FRAMES = 16
-# Long enough that halos cost 3 %, short enough that a piece's largest activation is 40 MB.
+# Long enough that the overlap costs 3 %, short enough that a piece's largest activation is 40 MB.
 _PIECE_FRAMES = 448
 
-# Microsoft's calibration of the network's outputs (speech, background, overall), highest power first.
+# Microsoft's calibration polynomials for the outputs (speech, background, overall), highest power first.
 _CALIBRATION = {
     "sig": (-0.08397278, 1.22083953, 0.0052439),
     "bak": (-0.13166888, 1.60915514, -0.39604546),
@@ -96,9 +96,9 @@ class RatedClip:
     """A clip and its windows.
 
     Args:
-        samples: float32 mono, shape (samples,), at 16_000 Hz; the clip, repeated if it was short.
-        starts_s: The second at which each window of `WINDOW_SAMPLES` begins.
-        copies: How often the clip was repeated; 1 if it filled a window.
+        samples: The clip, repeated if it was short: float32 mono, shape (samples,), at 16_000 Hz.
+        starts_s: Start of each window of `WINDOW_SAMPLES`, in seconds.
+        copies: Number of copies of the clip; 1 if it filled a window.
     """
 
     samples: NDArray[np.float32]
@@ -112,15 +112,16 @@ class RatedClip:
 
 
 class Dnsmos:
-    """Rate replies by DNSMOS: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
+    """Rate replies with DNSMOS: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
 
-    Silent replies (the networks rate digital silence 1.8) and those shorter than 0.5 s are unscored. A reply
-    at another rate is resampled to 16 kHz; from 8 kHz its upper band is empty, which lowers the ratings.
-    Clipped replies are rated. The score's detail has the reply's rate and the share of samples at full scale.
+    Silent replies (the networks rate digital silence 1.8) and replies shorter than 0.5 s are unscored. A
+    reply at another rate is resampled to 16 kHz; a reply at 8 kHz has an empty upper band, which lowers the
+    ratings. Clipped replies are rated. The score's detail contains the reply's rate and the share of samples
+    at full scale.
 
     Args:
-        workers: Threads that rate; None for one per core, at most 16. Each runs a network on a single thread,
-            so that no core is idle while another computes features.
+        workers: Number of rating threads; None for one per core, at most 16. Each runs a network on a single
+            thread, so that no core is idle while another computes features.
 
     Raises:
         JudgeError: A package or its weights are missing, or the weights have a wrong hash.
@@ -132,7 +133,7 @@ class Dnsmos:
         self._p808 = _session(find_weights(P808_FILE).read_bytes())
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Rate each reply; the windows of all replies share one queue."""
+        """Rate each reply; all windows share one queue."""
         return judged_together(batch, unrateable, self._judge)
 
     def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -185,14 +186,14 @@ def find_weights(name: str) -> Path:
     """Return the path of `P835_FILE` or `P808_FILE` in the package `speechmos`, which is not imported.
 
     Raises:
-        JudgeError: The package or the file is missing, or the file has another hash.
+        JudgeError: The package or the file is missing, or the file has a wrong hash.
     """
     install = "pip install speechmos==0.0.1.1"
     return packaged_file("speechmos", f"dnsmos_models/{name}", _SHA256[name], install=install)
 
 
 def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
-    """Repeat a short clip and place the windows, as speechmos does.
+    """Repeat a short clip and place the windows, as in speechmos.
 
     Args:
         samples: float32 mono, shape (samples,) with samples > 0, at 16_000 Hz.
@@ -203,8 +204,8 @@ def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
         copies *= 2
     last = int(len(samples) // RATE_HZ - _WINDOW_S)
     # speechmos computes a window's end as int((start + 9.01) * 16000) and skips windows that are one sample
-    # short. In binary floating point those are the starts 7 to 23 and 119 to 122: replies of more than 17 s
-    # lose those windows in every published number, and here too.
+    # short. In binary floating point these are the starts 7 to 23 and 119 to 122: replies of more than 17 s
+    # lose these windows in all published results, and here too.
     starts = tuple(
         start
         for start in range(last + 1)
@@ -214,9 +215,9 @@ def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
 
 
 def at_rated_rate(audio: Audio) -> NDArray[np.float32]:
-    """Return `audio` at 16_000 Hz, float32 mono, shape (samples,), as speechmos reads a file."""
-    # librosa requests soxr's "high quality". The "very high quality" of the rest of live-eval keeps a little
-    # more below 8 kHz, by which P.808 ratings differ by up to 0.01.
+    """Return `audio` at 16_000 Hz, float32 mono, shape (samples,), resampled as in speechmos."""
+    # librosa requests soxr's "high quality". The "very high quality" in the rest of live-eval retains
+    # slightly more below 8 kHz, which changes P.808 ratings by up to 0.01.
     if audio.rate_hz == RATE_HZ:
         return audio.samples
     return np.asarray(soxr.resample(audio.samples, audio.rate_hz, RATE_HZ, quality="HQ"), dtype=np.float32)
@@ -250,7 +251,8 @@ def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
 def _mel_filters() -> NDArray[np.float32]:
     """Return librosa's triangles of equal area, float32, shape (_FFT // 2 + 1, _MELS).
 
-    They lie on the mel scale of Slaney's Auditory Toolbox: 200/3 Hz to a mel up to 1 kHz, logarithmic above.
+    The triangles are spaced on the mel scale of Slaney's Auditory Toolbox: 200/3 Hz per mel up to 1 kHz,
+    logarithmic above.
     """
     knee_hz, linear_hz, log_step = 1000.0, 200 / 3, np.log(6.4) / 27
     knee = knee_hz / linear_hz
@@ -276,12 +278,12 @@ def _scored(turn: JudgedTurn, clip: RatedClip, windows: Sequence[dict[str, float
 
 
 def _frame_count(clip: RatedClip) -> int:
-    """Return how many frames the windows span."""
+    """Return the number of frames that the windows span."""
     return clip.starts_s[-1] * _HOP_FRAMES + _WINDOW_FRAMES
 
 
 def _pieces(clip: RatedClip) -> list[tuple[int, int]]:
-    """Cut the frames that the windows span into pieces of about the same length, multiples of 4 frames."""
+    """Split the frames that the windows span into pieces of similar length, in multiples of 4 frames."""
     total = _frame_count(clip)
     count = -(-total // _PIECE_FRAMES)
     length = -(-total // (4 * count)) * 4
@@ -308,13 +310,13 @@ def _cut_p835(path: Path) -> tuple[Any, Any]:
 
 
 def _part(model: onnx.ModelProto, source: str, target: str, shape: Sequence[str | int]) -> bytes:
-    """Return the part of a network between two tensors, with an input of `shape` (names are free sizes)."""
+    """Return the part of a network between two tensors, with input `shape` (names are dynamic sizes)."""
     from onnx.helper import make_tensor_type_proto
     from onnx.utils import Extractor
 
     part = Extractor(model).extract_model([source], [target])
     part.graph.input[0].type.CopyFrom(make_tensor_type_proto(1, shape))
-    # The stated shapes are those of a whole window.
+    # The declared shapes apply to a full window.
     part.graph.output[0].type.tensor_type.ClearField("shape")
     del part.graph.value_info[:]
     return bytes(part.SerializeToString())

@@ -1,18 +1,18 @@
-"""EmoAlign: whether the reply's voice expresses the emotion that fits, by the classifier emotion2vec+ large.
+"""EmoAlign: whether the reply's voice expresses a fitting emotion, by the classifier emotion2vec+ large.
 
 Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
-classifier, with the numbers of the package ``funasr``. EchoMind publishes neither the source of its reference
-emotion nor its mapping of labels; a rate of matches, 0 to 100, fits its values. Here the reference is an
-option: the voice of the benchmark's own reply, or a table by vocal cue (``docs/emotion.md``).
+classifier, as run by the package ``funasr``. EchoMind publishes neither the source of its reference emotion
+nor its label mapping; a match rate, 0 to 100, is consistent with its values. Here the reference is an option:
+the voice of the benchmark's own reply, or a table by vocal cue (``docs/emotion.md``).
 
 With p(c) the reply's probabilities and q(c) the reference reply's, over the classes c:
 
-- ``top1``: 100 where argmax p is the reference's emotion (argmax q, or any that the table accepts), else 0;
+- ``top1``: 100 if argmax p is the reference's emotion (argmax q, or any that the table accepts), else 0;
 - ``mass``: 100 times the sum of p over the reference's emotions;
 - ``cosine``: p·q / (|p| |q|) over the seven emotions; omitted with the table, which has no q.
 
-Higher is better. The classes ``other`` and ``unk`` are no emotions: a turn whose reference has one of them
-is unscored, and a reply that has one matches nothing.
+Higher is better. The classes ``other`` and ``unk`` are not emotions: a turn whose reference has one of these
+classes is unscored, and a reply with one of them matches nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 LOW_CONFIDENCE = 0.5
 """Below this, the other classes together are likelier than the best one."""
 
-# The replies of several models to a script share its reference reply.
+# Replies of several models to the same script share its reference reply.
 _MOST_REFERENCES = 8192
 
 Probabilities: TypeAlias = Mapping[str, float]
@@ -46,7 +46,7 @@ Probabilities: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """The reference of a reply: emotions, with their probabilities if a voice is the reference."""
+    """Reference emotions for a reply, with probabilities if the reference is a voice."""
 
     emotions: frozenset[str]
     probabilities: Probabilities | None
@@ -54,17 +54,18 @@ class _Reference:
 
 
 class EmoAlign:
-    """Compare the emotion of the reply's voice with the one that fits: ``top1``, ``mass``, ``cosine``.
+    """Compare the emotion of the reply's voice with the reference: ``top1``, ``mass``, ``cosine``.
 
-    Unscored are replies and reference replies that are silent or shorter than 0.5 s, turns without a
-    reference, and references without an emotion. The detail has both sides' probabilities, and
-    ``low_confidence`` if a side's best is below one half. Recordings of more than 60 s are classified in
-    windows of equal length, whose probabilities are averaged.
+    A turn is unscored if the reply or reference reply is silent or shorter than 0.5 s, if there is no
+    reference, or if the reference has no emotion. The detail contains both probability distributions, and
+    ``low_confidence`` if the highest probability of either is below one half. Recordings longer than 60 s are
+    classified in windows of equal length, whose probabilities are averaged.
 
     Args:
-        reference: ``audio`` for the voice of the case's reference reply, ``cue`` for the table by cue.
-        weights: Name of published weights, or the folder of a model as funasr loads it.
-        device: Where to compute, ``cpu`` or ``cuda``.
+        reference: Source of the reference: ``audio`` for the voice of the case's reference reply, ``cue`` for
+            the table by cue.
+        weights: Name of published weights, or the folder of a funasr model.
+        device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
         JudgeError: The package, the weights or the device are missing, or the weights belong to another
@@ -125,7 +126,7 @@ class EmoAlign:
 
     def _reference_voice(self, turn: JudgedTurn) -> Probabilities:
         """Return the probabilities of the reference reply, which is classified once for all turns."""
-        assert turn.reference is not None  # otherwise it is unusable
+        assert turn.reference is not None  # otherwise the recording is unusable
         return self._references.get(
             turn.reference, lambda: self._model.probabilities(turn.reference_at(RATE_HZ).samples)
         )

@@ -1,4 +1,4 @@
-"""Accuracy on multiple-choice questions: the letter in the reply against the key."""
+"""Accuracy on multiple-choice questions: the letter in the reply compared with the answer key."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Mcq"]
 
 
 class Mcq:
-    """Whether the option that a reply chooses is the right one, 0 or 100, higher is better.
+    """Correctness of the chosen option, 0 or 100, higher is better.
 
-    The text is the reply's transcript, or without one, the output of an offline recogniser. A reply that does
-    not choose exactly one option is wrong, as is a silent one: both stay in the denominator. ``parsed`` is
-    the share of the others, ``refused`` the share that decline.
+    The text is the reply's transcript or, if missing, the output of an offline recogniser. A silent reply, or
+    a reply that does not choose exactly one option, is wrong and stays in the denominator. ``parsed`` is the
+    share of all other replies, ``refused`` the share of refusals.
 
-    EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; the paper does not describe how.
+    EchoMind (Zhou et al., ICLR 2026) extracts the letter from the reply; the paper does not describe how.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Read each reply's choice."""
+        """Parse each reply's choice."""
         return [self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:

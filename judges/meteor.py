@@ -1,7 +1,7 @@
-"""METEOR of the reply's text against the reference reply: words, stems and synonyms, 0 to 100.
+"""METEOR of the reply's text relative to the reference reply: words, stems and synonyms, 0 to 100.
 
-Source: Banerjee and Lavie, "METEOR" (ACL Workshop 2005), as nltk computes it. Synonyms are from WordNet,
-which nltk does not include: `live_eval.judges.text._wordnet` finds it on this machine, without downloads.
+Source: Banerjee and Lavie, "METEOR" (ACL Workshop 2005), computed by nltk. Synonyms are from WordNet, which
+nltk does not include: `live_eval.judges.text._wordnet` finds a local copy, without downloads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from live_eval.judging import JudgedTurn, Judgement, Scored
 
 __all__ = ["Meteor"]
 
-# The categories of WordNet's files (lexnames(5WN)), which Debian's packages leave out.
+# The categories of WordNet's files (lexnames(5WN)), which Debian's packages omit.
 _CATEGORIES = (
     *("adj.all", "adj.pert", "adv.all", "noun.Tops", "noun.act", "noun.animal", "noun.artifact"),
     *("noun.attribute", "noun.body", "noun.cognition", "noun.communication", "noun.event", "noun.feeling"),
@@ -47,10 +47,10 @@ class Meteor:
     nltk's weights (alpha 0.9, beta 3, gamma 0.5), Porter stems, WordNet's synonyms.
 
     Args:
-        wordnet: A folder with WordNet's files; empty to look for it.
+        wordnet: Folder with WordNet's files; empty to search for it.
 
     Raises:
-        JudgeError: There is no WordNet; the message says how to get it.
+        JudgeError: WordNet is missing; the message describes how to get it.
     """
 
     def __init__(self, *, wordnet: str = "") -> None:
@@ -77,8 +77,8 @@ class Meteor:
 
 
 def _open_wordnet(folder: Path) -> Any:
-    """Return a reader of WordNet's files, which takes some seconds and 200 MB."""
-    # nltk reads only below folders that are registered with it.
+    """Load WordNet, which takes some seconds and 200 MB."""
+    # nltk reads only from registered folders.
     if str(folder.parent) not in nltk.data.path:
         nltk.data.path.append(str(folder.parent))
     try:
@@ -89,13 +89,13 @@ def _open_wordnet(folder: Path) -> Any:
 
 
 def _has_carriage_returns(folder: Path) -> bool:
-    """Return whether line ends were converted to Windows', which invalidates WordNet's offsets."""
+    """Return whether line ends were converted to CRLF, which invalidates WordNet's offsets."""
     with (folder / "data.noun").open("rb") as file:
         return file.readline().endswith(b"\r\n")
 
 
 def _plain_copy(path: Path, folder: Path) -> Path:
-    """Write the files of an archive (nltk leaves those open), or those of a folder as they were published."""
+    """Extract an archive (nltk leaves archives open), or restore a folder's files to their published form."""
     try:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
@@ -109,7 +109,7 @@ def _plain_copy(path: Path, folder: Path) -> Path:
 
 
 class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
-    """English WordNet, from files in which the list of categories may be missing."""
+    """Reader for English WordNet files, in which the category list may be missing."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root, _NoOtherLanguages())
@@ -128,11 +128,11 @@ class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
             file.close()
 
     def map_wn(self, version: str = "wordnet") -> None:
-        """Leave out the map to other versions, which only other languages need."""
+        """Skip the mapping to other versions, which only other languages need."""
 
 
 class _NoOtherLanguages:
-    """Replace WordNet's translations, so that nltk does not warn that there are none."""
+    """Disable WordNet's translations, so that nltk does not warn about their absence."""
 
     def fileids(self) -> list[str]:
         return []

@@ -1,13 +1,14 @@
-"""NISQA v2.0: quality of the reply's audio, and its noisiness, discontinuity, coloration and loudness.
+"""NISQA v2.0: audio quality of the reply, and its noisiness, discontinuity, coloration and loudness.
 
 Source: Mittag, Naderi, Chehadi and Möller, "NISQA: A Deep CNN-Self-Attention Model for Multidimensional
 Speech Quality Prediction with Crowdsourced Datasets" (Interspeech 2021). The network is torchmetrics' port of
 the authors' (both MIT); the weights are the authors' ``nisqa.tar`` (CC BY-NC-SA 4.0: not for commercial use).
 
-Network and segments are torchmetrics', which takes at most 1,300 segments (52 s) at once: the rating of a
-longer reply is the mean over pieces of equal length. The loading is ours, because torchmetrics downloads
-weights and does not check their hash. So is the spectrogram, because torchmetrics' own is librosa's, always
-on the CPU. Ours has librosa's filters, and differs from it by less than 0.001 dB.
+Network and segmentation are from torchmetrics, which accepts at most 1,300 segments (52 s) at once: the
+rating of a longer reply is the mean over pieces of equal length. The loader is our own, because torchmetrics
+downloads weights and does not check their hash. The spectrogram is also our own, because torchmetrics uses
+librosa, which always runs on the CPU. Our spectrogram uses librosa's filters, and differs by less than
+0.001 dB.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _AMIN, _TOP_DB = 1e-4, 80.0  # of torchmetrics' spectrogram
 
 
 class Nisqa:
-    """Rate replies by NISQA v2.0, five outputs, MOS, higher is better; silent and short ones are unscored.
+    """Rate replies with NISQA v2.0: five MOS values, higher is better; silent and short replies are unscored.
 
     Args:
         weights: Name of published weights, or the path of ``nisqa.tar``.
-        device: Where to compute, ``cpu`` or ``cuda``.
+        device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
         JudgeError: The package, the weights or the device are missing, or the weights have a wrong hash.
@@ -54,21 +55,21 @@ class Nisqa:
         self._package = _package()
         import torch
 
-        # The hash of the file was checked.
+        # The file's hash has been checked.
         checkpoint = torch.load(found.path, map_location="cpu", weights_only=True)
         self._settings: dict[str, Any] = checkpoint["args"]
         self._network: Any = self._package._NISQADIM(self._settings)
         self._network.load_state_dict(checkpoint["model_state_dict"])
         self._network.eval().to(self._device)
 
-        self._filters: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by rate: mel filters, window
+        self._filters: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # filters, window by rate
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Rate each reply."""
         return [unrateable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
-        assert turn.reply is not None  # otherwise it is unrateable
+        assert turn.reply is not None  # otherwise the reply is unrateable
         pieces = self._pieces(turn.reply)
         weights = [int(count) for _, count in pieces]
         means = np.average([self._rate(*piece) for piece in pieces], axis=0, weights=weights)
@@ -78,7 +79,7 @@ class Nisqa:
         )
 
     def _pieces(self, audio: Audio) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return the network's input, in as many pieces as it needs: padded segments and their number."""
+        """Return the network's input pieces, each with padded segments and their number."""
         length, hop, most = (
             self._settings[f"ms_{name}"] for name in ("seg_length", "seg_hop_length", "max_segments")
         )
@@ -90,7 +91,7 @@ class Nisqa:
         ]
 
     def _spectrogram(self, audio: Audio) -> torch.Tensor:
-        """Return the mel spectrogram in dB on the device, float32, shape (mels, frames), as librosa does."""
+        """Return the mel spectrogram in dB on the device, float32, shape (mels, frames), as in librosa."""
         import torch
 
         settings, rate_hz = self._settings, audio.rate_hz
@@ -133,7 +134,7 @@ class Nisqa:
         import torch
 
         counts = count.expand(1)
-        # The network's own forward makes its masks on the default device and packs by counts on the CPU.
+        # The network's own forward creates masks on the default device and packs by counts on the CPU.
         with exact_inference():
             described = self._network.cnn(segments.to(self._device), counts)
             with self._device:
@@ -143,7 +144,7 @@ class Nisqa:
 
 
 def _package() -> Any:
-    """Return torchmetrics' module of NISQA, or raise `JudgeError`."""
+    """Return torchmetrics' NISQA module, or raise `JudgeError`."""
     try:
         with without_remarks():
             from torchmetrics.functional.audio import nisqa

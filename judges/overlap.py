@@ -1,4 +1,4 @@
-"""Overlap of the reply's words with those of the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
+"""Word overlap between the reply and the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Bleu", "RougeL", "word_tokens"]
 
-# Punkt learns abbreviations from a corpus, and its trained data would be a download. These occur in
-# conversation; a period after one of them does not end a sentence.
+# Punkt learns abbreviations from a corpus, and its trained data would require a download. These abbreviations
+# occur in conversation; a period after them does not end a sentence.
 _ABBREVIATIONS = frozenset(
     ("mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "vs", "etc", "e.g", "i.e", "a.m", "p.m", "u.s", "u.k")
 )
@@ -57,7 +57,7 @@ class RougeL:
     Tokens are those of Google's ``rouge_score``: lower-cased runs of ASCII letters and digits.
 
     Args:
-        stemmer: Whether words are compared by their Porter stems; not specified by EchoMind.
+        stemmer: Whether to compare words by their Porter stems; not specified by EchoMind.
     """
 
     def __init__(self, *, stemmer: bool = False) -> None:
@@ -80,10 +80,10 @@ class RougeL:
 
 
 def word_tokens(text: str) -> list[str]:
-    """Split text into words as ``nltk.word_tokenize`` does, without its downloads.
+    """Split text into words like ``nltk.word_tokenize``, but without its downloads.
 
-    Punkt finds sentences with a short list of abbreviations instead of trained data; the Treebank rules apply
-    within each sentence (they separate the period of the last word only).
+    Punkt detects sentences with a short abbreviation list instead of trained data; the Treebank rules apply
+    within each sentence (they separate only the last word's period).
 
     >>> word_tokens("oh no. that's it!")
     ['oh', 'no', '.', 'that', "'s", 'it', '!']

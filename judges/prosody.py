@@ -1,8 +1,8 @@
-"""How the reply is spoken: pitch, level, pace and pauses, also relative to the speaker's own.
+"""Prosody of the reply: pitch, level, pace and pauses, also relative to the speaker's prosody.
 
-These describe the voice, not the feeling that it expresses, and none is better high or low. Pitch is from
-SwiftF0 (Nieradzik, 2025; MIT, weights in the package), level from ITU-T P.56; docs/prosody.md defines all
-values.
+The measures describe the voice, not the feeling that it expresses, and have no preferred direction. Pitch is
+from SwiftF0 (Nieradzik, 2025; MIT, weights in the package), level from ITU-T P.56; docs/prosody.md defines
+all values.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, mis
 __all__ = ["Prosody", "syllable_rate"]
 
 _KEPT_SPEAKERS = 4096
-# Beyond human speech: then the text is not a transcript of the recording.
+# Above this rate, implausible for speech, the text is not a transcript of the recording.
 _SLOWEST, _FASTEST = 1.0, 10.0
 
 
 class Prosody:
-    """Measure each reply, and each speaker's recording once.
+    """Measure the prosody of each reply, and of each speaker's recording once.
 
     Args:
-        workers: Threads that measure; None for one per core, at most 16. The network runs on one thread in
-            each.
+        workers: Number of worker threads; None for one per core, at most 16. Each runs the network on a
+            single thread.
 
     Raises:
         JudgeError: The network cannot be loaded.
@@ -81,7 +81,7 @@ class Prosody:
             english = turn.case.language.lower().split("-")[0] == "en"
             rate = syllable_rate(turn.case.text, speaker) if english else None
             detail["speaker"] = asdict(speaker) | {"syllables_per_s": rate}
-            # With a background, the level would include it.
+            # The level would include any background noise.
             level = speaker.level_dbfs if speaker.speech_s is not None else None
             values |= {
                 "pitch_range_step": _step(reply.pitch_range_st, speaker.pitch_range_st),
@@ -94,7 +94,7 @@ class Prosody:
         return Scored({name: value for name, value in values.items() if value is not None}, detail)
 
     def _speaker(self, turn: JudgedTurn) -> ProsodyMeasures | str | None:
-        """Return the measures of the user's audio, or why there are none; None without audio."""
+        """Return the measures of the user's audio, or why they are missing; None if there is no audio."""
         if missing(turn, frozenset({Need.SPEAKER_AUDIO})) is not None:
             return None
         assert turn.speaker is not None

@@ -1,4 +1,4 @@
-"""C1 to C4: how well the text of a reply fits what was said and how, rated by a language model."""
+"""C1 to C4: how well the text of a reply fits the user's words and delivery, rated by a language model."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _SCALES = {
 
 
 class Rubric:
-    """Four ratings of the reply's text by one prompt, whole numbers from 1 to 5, higher is better.
+    """Four ratings of the reply's text with one prompt, whole numbers from 1 to 5, higher is better.
 
     C1 context fit, C2 response naturalness, C3 colloquialism degree, C4 speech information relevance, with
-    the benchmark's keys (EchoMind, Zhou et al., ICLR 2026) and its anchors in our own words. The model reads
-    the user's words, their topic, how they were said (the cue of the recording, or that there is none) and
-    the transcript of the reply. It gets no audio.
+    the benchmark's keys (EchoMind, Zhou et al., ICLR 2026) and its anchors in our own words. The model
+    receives the user's words, their topic, their delivery (the recording's cue, or a statement that there is
+    none) and the reply transcript, but no audio.
 
-    A reply that is a refusal, has no words or is in another language is unscored, not rated 1.
+    A refusal, an empty reply or a reply in another language is unscored, not rated 1.
 
     Args:
-        prompt: A prompt file to use instead of ours, with the places ``{delivery}`` and ``{reply_text}``, and
-            optionally ``{spoken_text}`` and ``{topic}``. Empty for ours.
+        prompt: Path of a custom prompt file, with the placeholders ``{delivery}`` and ``{reply_text}``, and
+            optionally ``{spoken_text}`` and ``{topic}``. Empty for the default.
 
     Raises:
         JudgeError: The prompt file cannot be used.
@@ -55,7 +55,7 @@ class Rubric:
         return unreadable(turn)
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
-        """Return the request about a turn."""
+        """Return the request for a turn."""
         case = turn.case
         text = self._prompt.fill(
             {
@@ -68,7 +68,7 @@ class Rubric:
         return ChatRequest(messages=[{"role": "user", "content": text}], model=TEXT_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the four ratings in an answer, with their reasons in the detail."""
+        """Return the four ratings in a response, with their reasons in the detail."""
         try:
             value = read_object(answer)
             ratings = {name: read_rating(value, f"{scale}_score") for name, scale in _SCALES.items()}

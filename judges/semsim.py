@@ -1,11 +1,11 @@
-"""Similarity of meaning: the cosine of sentence embeddings, times 100.
+"""Semantic similarity: the cosine of sentence embeddings, times 100.
 
 Source: Reimers and Gurevych, "Sentence-BERT" (EMNLP 2019), through sentence-transformers (Apache-2.0). The
-benchmark takes the dot product of embeddings of unit length, as here, times 100; summaries name
-Qwen3-Embedding-0.6B as its model. The default is all-MiniLM-L6-v2, whose weights are in a package.
+benchmark uses the dot product of unit-length embeddings, as here, times 100; according to summaries, its
+model is Qwen3-Embedding-0.6B. The default here is all-MiniLM-L6-v2, whose weights are in a package.
 
 `SemSim` compares a reply with the reference reply. The benchmark publishes SemSim for its transcription task,
-`TranscriptionSemSim`, which compares the words that are said back with the script; its values are near 100.
+`TranscriptionSemSim`, which compares the repeated words with the script; its values are near 100.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _AT_ONCE = 64
 
 
 class _EmbeddingJudge:
-    """A judge that uses a model of sentence-transformers, in float32 for weights of any type.
+    """A judge that uses a sentence-transformers model, in float32 for weights of any type.
 
     Args:
-        model: ``all-minilm-l6-v2`` (in a package), the name of published weights, or the folder of a model
-            that sentence-transformers loads.
-        device: Where to compute, ``cpu`` or ``cuda``.
+        model: ``all-minilm-l6-v2`` (in a package), the name of published weights, or the folder of a
+            sentence-transformers model.
+        device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
         JudgeError: A package, the weights or the device are missing, or the weights have a wrong hash.
@@ -52,7 +52,7 @@ class _EmbeddingJudge:
         where = torch_device(device)
         found = _find(model)
         self._detail = {"model": model, "sha256": found.sha256}
-        import_torchaudio()  # transformers imports it
+        import_torchaudio()  # transformers imports this module
         with without_remarks():
             from sentence_transformers import SentenceTransformer
 
@@ -65,11 +65,11 @@ class _EmbeddingJudge:
                     f"{found.path}: expected a model that sentence-transformers loads: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        # Some weights are published in bfloat16, in which a score would depend on the rest of its batch.
+        # Some weights are published in bfloat16, in which a score would depend on the rest of the batch.
         self._model.float()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return an embedding of unit length for each text, float32, shape (texts, dimensions)."""
+        """Return a unit-length embedding for each text, float32, shape (texts, dimensions)."""
         with without_remarks():
             embedded = self._model.encode(
                 [plain_typography(text) for text in texts],
@@ -80,7 +80,7 @@ class _EmbeddingJudge:
         return np.asarray(embedded, np.float32)
 
     def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the cosine of the embeddings of each pair; a text that occurs twice is embedded once."""
+        """Return the cosine of each pair of embeddings; duplicate texts are embedded once."""
         if not pairs:
             return []
         places = {
@@ -92,7 +92,7 @@ class _EmbeddingJudge:
         ]
 
     def _cuts(self, text: str) -> bool:
-        """Return whether the model cuts off a text because it is too long."""
+        """Return whether the model truncates a text."""
         longest = self._model.max_seq_length
         if longest is None or len(text) < longest - 2:  # every token has at least one character
             return False
@@ -100,7 +100,7 @@ class _EmbeddingJudge:
 
 
 class SemSim(_EmbeddingJudge):
-    """Cosine of the embeddings of reply and reference reply, times 100, higher is better."""
+    """Cosine between the embeddings of reply and reference reply, times 100, higher is better."""
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
@@ -115,9 +115,9 @@ class SemSim(_EmbeddingJudge):
 
 
 class TranscriptionSemSim(_EmbeddingJudge):
-    """Cosine of the embeddings of what is said back and of the script, times 100, higher is better.
+    """Cosine between the embeddings of the repeated words and the script, times 100, higher is better.
 
-    The text is the reply's transcript, or without one, the output of an offline recogniser.
+    The text is the reply's transcript or, if missing, the output of an offline recogniser.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:

@@ -1,18 +1,18 @@
-"""Public helpers for writing a judge, in this package or in your own.
+"""Public helpers for writing judges, in this package or another.
 
 A judge needs no base class: write a class with the methods of `live_eval.judging.LocalJudge`, `LlmJudge` or
 `PairwiseJudge`, describe it in a `JudgeSpec`, and test it with `live_eval.testing.check_judge`. These helpers
 apply the rules of the other judges:
 
-* which replies are scored: `unrateable` (audio), `unreadable` (words), `incomparable` (both replies' words);
+* excluded replies: `unrateable` (audio), `unreadable` (words), `incomparable` (words of both replies);
 * text: `reply_and_reference`, `other_language`, `refused`;
-* details of a score: `recording_detail`;
-* judges that ask a model: `PromptTemplate`, `quoted`, `delivery_of`, `text_part`, `sound_part`,
+* score details: `recording_detail`;
+* judges that call a model: `PromptTemplate`, `quoted`, `delivery_of`, `text_part`, `sound_part`,
   `read_object`, `read_rating`, `read_words`;
-* judges that compute with torch, which is imported when they are called: `torch_device`,
+* judges that use torch, which is imported when these helpers are called: `torch_device`,
   `batches_by_length`, `padded`, `exact_inference`.
 
-Weights are found, hashed and fetched by `live_eval.weights`.
+`live_eval.weights` finds, hashes and downloads weights.
 """
 
 from live_eval.judges._asking import (

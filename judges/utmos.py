@@ -1,14 +1,14 @@
 """UTMOS22 strong learner: naturalness of speech, as rated by listeners of the VoiceMOS Challenge 2022.
 
 Source: Saeki, Xin, Nakata, Koriyama, Takamichi and Saruwatari, "UTMOS: UTokyo-SaruLab System for VoiceMOS
-Challenge 2022" (Interspeech 2022). The network and its settings are those of the package ``utmos-pytorch``
-(MIT): wav2vec 2.0 base over 16 kHz, embeddings of the domain 0 and the listener 288, a bidirectional LSTM and
-a projection; twice the mean over frames plus 3 is the MOS, higher is better. It is not clipped to 1 to 5.
+Challenge 2022" (Interspeech 2022). The network and its settings are from the package ``utmos-pytorch`` (MIT):
+wav2vec 2.0 base at 16 kHz, embeddings of domain 0 and listener 288, a bidirectional LSTM and a projection;
+the MOS is twice the mean over frames plus 3, higher is better, not clipped to 1 to 5.
 
 The package rates recordings one by one. Here they are rated in batches, and no rating depends on the rest of
-its batch: attention, LSTM and mean ignore the padding, and the first layer's group norm, which is over time,
-is folded into a separate convolution for each recording. This is 2.2 times as fast as the package on two
-cores at equal output (`benchmarks/embedding_judges.py`: 5 replies, 53 s, 6e-7 MOS apart at most).
+the batch: attention, LSTM and mean ignore the padding, and the first layer's group norm over time is folded
+into a separate convolution for each recording. This is 2.2 times as fast as the package on two cores at equal
+output (`benchmarks/embedding_judges.py`: 5 replies, 53 s, maximum difference 6e-7 MOS).
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 RATE_HZ = 16_000
 # The package's choice: the domain of the challenge's main track, and an average listener.
 _DOMAIN, _LISTENER = 0, 288
-# Padding included. Larger batches are slower on two cores, because padding is computed too.
+# Including padding. Larger batches are slower on two cores, because padding is computed too.
 _MOST_SECONDS = {"cpu": 16, "cuda": 640}
-# Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
+# Number of 20 ms frames to convolve at once: 130 KB each in the largest activation.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
 
 
 @dataclass(frozen=True, slots=True)
 class ConvStack:
-    """The convolutions with which wav2vec 2.0 turns a waveform into frames, without padding.
+    """The convolutions of wav2vec 2.0 that convert a waveform to frames, without padding.
 
     Args:
-        shapes: Kernel and stride of each convolution, in samples of its input.
+        shapes: Kernel size and stride of each convolution, in input samples.
     """
 
     shapes: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, blocks: Any) -> ConvStack:
-        """Return the stack of some modules, each a sequence that begins with its convolution."""
+        """Create a stack from modules, each a sequence that begins with its convolution."""
         return cls(tuple((block[0].kernel_size[0], block[0].stride[0]) for block in blocks))
 
     def frames(self, samples: int) -> int:
@@ -81,26 +81,26 @@ class ConvStack:
 
     @property
     def hop(self) -> int:
-        """Samples from one frame to the next."""
+        """The frame step in samples."""
         return math.prod(stride for _, stride in self.shapes)
 
     @property
     def reach(self) -> int:
-        """Samples that one frame depends on."""
+        """The receptive field of a frame in samples."""
         reach = 1
         for kernel, stride in reversed(self.shapes):
             reach = (reach - 1) * stride + kernel
         return reach
 
     def run(self, layers: Sequence[Layer], audio: torch.Tensor, most_frames: int) -> torch.Tensor:
-        """Run the layers piece by piece, because the first activations are 100 times the waveform.
+        """Run the layers piece by piece, because the first activations are 100 times the waveform's size.
 
-        The frames equal those of one run over the whole.
+        The frames equal the result of a single pass.
 
         Args:
             layers: The convolutions, each with its pointwise operations; no operation over time.
             audio: float32, shape (recordings, samples).
-            most_frames: Most frames in a piece, over all recordings.
+            most_frames: Maximum number of frames per piece, over all recordings.
 
         Returns:
             float32, shape (recordings, frames, channels).
@@ -120,15 +120,15 @@ class ConvStack:
 
 
 class Utmos:
-    """Rate replies by the UTMOS22 strong learner, MOS, higher is better.
+    """Rate replies with the UTMOS22 strong learner, MOS, higher is better.
 
-    Silent replies and those shorter than 0.5 s are unscored: listeners rated sentences. A reply at another
-    rate is resampled to 16 kHz. To bound memory, a batch holds at most 16 s of replies on a CPU (640 s on a
-    GPU), or one longer reply.
+    Silent replies and replies shorter than 0.5 s are unscored: listeners rated sentences. A reply at another
+    rate is resampled to 16 kHz. To limit memory use, a batch contains at most 16 s of replies on a CPU (640 s
+    on a GPU), or one longer reply.
 
     Args:
         weights: Name of published weights, or the path of a state dict.
-        device: Where to compute, ``cpu`` or ``cuda``.
+        device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
         JudgeError: The package, the weights or the device are missing, or the weights belong to another
@@ -147,7 +147,7 @@ class Utmos:
         self._first, self._rest = blocks[0], list(blocks[1:])
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Rate each reply; those of similar length together."""
+        """Rate each reply, in batches of similar length."""
         return judged_together(batch, unrateable, self._judge)
 
     def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -166,8 +166,8 @@ class Utmos:
         """Return the MOS of each recording.
 
         Args:
-            sounds: float32 mono, each of shape (samples,) with samples >= 400, at 16_000 Hz; all of them
-                are in memory at once.
+            sounds: Recordings, each float32 mono, shape (samples,) with samples >= 400, at 16_000 Hz;
+                all are in memory at once.
         """
         import torch
 
@@ -198,7 +198,7 @@ class Utmos:
         conditioner, projection = self._network.output_layers
         listener = conditioner.judge_embedding.weight[_LISTENER]
         constant = torch.cat([domain, listener]).expand(*features.shape[:2], -1)
-        # Packed, the LSTM turns round at each recording's own end.
+        # With packed input, the backward LSTM starts at each recording's end.
         packed = rnn.pack_padded_sequence(
             torch.cat([features, constant], dim=2), frames, batch_first=True, enforce_sorted=False
         )
@@ -209,10 +209,10 @@ class Utmos:
         return scores[:, :, 0]
 
     def _first_layer(self, sounds: Sequence[NDArray[np.float32]]) -> Layer:
-        """Return the first convolution with its group norm for these recordings."""
-        # The norm takes each channel's mean and variance over the recording's time. A channel is a linear
-        # filter of windows of the waveform, so both follow from the windows' mean and covariance, without
-        # computing the channels; normalised, a channel is another linear filter plus a constant.
+        """Return the first convolution, combined with its group norm for these recordings."""
+        # The norm uses each channel's mean and variance over the recording. A channel is a linear filter of
+        # waveform windows, so both follow from the windows' mean and covariance, without computing the
+        # channels; a normalised channel is another linear filter plus a constant.
         import torch
         from torch.nn import functional
 
@@ -259,9 +259,9 @@ def load_network(path: Path) -> torch.nn.Module:
         ) from error
     tensors = read_tensors(path)
     with warnings.catch_warnings():
-        # Its positional convolution uses torch's older weight norm, which torch deprecates.
+        # The positional convolution uses torch's older weight norm, which is deprecated.
         warnings.simplefilter("ignore", FutureWarning)
-        # Without storage: drawing 100 million random weights takes longer than reading them.
+        # Without storage: initialising 100 million random weights takes longer than reading them.
         with torch.device("meta"):
             network: torch.nn.Module = UTMOSModel()
         network = network.to_empty(device="cpu")

@@ -26,14 +26,14 @@ _PLACES = frozenset({"delivery"})
 class Ves:
     """Vocal empathy, a whole number from 1 to 5, higher is better (EchoMind, Zhou et al., ICLR 2026).
 
-    The model gets the reply's audio (WAV, 16 000 Hz, mono, int16, at most the first 120 s) and a description
-    of the speaker's state (the cue of the recording). It rates the delivery for that state, and is asked to
-    ignore the words, of which it gets no transcript. Definition and anchors are the benchmark's, in our own
-    words.
+    The model receives the reply's audio (WAV, 16 000 Hz, mono, int16, at most the first 120 s) and a
+    description of the speaker's state (the recording's cue), but no transcript. The prompt requests a rating
+    of the delivery for that state, regardless of the words. Definition and anchors are the benchmark's, in
+    our own words.
 
     Args:
-        prompt: A prompt file to use instead of ours, with the place ``{delivery}``. Empty for ours.
-        speaker_audio: ``"yes"`` to send the speaker's recording too, before the reply; the benchmark only
+        prompt: Path of a custom prompt file, with the placeholder ``{delivery}``. Empty for the default.
+        speaker_audio: ``"yes"`` to also send the speaker's recording, before the reply; the benchmark only
             describes the state.
 
     Raises:
@@ -49,7 +49,7 @@ class Ves:
         return unrateable(turn)
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
-        """Return the request about a turn, with its audio."""
+        """Return the request for a turn, with its audio."""
         content = [text_part(self._prompt.fill({"delivery": delivery_of(turn.case.cue)}))]
         if self._with_speaker and turn.speaker is not None:
             content += sound_part("The person", turn.speaker_at(SENT_RATE_HZ))
@@ -57,7 +57,7 @@ class Ves:
         return ChatRequest(messages=[{"role": "user", "content": content}], model=AUDIO_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the rating in an answer, with its explanation in the detail."""
+        """Return the rating in a response, with its explanation in the detail."""
         try:
             value = read_object(answer)
             return Scored(

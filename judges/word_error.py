@@ -1,15 +1,15 @@
-"""Word error rates of what was heard (`wer_heard`), of what was said (`wer_spoken`), of what was said back.
+"""Word error rates of input transcripts (`wer_heard`), spoken replies (`wer_spoken`) and repeated words.
 
 ``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as in
-EchoMind, lower is better; insertions can raise it above 100. The counts are stored with each score, so that
-errors can be pooled over utterances too. Computed by jiwer, in two ways:
+EchoMind, lower is better; insertions can increase it above 100. The counts are stored with each score, so
+that errors can also be pooled over utterances. jiwer computes two variants:
 
-* ``raw``: the texts in plain typography, split at white space: case and punctuation count as differences;
+* ``raw``: the texts in plain typography, split at white space; case and punctuation count as differences;
 * ``normalized``: after Whisper's English normaliser (Radford et al. 2022, appendix C), which lower-cases,
   drops punctuation, fillers and bracketed remarks, and unifies contractions and numbers.
 
-A turn whose reference has no words, before or after normalisation, is unscored. So is one in another language
-than English, which the normaliser (and the bundled recogniser) does not support.
+A turn is unscored if its reference has no words, before or after normalisation, or if its language is not
+English, since the normaliser (and the bundled recogniser) supports only English.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NORMALISER = EnglishTextNormalizer()
 
 
 class WordErrorHeard:
-    """Word errors of the vendor's transcript of the input against the script's text.
+    """Word errors of the vendor's input transcript relative to the script's text.
 
-    The transcript is often made by another model than the one that answers: it shows what the vendor's
-    transcriber heard, not what the answering model understood. An empty transcript scores 100 %.
+    The transcript often comes from a model other than the replying model: it shows what the vendor's
+    transcriber recognised, not what the replying model understood. An empty transcript scores 100 %.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Count the word errors of each turn's heard text."""
+        """Count the word errors of each turn's input transcript."""
         return [
             _foreign(turn) or _word_errors(turn.case.text or "", turn.heard_text or "", "the script")
             for turn in batch
@@ -49,11 +49,11 @@ class WordErrorHeard:
 
 
 class WordErrorSaidBack:
-    """Word errors of what an endpoint says back against the script's text: EchoMind's transcription task.
+    """Word errors of an endpoint's repetition relative to the script's text: EchoMind's transcription task.
 
-    The text is the reply's transcript, or without one, the output of an offline recogniser, whose errors are
-    then included; ``said`` names it. Everything counts: words around the transcription ("The speaker
-    says: …") are insertions, a refusal and another language are errors.
+    The text is the reply's transcript or, if missing, the output of an offline recogniser, whose errors are
+    then included; ``said`` contains its name. Everything counts: words around the transcription ("The speaker
+    says: …") are insertions; a refusal or another language is an error.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -69,15 +69,15 @@ class WordErrorSaidBack:
 
 
 class WordErrorSpoken:
-    """Word errors of the reply's audio, as an offline recogniser hears it, against the reply's transcript.
+    """Word errors of the reply's audio, recognised offline, relative to the reply's transcript.
 
-    The recogniser's own errors are included. The score's detail names it; after a change of
-    ``LIVE_EVAL_WHISPER``, score again. Silent replies and those shorter than 0.5 s are unscored, because
-    Whisper hallucinates sentences for them. So are those whose transcript is empty or in another language. A
-    refusal is scored.
+    The recogniser's own errors are included. The score's detail contains its name; after changing
+    ``LIVE_EVAL_WHISPER``, score again. Silent replies and replies shorter than 0.5 s are unscored, because
+    Whisper hallucinates sentences for them. Replies with an empty transcript or in another language are also
+    unscored. A refusal is scored.
 
     Raises:
-        JudgeError: There is no recogniser or no model for it.
+        JudgeError: The recogniser or its model is missing.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""Neural networks that judges run."""
+"""Neural networks used by judges."""

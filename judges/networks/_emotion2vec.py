@@ -1,14 +1,14 @@
-"""emotion2vec, classified by the package ``funasr``.
+"""Emotion classification by emotion2vec, run by the package ``funasr``.
 
 Source: Ma, Zheng, Ye, Li, Gao, Zhang and Chen, "emotion2vec: Self-Supervised Pre-Training for Speech Emotion
-Representation" (ACL Findings 2024). funasr runs the network, one recording after the other. The memory of its
-attention grows with the square of the length (14 GB a layer for five minutes; 60 s take 4.4 GB, the network
-included), so a recording of more than `LONGEST_S` is cut into windows of equal length, whose probabilities
+Representation" (ACL Findings 2024). funasr runs the network on one recording at a time. Attention memory
+grows with the square of the duration (14 GB per layer for five minutes; 60 s need 4.4 GB, including the
+network), so a recording longer than `LONGEST_S` is split into windows of equal length, whose probabilities
 are averaged.
 
-Only the loading is ours: funasr's loader leaves tensors that are missing from a checkpoint at random values;
-here they are an error. Nothing is downloaded. funasr's package kaldiio, which reads files of Kaldi and is
-licensed for evaluation only, is neither needed nor loaded.
+Only the loader is our own: funasr's loader leaves tensors that are missing from a checkpoint at random
+values; here missing tensors are an error. Nothing is downloaded. funasr's dependency kaldiio, which reads
+Kaldi files and is licensed for evaluation only, is neither needed nor loaded.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ LONGEST_S = 60
 
 
 class Emotion2vec:
-    """A classifier of emotions, loaded from a folder as it is published.
+    """An emotion classifier, loaded from a published model folder.
 
     Args:
-        folder: With ``model.pt``, ``config.yaml`` and ``tokens.txt``.
-        device: Where to compute.
+        folder: Folder with ``model.pt``, ``config.yaml`` and ``tokens.txt``.
+        device: Torch device.
 
     Raises:
         JudgeError: The package is missing, or the folder does not contain such a network.
@@ -55,7 +55,7 @@ class Emotion2vec:
         self._tokenizer = SimpleNamespace(token_list=tokens)
         self._device = device
         self._network: Any = _network(config, len(tokens), folder).to(device).eval()
-        # funasr gives unused classes no probability.
+        # funasr assigns no probability to unused classes.
         self.labels = tuple(label_of(token) for token in tokens if not token.startswith("unuse"))
 
     def probabilities(self, sound: NDArray[np.float32]) -> dict[str, float]:
@@ -78,7 +78,7 @@ class Emotion2vec:
 
 
 def label_of(token: str) -> str:
-    """Return the English name of a class as the model's list of tokens spells it.
+    """Return the English name of a class from the model's token list.
 
     >>> label_of("生气/angry"), label_of("<unk>")
     ('angry', 'unk')
@@ -94,11 +94,11 @@ def _text(path: Path) -> str:
 
 
 def _config(path: Path) -> Any:
-    """Return the model's settings, or raise `JudgeError` for those of an unsupported network."""
+    """Return the model's settings, or raise `JudgeError` if they describe an unsupported network."""
     try:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
-        from yaml import YAMLError  # omegaconf reads with it
+        from yaml import YAMLError  # omegaconf uses this module to parse
     except ImportError as error:
         raise _no_funasr(error) from error
     try:
@@ -116,14 +116,14 @@ def _config(path: Path) -> Any:
 
 
 def _network(config: Any, classes: int, folder: Path) -> Any:
-    """Return the network with its weights, without the decoder that only its training needs."""
+    """Return the network with its weights, without the decoder, which is only used in training."""
     import torch
 
     make = network_class()
     path = folder / "model.pt"
     tensors = read_tensors(path)
     try:
-        # Without storage: drawing 300 million random weights takes longer than reading them.
+        # Without storage: initialising 300 million random weights takes longer than reading them.
         with torch.device("meta"):
             network = make(model_conf=config.model_conf, vocab_size=classes)
     except (AttributeError, TypeError, ValueError, RuntimeError, LookupError) as error:
@@ -140,7 +140,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
 def _names(
     wanted: Mapping[str, object], tensors: Mapping[str, object], scope_map: Sequence[str]
 ) -> dict[str, str]:
-    """Return the checkpoint's names of tensors, as mapped by funasr's loader: the last prefixes win."""
+    """Return the checkpoint's tensor names, as mapped by funasr's loader: the last prefixes win."""
     names = {}
     prefixes = ["" if prefix.lower() == "none" else prefix for prefix in (*scope_map, "module.", "none")]
     for name in wanted:
@@ -151,10 +151,10 @@ def _names(
 
 
 def network_class() -> Any:
-    """Import funasr's network, quietly: its package imports all its modules, which warn, print and log.
+    """Import funasr's network without output: the package imports all its modules, which warn, print and log.
 
     Raises:
-        JudgeError: It cannot be imported.
+        JudgeError: The network cannot be imported.
     """
     import_torchaudio()
     root = logging.getLogger()
@@ -166,7 +166,7 @@ def network_class() -> Any:
     except (ImportError, OSError) as error:
         raise _no_funasr(error) from error
     finally:
-        # Some of its modules enable INFO messages of every package.
+        # Some of its modules enable INFO messages for all packages.
         root.setLevel(level)
         root.handlers[:] = handlers
     return Network
@@ -174,7 +174,7 @@ def network_class() -> Any:
 
 @contextlib.contextmanager
 def _stand_in(name: str) -> Iterator[None]:
-    """Let imports of a module find an empty one, unless it is loaded already."""
+    """Replace a module with an empty stand-in for imports, unless the module is already loaded."""
     if name in sys.modules:
         yield
         return

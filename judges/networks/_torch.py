@@ -22,7 +22,7 @@ from live_eval.errors import JudgeError
 if TYPE_CHECKING:
     import torch
 
-# The keys under which training tools save the tensors of the network; funasr reads them too.
+# The keys under which training tools save the network's tensors; funasr reads them too.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
@@ -45,15 +45,16 @@ def torch_device(name: str) -> torch.device:
 
 
 def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[int]]:
-    """Group recordings into batches of similar length, shortest first; return their positions.
+    """Group recordings into batches of similar length, shortest first; return their indices.
 
     Args:
-        lengths: Samples of each recording.
-        most_samples: Most samples in a batch, padding included; a longer recording gets its own batch.
+        lengths: Number of samples of each recording.
+        most_samples: Maximum number of samples in a batch, including padding; a longer recording gets a
+            separate batch.
     """
     batches: list[list[int]] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # In ascending order, so the batch is padded to the length of the new recording.
+        # Lengths are ascending, so the batch is padded to the length of the new recording.
         if batches and (len(batches[-1]) + 1) * lengths[position] <= most_samples:
             batches[-1].append(position)
         else:
@@ -68,7 +69,7 @@ def padded(
 
     Args:
         recordings: float32 mono, each of shape (samples,).
-        device: Where the batch goes.
+        device: Device for the batch.
 
     Returns:
         The samples, float32, shape (recordings, longest), and the lengths, int64, shape (recordings,).
@@ -86,7 +87,7 @@ def padded(
 def exact_inference() -> Iterator[None]:
     """Compute without gradients and in exact float32.
 
-    By default cuDNN rounds the inputs of convolutions to TF32 (10 bits), but a score must be the same on
+    By default cuDNN rounds convolution inputs to TF32 (10 bits), but a score must be the same on
     every device.
     """
     import torch
@@ -96,13 +97,13 @@ def exact_inference() -> Iterator[None]:
 
 
 def import_torchaudio() -> Any:
-    """Import torchaudio, even a build for CUDA on a machine without CUDA.
+    """Import torchaudio, even a CUDA build on a machine without CUDA.
 
-    The wheels on PyPI load CUDA's libraries when they are imported, even if torch is a CPU build. Only
-    loading, saving and forced alignment need that part; a stand-in module reports that it is unavailable.
+    The PyPI wheels load CUDA libraries at import, even if torch is a CPU build. Only loading, saving and
+    forced alignment need this part; a stand-in module reports it as unavailable.
 
     Raises:
-        JudgeError: It cannot be imported.
+        JudgeError: torchaudio cannot be imported.
     """
     if importlib.util.find_spec("torchaudio") is None:
         raise JudgeError("expected the package torchaudio: pip install 'live-eval[torch]'")
@@ -130,17 +131,17 @@ def import_torchaudio() -> Any:
 
 @contextlib.contextmanager
 def without_remarks() -> Iterator[None]:
-    """Hide the warnings and messages that model libraries print while they load."""
+    """Suppress the warnings and messages of model libraries during loading."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a checkpoint by name, on the CPU. Nothing in the file is executed.
+    """Return a checkpoint's tensors by name, on the CPU. No code in the file is executed.
 
     Raises:
-        JudgeError: It cannot be read, or contains more than tensors.
+        JudgeError: The file cannot be read, or contains more than tensors.
     """
     import torch
 
@@ -152,7 +153,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
             f"{path}: expected a checkpoint that torch can load, found none, or one of more than tensors "
             "(nothing in it is executed)"
         ) from error
-    except Exception as error:  # torch raises errors of any kind for a broken file
+    except Exception as error:  # torch raises many kinds of errors for a broken file
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise JudgeError(f"{path}: expected a checkpoint that torch can load: {reason}") from error
     for wrapper in _WRAPPERS:
@@ -175,20 +176,20 @@ def fill(
     what: str,
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Load tensors into a network; every parameter and buffer must be among them.
+    """Load tensors into a network; they must include every parameter and buffer.
 
     Args:
         network: The network.
-        tensors: The checkpoint; further tensors are ignored.
-        path: Its path, for messages.
-        what: The name of the network, for messages.
-        names: The checkpoint's names of parameters that it names differently.
+        tensors: The checkpoint's tensors; additional tensors are ignored.
+        path: Path of the checkpoint, for error messages.
+        what: Name of the network, for error messages.
+        names: Mapping of parameter names that differ in the checkpoint.
 
     Raises:
         JudgeError: A tensor is missing or has another shape.
     """
-    # The packages of these networks load the tensors that match and leave the rest at random values, so that
-    # a wrong file gives meaningless numbers.
+    # The packages of these networks load matching tensors and leave the rest random, so that a wrong
+    # file gives meaningless ratings.
     wanted = network.state_dict()
     given = {name: tensors.get((names or {}).get(name, name)) for name in wanted}
     for name, tensor in given.items():

@@ -1,4 +1,4 @@
-"""Specifications of our judges. Light: an implementation is loaded when it is used."""
+"""Specifications of our judges. Cheap to import: implementations are loaded on first use."""
 
 from live_eval.judges.specs.models import ARENA, RUBRIC, VES
 from live_eval.judges.specs.sound import DISTILLMOS, DNSMOS, EMOALIGN, NISQA, PROSODY, UTMOS

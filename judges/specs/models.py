@@ -1,4 +1,4 @@
-"""Judges that ask a model."""
+"""Specifications of judges that call a model."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _EMPATHY = RatingScale(
 
 
 def _rated(name: str, title: str, scale: RatingScale, place: int, *, shows_cue: bool = False) -> OutputSpec:
-    """Return the output with a rating of the reply's words."""
+    """Return the output specification of a rating of the reply's words."""
     column = LeaderboardColumn(
         table=LeaderboardTable.RESPONSE_WORDS,
         title=name.upper(),
@@ -112,7 +112,7 @@ RUBRIC = JudgeSpec(
         _rated("c3", "C3 colloquialism degree", _COLLOQUIALISM, place=70),
         replace(
             _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, shows_cue=True),
-            fits_cue_from=4.0,  # By the anchors of the scale, the reply considers the cue from 4 on.
+            fits_cue_from=4.0,  # According to the scale's anchors, the reply considers the cue from 4 on.
         ),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.SCRIPT_TEXT, Need.CUE}),

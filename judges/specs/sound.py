@@ -1,4 +1,4 @@
-"""Judges of how the reply sounds: its quality, its vocal expression, its prosody."""
+"""Specifications of audio judges: quality, vocal expression and prosody of the reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _local = partial(JudgeSpec, kind=JudgeKind.LOCAL, needs=frozenset({Need.REPLY_AU
 _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_SOUND)
 _mos = partial(OutputSpec, unit="MOS", scale=(1.0, 5.0))
 _dnsmos = partial(_mos, low=0.0, high=5.0)
-# The network does not clip. Its last layer's input is normalised, which with the layer's weights bounds the
+# The network does not clip. Its last layer's input is normalised, which, with the layer's weights, limits the
 # widest of the five outputs to -6.28 to 6.18.
 _nisqa = partial(_mos, low=-6.3, high=6.2)
 
@@ -138,8 +138,7 @@ UTMOS = _local(
     version="2",
     title="UTMOS22 strong: naturalness of the reply's sound",
     implementation="live_eval.judges.utmos:Utmos",
-    # A regressor that nothing clips: a hostile recording can come out a little below 1, a good one a little
-    # above 5.
+    # An unclipped regressor: an adversarial recording can score just below 1, a good one just above 5.
     outputs=(
         _mos(
             name="",

