@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NONE = "–"
-"""Stands for a missing value."""
+"""Placeholder for a missing value."""
 
 _UNBROKEN = 10_000
 

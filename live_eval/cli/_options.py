@@ -21,7 +21,7 @@ RECORDINGS = Path("recordings")
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 STDOUT = Path("-")
-"""Stands for standard output."""
+"""Placeholder for standard output."""
 
 
 def check_is_run(folder: Path) -> None:
@@ -54,7 +54,7 @@ class RunFolder(click.Path):
 
 
 RUN = RunFolder()
-"""The type of a run's folder."""
+"""The parameter type of a run folder."""
 
 run_argument: Decorator = click.argument("run", type=RUN)
 runs_argument: Decorator = click.argument("runs", nargs=-1, required=True, type=RUN)
@@ -82,7 +82,7 @@ _SUFFIXES = {
     "md": (".md", ".markdown"),
     "parquet": (".parquet",),
 }
-"""File name suffixes of each format."""
+"""File suffixes for each format."""
 
 
 def new_folder(name: str) -> Path:

@@ -42,7 +42,7 @@ trust_option = click.Option(
     metavar="HOST",
     help="Use the address on this host that the run's manifest names, as if you gave it here; repeatable.",
 )
-"""The flag that lets a manifest's address be used."""
+"""The flag that allows the use of an address in a manifest."""
 
 
 def judge_flags(

@@ -49,7 +49,7 @@ _KEYS = {
     ),
     "data": ("variants", "cues", "topics", "cases", "limit"),
 }
-"""Keys of the run file that have a flag here, by table; None for all but the name."""
+"""Run-file keys with a flag in this command, by table; None for all keys except the name."""
 
 
 def _live(

@@ -197,7 +197,7 @@ _MAY_CHANGE = {
     "data": {"max_recording"},
     "turns": {"concurrency", "processes", "retries", "patience", "connect_timeout"},
 }
-"""Settings that affect no turn, so that they may change when a run is resumed."""
+"""Settings that do not affect turns and may therefore change when a run is resumed."""
 
 
 def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:

@@ -25,14 +25,14 @@ from live_eval.run.stop_signals import STOP_SIGNALS
 __all__ = ["AUTO", "Cluster", "connected", "error_text"]
 
 AUTO = "auto"
-"""The cluster that this machine belongs to; without one, a new cluster of this machine alone."""
+"""The cluster that this machine belongs to, or a new single-machine cluster."""
 
 _REACH_S = 5.0
 _TOKEN = Path("~/.ray/auth_token")
 _MOST_CHARACTERS = 300
 _LOCAL = "local"
 _LEAST_VERSION = (2, 52)
-"""The first version of Ray with tokens. Without one, anybody who reaches a cluster can run code on it."""
+"""The first Ray version with tokens. Without a token, anyone who can reach a cluster can run code on it."""
 _ALWAYS = {
     "RAY_worker_niceness": "0",  # otherwise workers wait for all other programs
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -45,10 +45,10 @@ class Cluster:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self.nodes: tuple[Node, ...] = living_nodes(ray.nodes())
-        """Those that are alive at the start."""
+        """The nodes that are alive at the start."""
         here = ray.util.get_node_ip_address()
         self.is_one_machine = all(node.address == here for node in self.nodes)
-        """Whether all nodes are this machine."""
+        """Whether this machine is the only node."""
 
     def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
         """Call a function on a node, in a separate process; return an awaitable of the result."""

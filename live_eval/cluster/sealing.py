@@ -32,7 +32,7 @@ class KeyPair:
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
         self.public: bytes = self._private.public_key().public_bytes_raw()
-        """32 bytes, to be sent to the other side."""
+        """Public key of 32 bytes, to be sent to the other side."""
 
     def seal_with(self, other: bytes) -> Seal:
         """Return the `Seal` shared with the owner of a public key."""

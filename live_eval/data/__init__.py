@@ -39,7 +39,7 @@ SAMPLE = "sample"
 """Name of the bundled sample on the command line and in run files."""
 
 SAMPLE_DIALOGUES = "sample-dialogues"
-"""Name of its dialogues."""
+"""Name of the bundled dialogues."""
 
 _EXPECTED = (
     "expected EchoMind's root (with data_synthesis or data_human), one of these folders, "

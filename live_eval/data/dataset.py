@@ -23,9 +23,9 @@ class DataKind(StrEnum):
     """The supported layouts."""
 
     ECHOMIND = "echomind"
-    """EchoMind's: script_info and a folder ``audio``, for synthesis, human, or both."""
+    """EchoMind's layout: script_info and an ``audio`` folder, for synthesis, human, or both."""
     MANIFEST = "manifest"
-    """A JSONL or CSV file that names recordings."""
+    """A JSONL or CSV file that lists recordings."""
     FOLDER = "folder"
     """A folder of recordings."""
     LIVE = "live"

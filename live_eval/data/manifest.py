@@ -38,7 +38,7 @@ AUDIO_SUFFIXES = frozenset(
     {".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mp3", ".mp4", ".oga", ".ogg"}
     | {".opus", ".rf64", ".w64", ".wav", ".wave", ".webm", ".wma"}
 )
-"""Suffixes of audio files, including those that libsndfile cannot read, which fail by name."""
+"""Audio file suffixes, including formats that libsndfile cannot read, so that such files are reported."""
 
 KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "audio": (

@@ -18,13 +18,13 @@ class ImpairedLayer(StrEnum):
     AUDIO = "audio"
     """The user's audio, before it is sent."""
     WEBSOCKET = "websocket"
-    """The byte stream of a WebSocket."""
+    """The byte stream of a WebSocket connection."""
     HTTP = "http"
-    """The byte stream of requests and answers."""
+    """The byte stream of HTTP requests and responses."""
     WEBRTC = "webrtc"
     """The datagrams of a WebRTC connection."""
     SIGNALLING = "signalling"
-    """The byte stream of the requests that set up a WebRTC connection."""
+    """The byte stream of the HTTP requests that set up a WebRTC connection."""
 
 
 @dataclass(frozen=True, slots=True)

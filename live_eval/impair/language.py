@@ -28,7 +28,7 @@ class ValueUnit(StrEnum):
     BYTES = "B"
     PACKETS = "packets"
     NUMBER = "number"
-    """A whole number."""
+    """An integer."""
     CHOICE = "choice"
     CHOICE_OR_PATH = "choice or path"
     PATH = "path"

@@ -17,7 +17,7 @@ from live_eval.impair.spec import Impairment
 __all__ = ["HEADER_BYTES", "PacketPath", "StreamPath", "is_damaged", "is_media"]
 
 HEADER_BYTES = 28
-"""IPv4 without options, and UDP: they take capacity with each datagram."""
+"""Size of the IPv4 (without options) and UDP headers, which use capacity in each datagram."""
 _MS = 1_000_000
 _DTLS_DATA = 23  # RFC 6347: an application data record
 
@@ -136,13 +136,13 @@ class StreamPath(_Path):
         self._left_bytes = None if limit is None else int(limit)
         self._silent = self._number("timeout") is not None
         self.ends_ns: int | None = began_ns + self._time_ns("timeout") if self._silent else None
-        """When the connection is closed; None while that is unknown."""
+        """Time at which the connection is closed; None while unknown."""
         self.resets_ns: int | None = (
             None if self._number("reset") is None else began_ns + self._time_ns("reset")
         )
-        """When the connection is reset; None for never."""
+        """Time at which the connection is reset; None for never."""
         self.closes_later_ns = self._time_ns("slow_close")
-        """How long after the last byte the end of the stream arrives."""
+        """Delay from the arrival of the last byte to the end of the stream."""
         self._stall_ns, self._every_ns = self._time_ns("stall"), self._time_ns("every")
         self._first_stall_ns = began_ns + round(self._draws("stall").random() * self._every_ns)
         self._next_piece_ns = 0

@@ -18,7 +18,7 @@ from live_eval.impair.language import DamageItem, items
 __all__ = ["DIRECTIONS", "Impairment", "parse"]
 
 DIRECTIONS = ("up", "down")
-"""From us to the endpoint, and back."""
+"""The directions: from us to the endpoint, and back."""
 
 _TCP_REPAIRS = "TCP repairs lost and reordered packets, which shows as stalls: use stall=300ms,every=5s"
 _WHY_NOT: Mapping[str, str] = {

@@ -10,4 +10,4 @@ from __future__ import annotations
 __all__ = ["REFERENCE"]
 
 REFERENCE = "reference"
-"""The name of its client, and the default endpoint of a run."""
+"""Name of the reference endpoint's client, and the default endpoint of a run."""

@@ -29,7 +29,7 @@ TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
 """Environment variable with the token that clients of ``live-eval endpoint`` must present."""
 
 NEVER: Literal["never"] = "never"
-"""The value of `ReferenceSettings.stop_ms` for which no reply stops."""
+"""The value of `ReferenceSettings.stop_ms` with which replies never stop."""
 
 StopTime: TypeAlias = int | Literal["never"] | None
 
@@ -38,9 +38,9 @@ class Cadence(StrEnum):
     """The pace at which reply audio is sent once it has started."""
 
     BURST = "burst"
-    """The first chunk, and all others at once after two milliseconds."""
+    """The first chunk, then all other chunks together after 2 ms."""
     REALTIME = "realtime"
-    """Each chunk when its audio would be played, counted from the first."""
+    """Each chunk at its playback time, relative to the first chunk."""
 
 
 class IdleRtp(StrEnum):
@@ -49,25 +49,25 @@ class IdleRtp(StrEnum):
     SILENCE = "silence"
     """A packet of silence every 20 ms, as from a microphone; a reply starts with the next packet."""
     NONE = "none"
-    """No packets; a reply starts at once."""
+    """No packets; a reply starts immediately."""
 
 
 class OnBackchannel(StrEnum):
     """The effect of short speech over a reply."""
 
     STOP = "stop"
-    """As for other speech: the reply stops, and the user is answered."""
+    """The same as for other speech: the reply stops, and the endpoint responds to the user."""
     IGNORE = "ignore"
-    """Nothing."""
+    """No effect."""
 
 
 class AfterStop(StrEnum):
     """The endpoint's behaviour after the user has stopped a reply and finished speaking."""
 
     ANSWER = "answer"
-    """An answer to the user."""
+    """A response to the user."""
     RESUME = "resume"
-    """The rest of the reply that was stopped, as a new response."""
+    """The rest of the stopped reply, as a new response."""
 
 
 _CHOICES: Mapping[str, type[StrEnum]] = {

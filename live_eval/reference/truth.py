@@ -36,7 +36,7 @@ from live_eval.timing import Playout, ResponseRecord, ResponseStatus, play
 __all__ = ["TRUTH_SCHEMA", "TrueReply", "TrueUtterance", "Truth", "TruthFile", "TruthKeeper", "read_truth"]
 
 TRUTH_SCHEMA = 3
-"""Schema version of the lines; `read_truth` refuses others."""
+"""Schema version of the lines; `read_truth` rejects other versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ from live_eval.types import Failure
 __all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Outage"]
 
 MISSES_OF_OUTAGE = 3
-"""This many sessions in a row that cannot be opened are an outage."""
+"""Number of consecutive sessions that cannot be opened after which the endpoint is down."""
 _LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
 _LONGEST_NS = 10**18  # about thirty years
 
@@ -44,9 +44,9 @@ class Health(Enum):
     """The state of the endpoint during a session attempt."""
 
     UP = auto()
-    """It answered, or was not asked: a failure counts."""
+    """The endpoint responded, or was not contacted: a failure counts."""
     SUSPECT = auto()
-    """The session could not be opened or lost contact, perhaps because of an outage that has just begun."""
+    """The session could not be opened or lost contact, possibly because of an outage that has just begun."""
     DOWN = auto()
     """The session could not be opened or lost contact because of an outage: the attempt does not count."""
 
@@ -136,7 +136,7 @@ class EndpointHealth:
         self._in_progress: list[int] = []  # dial times of their sessions
         self._misses: list[_Miss] = []  # in a row
         self.outages: list[Outage] = []
-        """The last one may not have ended."""
+        """The outages so far; the last outage may be in progress."""
 
     @property
     def reached(self) -> bool:

@@ -13,7 +13,7 @@ from live_eval.types import OnGreeting
 __all__ = ["LISTEN_S", "Greetings"]
 
 LISTEN_S = 3.0
-"""How long a session listens for a greeting if it is unknown whether the endpoint greets."""
+"""Time for which a session waits for a greeting if it is unknown whether the endpoint greets."""
 _WAIT_S = 10.0  # for the greeting of an endpoint that greets
 _SECOND_NS = 1_000_000_000
 

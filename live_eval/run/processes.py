@@ -42,7 +42,7 @@ _START_S = 60.0
 _STOP_S = 5.0
 _TAIL_CHARACTERS = 500
 _MISSED_BEATS = 20
-"""A process that misses this many beats is stopped or stuck; a busy machine delays it by far less."""
+"""Missed heartbeats after which a process counts as stopped or stuck; a busy machine causes far fewer."""
 
 
 def session_runner(

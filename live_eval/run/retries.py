@@ -23,22 +23,22 @@ class Retry(StrEnum):
     AT_ONCE = "at once"
     """The cause does not affect the next session."""
     BACKOFF = "after a backoff"
-    """1 s, doubling up to a minute, with jitter."""
+    """Exponential back-off from 1 s to 1 min, with jitter."""
     AS_ASKED = "as the endpoint asks"
-    """After the wait that the endpoint asks for; without one, after a backoff."""
+    """After the wait that the endpoint requests; without a request, after a back-off."""
     NEVER = "never"
-    """It would fail again: a refused key, a wrong address, a broken recording, a reply over its limit."""
+    """No retry, since the turn would fail again: a refused key, a wrong address, a broken recording."""
 
 
 class Sign(Enum):
     """What a failure shows about the endpoint."""
 
     ANSWER = auto()
-    """It refused the session itself, so it can be reached."""
+    """The endpoint itself refused the session, so it is reachable."""
     NOT_OPENED = auto()
-    """Nothing, or only a proxy, answered."""
+    """No server, or only a proxy, responded."""
     LOST = auto()
-    """It may have gone away during the session."""
+    """The endpoint may have become unreachable during the session."""
     NONE = auto()
 
 
@@ -76,10 +76,10 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
 RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
     {kind: how for kind, (how, _) in _FAILURES.items() if how is not Retry.NEVER}
 )
-"""The failures that may pass, and how they are retried; others are not."""
+"""Temporary failures and how they are retried; other failures are not retried."""
 
 PATIENCE_S = 600.0
-"""The default limit on the total time that a turn waits, before and between its attempts."""
+"""Default limit on a turn's total waiting time, before and between attempts."""
 
 _STAGGER_NS = 250_000_000
 _LONGEST_S = 60.0

@@ -56,7 +56,7 @@ _LOAD_NS = 250_000_000  # lead time from reading a session's recordings to diall
 
 
 RunnerFactory: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionRunner]]
-"""Returns the runner of sessions with the endpoint at a base URL."""
+"""Returns the session runner for the endpoint at a base URL."""
 
 
 @dataclass(frozen=True, slots=True)

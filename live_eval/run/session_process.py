@@ -32,7 +32,7 @@ from live_eval.types import Failure
 __all__ = ["BEAT_S", "Alive", "Assignment", "Pipe", "ProcessSettings", "Ready", "SessionAnswer", "main"]
 
 BEAT_S = 1.0
-"""The interval of its `Alive` messages."""
+"""Interval of the process's `Alive` messages."""
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _LENGTH = struct.Struct("!Q")

@@ -25,9 +25,9 @@ class SessionWorker(Protocol):
     """A session process, from start to end."""
 
     ended: bool
-    """Whether it is known to have died."""
+    """Whether the worker is known to have died."""
     spent: Cpu
-    """Its processor time since it was ready."""
+    """The worker's processor time since it was ready."""
 
     @property
     def process_id(self) -> int:
@@ -64,7 +64,7 @@ class Place:
         self.running: SessionWorker | None = None
         self.sessions = 0
         self.is_down = False
-        """Whether the last attempt to start a worker here failed."""
+        """Whether the last attempt to start a worker in this place failed."""
         self.priority = Priority.NORMAL
         self._before = Cpu(0.0, 0.0)  # spent by dead workers
 

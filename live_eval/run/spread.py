@@ -10,9 +10,9 @@ from live_eval.dialect import TransportKind
 __all__ = ["core_count", "default_processes", "overload"]
 
 _IN_OWN = 4
-"""This many sessions need no process, whose start takes half a second."""
+"""Maximum number of sessions run without session processes, which take half a second to start."""
 _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
-"""Sessions that one process times well, as measured (docs/time-accuracy.md)."""
+"""Number of sessions that one process times accurately, as measured (docs/time-accuracy.md)."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:

@@ -23,7 +23,7 @@ __all__ = ["STOP_SIGNALS", "StopSignals", "close_lost_terminal", "end_process", 
 
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
 STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)))
-"""The signals that ask a command to end."""
+"""The signals that request a command to end."""
 
 _REPEAT_S = 1.0
 _GRACE_S = 3.0
@@ -79,7 +79,7 @@ class StopSignals:
     ) -> None:
         self.requested = False
         self.last_words = "Interrupted."
-        """Printed if the process is killed."""
+        """Message printed if the process is killed."""
         self._now_s = now_s
         self._end_soon = end_soon or self._end_process_soon
         self._for_command = for_command

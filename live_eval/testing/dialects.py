@@ -36,7 +36,7 @@ _FIRED_AT_MOST = 20
 _Start: TypeAlias = Callable[..., Player]
 _Path: TypeAlias = tuple[str | int, ...]
 _Field: TypeAlias = tuple[bool, str, _Path]
-"""A field of a message: whether a response had begun, the message's type, and the field's path."""
+"""A message field: whether a response had started, the message type, and the field path."""
 
 _GARBAGE: tuple[Message, ...] = (
     "",

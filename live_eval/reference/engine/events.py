@@ -101,11 +101,11 @@ class Reaction(StrEnum):
     """The endpoint's reaction to speech over a reply."""
 
     STOPPED = "stopped"
-    """It stopped the reply."""
+    """The endpoint stopped the reply."""
     IGNORED = "ignored"
-    """It took the speech for a backchannel: the reply continued, without an answer."""
+    """The endpoint treated the speech as a backchannel: the reply continued, without a response to the speech."""
     KEPT_TALKING = "kept_talking"
-    """The reply continued; the answer follows it."""
+    """The reply continued; a response to the speech follows."""
     ENDED = "ended"
     """The reply ended before a reaction was due."""
 
@@ -321,11 +321,11 @@ class PlaybackState(StrEnum):
     """Playback of a response on a media track."""
 
     STARTED = "started"
-    """Its first packet is about to be sent."""
+    """The first packet is about to be sent."""
     STOPPED = "stopped"
-    """Its last packet has been played."""
+    """The last packet has been played."""
     CLEARED = "cleared"
-    """The rest was dropped."""
+    """The rest of the response was dropped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from live_eval.reference.engine.signals import sounds as audible
 __all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "SpeechCommitted"]
 
 MIN_COMMIT_MS = 100
-"""Minimum audio of a commit, as at OpenAI."""
+"""Minimum audio for a commit, as with OpenAI."""
 
 MAX_UTTERANCE_MS = 600_000
 """Maximum audio of one turn."""

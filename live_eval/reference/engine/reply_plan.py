@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 AUDIO_TOKEN_MS = 50
-"""Reply audio per token, as OpenAI counts it."""
+"""Reply audio per token, by OpenAI's count."""
 
 _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3

@@ -17,19 +17,19 @@ class FaultLayer(StrEnum):
     """The layer on which a fault acts."""
 
     ACCEPT = "accept"
-    """On the TCP connection, before any request; for the whole process only."""
+    """The TCP connection, before any request; only for the whole process."""
     REQUEST = "request"
-    """On the HTTP request for the session."""
+    """The HTTP request for the session."""
     SIGNALLING = "signalling"
-    """On a WebRTC offer and its answer."""
+    """A WebRTC offer and its answer."""
     SESSION = "session"
-    """On the connection of a session."""
+    """The connection of a session."""
     MESSAGES = "messages"
-    """On single messages, or the packets of a media track."""
+    """Single messages, or the packets of a media track."""
     REPLY = "reply"
-    """On the course of a reply."""
+    """The progress of a reply."""
     AUDIO = "audio"
-    """On the audio of a reply, and on timestamps."""
+    """Reply audio and timestamps."""
 
 
 class Moment(StrEnum):
@@ -38,7 +38,7 @@ class Moment(StrEnum):
     ACCEPT = "accept"
     """As soon as the connection is accepted."""
     REQUEST = "request"
-    """Instead of the answer to the request."""
+    """Instead of the response to the request."""
     OPEN = "open"
     """As soon as the session is open."""
     SPEECH = "speech"
@@ -109,7 +109,7 @@ _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 _DURATION = BoundedValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
 MOMENT = replace(_DURATION, choices=tuple(Moment), default=Moment.REPLY)
-"""A moment, or a time since the session began."""
+"""An event, or a time since the start of the session."""
 SHARE = BoundedValue(ValueUnit.PERCENT, 0, 100)
 
 
@@ -272,4 +272,4 @@ _LIST = (
 # fmt: on
 
 FAULTS: Mapping[FaultName, FaultDescription] = MappingProxyType({each.name: each for each in _LIST})
-"""Every fault by name, by layer."""
+"""All faults by name, ordered by layer."""

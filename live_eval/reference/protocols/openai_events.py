@@ -29,7 +29,7 @@ class ClientEventProtocol(ServerProtocol):
     family: ClassVar[str]
     """The first word of server event types that belong to replies."""
     spellings: ClassVar[Mapping[str, str]] = {}
-    """Event types that a derived dialect spells differently, by their names here."""
+    """Event types with a different name in a derived dialect, by their names here."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)

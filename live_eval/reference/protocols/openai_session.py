@@ -19,7 +19,7 @@ from live_eval.reference.protocols.protocol import MessageError
 __all__ = ["G711", "MODEL", "SessionSettings", "codec_of", "format_of"]
 
 MODEL = "live-eval-reference"
-"""Default model name: OpenAI's agents SDKs name the model only in ``session.update``."""
+"""Default model name, since OpenAI's agents SDKs specify the model only in ``session.update``."""
 
 DEFAULT_VOICE = "alloy"
 

@@ -45,7 +45,7 @@ class ServerProtocol(ABC):
     """Whether messages contain audio as base64."""
 
     reports_stops: ClassVar[bool] = False
-    """Whether the client learns that a reply was stopped, and drops its unplayed audio."""
+    """Whether the client is notified of a stopped reply, and drops its unplayed audio."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -142,7 +142,7 @@ ROUTES = (
         exclusive=True,
     ),
 )
-"""All routes. If several share a path, the first one that matches the request's headers is used."""
+"""All routes. If several share a path, the first route that matches the request's headers is used."""
 
 
 class Endpoint:

@@ -21,7 +21,7 @@ from live_eval.reference.settings import TOKEN_VARIABLE
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
 
 LOG_NAME = "reference-endpoint.log"
-"""Log file of its standard error."""
+"""Log file for the process's standard error."""
 
 URL_VARIABLE = "LIVE_EVAL_REFERENCE_URL"
 """Environment variable with the base URL of a running reference endpoint."""

@@ -23,7 +23,7 @@ PROMPTS = ("no", "basic", "enhance", "upper-bound")
 """The named settings."""
 
 PLACES = frozenset({"topic", "cue", "dimension", "hint", "language"})
-"""The placeholders of a prompt for conversation, written as ``{topic}``."""
+"""The placeholders of a conversation prompt, written as ``{topic}``."""
 
 _FOLDER = Path(__file__).parent
 _NO_TOPIC = frozenset({"no specific topics", "no specific topic", "no topic", "none"})
