@@ -27,7 +27,7 @@ class Retry(StrEnum):
     AS_ASKED = "as the endpoint asks"
     """After the wait that the endpoint requests; without a request, after a back-off."""
     NEVER = "never"
-    """No retry, since the turn would fail again: a refused key, a wrong address, a broken recording."""
+    """No retry: a refused key, a wrong address, a broken recording or a reply over its limit fails again."""
 
 
 class Sign(Enum):

@@ -103,7 +103,7 @@ class Reaction(StrEnum):
     STOPPED = "stopped"
     """The endpoint stopped the reply."""
     IGNORED = "ignored"
-    """The endpoint treated the speech as a backchannel: the reply continued, without a response to the speech."""
+    """The endpoint treated the speech as a backchannel: the reply continued, without a response."""
     KEPT_TALKING = "kept_talking"
     """The reply continued; a response to the speech follows."""
     ENDED = "ended"
