@@ -31,7 +31,7 @@ _NAMES = {
 _ON_OFF = ("data.neutral_rule",)
 _REPEATABLE = ("impair.specs",)
 _WITHOUT_VALUE = {"cluster.ray": ("[ADDRESS]", "auto")}
-"""Flags whose value is optional: their metavar, and the default value."""
+"""Flags with an optional value: the metavar and the default value."""
 
 
 def _model(field: FieldInfo) -> type[BaseModel]:

@@ -100,7 +100,7 @@ class Outage:
 class _Miss(NamedTuple):
     dialled_ns: int
     ended_ns: int
-    until_ns: int  # the endpoint asks for no probe before
+    until_ns: int  # earliest probe time requested by the endpoint
     failure: Failure
 
 
@@ -134,7 +134,7 @@ class EndpointHealth:
         self._counts_refusals = counts_refusals
         self._opened_ns = reached_ns  # dialled at that time or later
         self._in_progress: list[int] = []  # dial times of their sessions
-        self._misses: list[_Miss] = []  # in a row
+        self._misses: list[_Miss] = []  # consecutive
         self.outages: list[Outage] = []
         """The outages so far; the last outage may be in progress."""
 

@@ -11,7 +11,7 @@ class Observer:
     """Observes a run; this base class ignores all events."""
 
     def preparing(self, done: int, total: int) -> None:
-        """Handle progress: speech boundaries of `done` of `total` recordings have been found."""
+        """Report that the speech boundaries of `done` of `total` recordings have been found."""
 
     def running(self, total: int, already: int) -> None:
         """Handle the start of a run of `total` turns, `already` of which are recorded."""
@@ -20,7 +20,7 @@ class Observer:
         """Handle a stored turn."""
 
     def waiting(self, seconds: float, why: str) -> None:
-        """Handle a wait of the run for `seconds`."""
+        """Handle a pause of `seconds` in the run."""
 
     def note(self, text: str) -> None:
         """Handle a message for the user, such as the start of an outage."""

@@ -1,4 +1,4 @@
-"""Retry rules for each failure kind, what each kind shows about the endpoint, back-off and rate limits."""
+"""Retry rules and endpoint health evidence for each failure kind, back-off, and rate limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Retry(StrEnum):
 
 
 class Sign(Enum):
-    """What a failure shows about the endpoint."""
+    """Evidence that a failure provides about the endpoint's health."""
 
     ANSWER = auto()
     """The endpoint itself refused the session, so it is reachable."""
@@ -92,7 +92,7 @@ def retry_of(kind: FailureKind) -> Retry:
 
 
 def sign_of(kind: FailureKind) -> Sign:
-    """Return what a failure shows about the endpoint."""
+    """Return the evidence that a failure provides about the endpoint's health."""
     return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 

@@ -133,7 +133,7 @@ def _states(cassette: Cassette) -> Iterator[int]:
 
 
 def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
-    """Make every call that is always allowed, until the connection ends."""
+    """Call every method that is allowed in any state, until the connection ends."""
     player = _after(start, cassette, state)
     for response_id in (*player.responses, "no-such-response"):
         for heard_ms in (0, 40, 10**9):
@@ -202,7 +202,7 @@ def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) ->
 
 
 def _mutants(message: Message, tried: Counter[_Field], *, begun: bool) -> Iterator[Message]:
-    """Yield a message truncated, and with each field removed or replaced.
+    """Yield variants of a message: truncated, and with each field removed or replaced.
 
     `tried` counts the replacements per field; `begun` is whether a response has started.
     """

@@ -138,7 +138,7 @@ class ItemHistory:
         return len(self._items) < self._most_items and self._bytes() + _size(item) <= self._most_bytes
 
     def append(self, item: Item) -> str | None:
-        """Append an item, dropping the oldest ones if necessary; return the previous item's id, or None."""
+        """Append an item, dropping the oldest items if necessary; return the previous item's id, or None."""
         previous = self.last_id
         self._items.append(item)
         while len(self._items) > 1 and self._is_too_large():

@@ -337,7 +337,7 @@ class Engine:
         return [ItemAdded(item, previous_id), *self._listen(item)]
 
     def truncate(self, item: Item, part: int, audio_end_ms: int) -> Problem | None:
-        """Truncate a reply to what the user heard; return a problem, or None."""
+        """Truncate a reply to the part that the user heard; return a problem, or None."""
         spoken = item.parts[part] if part < len(item.parts) else None
         if item.role is not Role.ASSISTANT or spoken is None or spoken.kind is not PartKind.AUDIO:
             message = "Only model output audio messages can be truncated"

@@ -77,7 +77,7 @@ class RecogniseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class FindReply:
-    """Find a reply to what was `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
+    """Find a reply to the items in `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
 
     `instructions` is the system prompt, `speed` the relative speed of the voice. `Engine.reply` also accepts
     the reply in pieces, unless `whole`.

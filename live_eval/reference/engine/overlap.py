@@ -41,7 +41,7 @@ class Overlap:
 
     @property
     def number(self) -> int | None:
-        """Number of the last utterance; None before the first."""
+        """Number of the last utterance; None before the first utterance."""
         return self._count - 1 if self._count else None
 
     @property

@@ -204,7 +204,7 @@ class SessionStore:
         return handle
 
     def get(self, handle: str) -> StoredSession | None:
-        """Return the session of a handle, or None if it is unknown."""
+        """Return the session for a handle, or None if the handle is unknown."""
         return self._sessions.get(handle)
 
 

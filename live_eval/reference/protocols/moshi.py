@@ -32,7 +32,7 @@ MOSHI_CONFIG = EngineConfig(
 """Fixed settings of sessions."""
 
 MOST_FRAME_BYTES = 64 * 1024
-"""Maximum message size. Frames of 80 ms have a few hundred bytes, and decoding takes time."""
+"""Maximum message size. An 80 ms frame has a few hundred bytes, and decoding takes time."""
 
 MOSHI_PARAMETERS = frozenset(
     {
@@ -49,7 +49,7 @@ _FAULTS = {
     FaultName.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
 }
 _VERSIONS = bytes(8)  # protocol and model versions, as two u32
-# Opus smears onsets backwards: by at most 1 ms at this bit rate, by 5 ms at usual ones.
+# Opus smears onsets backwards: by at most 1 ms at this bit rate, by 5 ms at usual bit rates.
 _BITS_PER_S = 128_000
 _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 

@@ -1,1 +1,1 @@
-"""What the reference endpoint hears and replies."""
+"""Speech recognition and replies of the reference endpoint."""

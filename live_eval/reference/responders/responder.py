@@ -81,7 +81,7 @@ class Responder(Protocol):
         return None
 
     def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
-        """Yield the reply to what was said, in pieces unless `answer.whole`.
+        """Yield the reply to a request, in pieces unless `answer.whole`.
 
         Raises:
             NoReplyError: There is no reply, or a later piece failed.
@@ -169,7 +169,7 @@ class CascadeResponder(Responder):
         self.waits_for_words = hears_words
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
-        """Yield the reply to what was said."""
+        """Yield the spoken reply."""
         line = await self._replier.reply(answer.said, answer.instructions)
         if not answer.wants_audio:
             yield GeneratedReply(line.reply, None)

@@ -18,7 +18,7 @@ __all__ = ["DetectionStream", "NotHeardError", "SpeechModels"]
 
 
 class NotHeardError(LiveEvalError):
-    """Speech could not be recognised. The message gives the reason."""
+    """Speech could not be recognised. The message contains the reason."""
 
 
 class DetectionStream:

@@ -106,8 +106,8 @@ def remark(delivery: Delivery) -> str:
 class NoticingReplier:
     """Prefixes another replier's reply with a comment on the user's voice.
 
-    The comment depends only on the received audio, and is omitted if the instructions ask to repeat or to
-    choose.
+    The comment depends only on the received audio, and is omitted if the instructions request repetition or
+    a choice.
     """
 
     def __init__(self, replier: Replier) -> None:

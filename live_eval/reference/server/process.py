@@ -65,7 +65,7 @@ class ReferenceProcess:
             *(() if data is None else ("--data", str(data))),
             *arguments,
         ]
-        # Models must not take processor time from the measuring process.
+        # Models must not compete with the measuring process for processor time.
         self._polite = not calibrate
         self._start_timeout_s = start_timeout_s
         self._process: asyncio.subprocess.Process | None = None

@@ -110,7 +110,7 @@ def _values(case: Case) -> Mapping[str, str]:
     # neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
-    # One line for each dimension, after its name and a colon.
+    # Each line contains a dimension's name, a colon and the hint.
     hints = dict(line.split(":", 1) for line in _text("hints").splitlines())
     topic = case.topic or ""
     return {
