@@ -1,4 +1,4 @@
-"""Cassettes: recorded sessions, to be replayed to a dialect."""
+"""Cassettes: recorded sessions that can be replayed to a dialect."""
 
 from live_eval.cassettes.format import (
     Call,

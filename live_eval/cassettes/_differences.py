@@ -19,17 +19,17 @@ from live_eval.types import Failure
 __all__ = ["events_differ", "failures_differ", "short", "turns_differ"]
 
 _DERIVED = ("audio_file", "heard_ns", "discarded_ns")
-"""Fields derived from the others and the audio; older runs have no value."""
+"""Fields derived from other fields and the audio; older runs have no value."""
 _RESPONSE = tuple(field.name for field in fields(ResponseRecord) if field.name not in _DERIVED)
 _SHOWN_EVENTS = 8
 _SHOWN_CHARACTERS = 200
 
 
 def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
-    """Yield how the events of a dialect differ from the recorded ones.
+    """Yield the differences between a dialect's events and the recorded events.
 
-    They are compared in the order of their times: while sending blocks a session, events of different calls
-    may interleave.
+    Events are compared in chronological order: while sending blocks a session, events of different calls may
+    interleave.
     """
     now, then = (sorted(events, key=lambda event: event.at_ns) for events in (now, before))
     if now == then:
@@ -50,8 +50,8 @@ def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterat
 
 
 def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
-    """Yield how a replayed turn differs from the stored one."""
-    # Warnings about the recording are found before the session.
+    """Yield the differences between a replayed turn and the stored turn."""
+    # Warnings about the recording are created before the session.
     warnings = [warning for warning in stored.warnings if warning.kind is not FailureKind.AUDIO_ODD]
     pairs: dict[str, tuple[Any, Any]] = {
         "warnings": ([*map(_kind_and_message, now.warnings)], [*map(_kind_and_message, warnings)]),
@@ -74,12 +74,12 @@ def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
 
 
 def failures_differ(now: Failure | None, then: Failure | None) -> Iterator[str]:
-    """Yield how a failure differs from the stored one."""
+    """Yield the differences between a failure and the stored failure."""
     yield from _pairs_differ({"failure": (_kind_and_message(now), _kind_and_message(then))}, "")
 
 
 def short(value: object) -> str:
-    """Return a value for a message."""
+    """Format a value for a message."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
 
@@ -115,7 +115,7 @@ def _in_kind_and_message(event: Expected | None) -> str:
 
 
 def _received(media: MediaStats | None) -> MediaStats | None:
-    """Return the statistics of received packets, without RTCP's reports on sent packets."""
+    """Return the statistics of received packets, without the RTCP statistics of sent packets."""
     return None if media is None else replace(media, sent_packets=None, sent_lost=None, round_trip_ns=None)
 
 

@@ -47,7 +47,7 @@ _known: dict[type, tuple[tuple[str, Any], ...]] = {}
 def misfit(output: Output) -> str | None:
     """Return how an output violates its declared types, or None.
 
-    Numbers must be finite, and messages for users short, whatever the endpoint sent.
+    Numbers must be finite, and messages for users must be short, regardless of the endpoint's input.
     """
     for name, hint in _hints(type(output)):
         value = getattr(output, name)
@@ -60,11 +60,11 @@ def misfit(output: Output) -> str | None:
 
 
 def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
-    """Return why such a dialect cannot report this event, or None.
+    """Return why a dialect of this type cannot report this event, or None.
 
     Args:
-        continuous: Whether its media are continuous, so that energy decides what is a reply.
-        track: Whether audio travels on a track of its own.
+        continuous: Whether the media are continuous, so that replies are detected by energy.
+        track: Whether audio travels on a separate track.
     """
     name = type(event).__name__
     if continuous and isinstance(event, (ResponseStarted, *OF_A_RESPONSE)):

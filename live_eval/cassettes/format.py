@@ -1,6 +1,6 @@
-"""The format of cassettes, recorded sessions as JSON lines.
+"""The format of cassettes: recorded sessions as JSON lines.
 
-The first line is the header; each further line is one step, in the order of the session::
+The first line is the header; each following line is one step, in session order::
 
     {"cassette": 1, "about": "a turn", "settings": {"turn_mode": "manual"}}
     {"at_ms": 0, "direction": "in", "message": {"type": "session.created"}}
@@ -10,24 +10,24 @@ The first line is the header; each further line is one step, in the order of the
     {"at_ms": 1300, "event": "ResponseStarted", "response_id": "resp_1"}
     {"at_ms": 2000, "closed": {"code": 1000, "reason": ""}}
 
-* ``direction`` ``in`` is a message of the endpoint, ``out`` one that the dialect sends. ``message`` is the
-  text as it went over the wire, or, for legibility, an object whose compact JSON did; a binary message is
+* ``direction`` ``in`` is a message from the endpoint, ``out`` a message that the dialect sends. ``message``
+  is the text on the wire or, for legibility, an object whose compact JSON is that text; a binary message is
   base64 under ``binary`` instead.
 * ``call`` is a call of the dialect by the session: ``opened`` (without it, the connection opens with the
-  first step), ``frame`` (`count` frames, or one with ``pcm`` in base64 or so many bytes of ``silence``; the
-  messages that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`),
-  ``timer`` (`name`), ``finish``.
-* ``turn`` is a report of the session to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, counted
-  from ``at_ms``; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
+  first step), ``frame`` (`count` frames, or one frame with ``pcm`` in base64 or a number of bytes of
+  ``silence``; the messages of frames are not included), ``end_turn``, ``interrupt`` (`response_id`,
+  `heard_ms`), ``timer`` (`name`), ``finish``.
+* ``turn`` is a report of the session to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, relative
+  to ``at_ms``; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
   ``failed`` (`kind`, `message`).
 * ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are omitted.
 * ``closed`` is the end of the connection.
-* ``event`` is an event of the dialect; the fields given must be equal (for audio, ``bytes`` is the size of
-  the data and ``crc32`` its checksum).
+* ``event`` is an event of the dialect; the listed fields must be equal (for audio, ``bytes`` is the data
+  size and ``crc32`` its checksum).
 
-``out`` and ``event`` lines belong to the previous step; those before the first step are the dialect's
-reaction to the opened connection. A cassette without ``out`` lines leaves messages unchecked, one without
-``event`` lines events; otherwise it lists all of them.
+``out`` and ``event`` lines belong to the previous step; lines before the first step are the dialect's
+reaction to the opened connection. Without ``out`` lines messages are not checked, and without ``event`` lines
+events are not checked; otherwise the cassette lists all of them.
 
 Golden sessions are written by hand. Recordings (``live-eval run --record-wire``) contain every call and
 event, and have ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` in the header; only they
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 _VERSION = 1
-_DEEPEST = 200  # deeper messages are kept as text: parsers differ in their limits
+_DEEPEST = 200  # deeper messages are kept as text because parsers have different limits
 _CALLS: Mapping[str, Mapping[str, type]] = {
     "opened": {},
     "frame": {"pcm": bytes, "count": int},
@@ -90,7 +90,7 @@ _TURN: Mapping[str, Mapping[str, type]] = {
 }
 _HEADER = {"turn_id": str, "attempt": int, "endpoint": str, "limits": dict, "origin_ns": int}
 _LONGEST_WORDS = 16_384  # longer messages contain audio
-_LATEST_NS = 1 << 62  # the store keeps times in 63 bits
+_LATEST_NS = 1 << 62  # the store uses 63 bits for times
 _LONGEST_SILENCE = 1 << 16  # bytes in a frame
 _MOST_FRAMES = 100_000  # half an hour
 
@@ -99,7 +99,7 @@ _P = ParamSpec("_P")
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message of the endpoint."""
+    """A message from the endpoint."""
 
     at_ns: int
     message: Message
@@ -173,12 +173,12 @@ Step: TypeAlias = Received | Sent | Call | SessionReport | RtpPacket | Closed | 
 
 @dataclass(frozen=True, slots=True)
 class Cassette:
-    """A session to be replayed.
+    """A session to replay.
 
     Args:
-        name: Its name in messages.
-        steps: The steps, in order.
-        settings: The session's settings, as `EndpointSettings` names them, without address and key.
+        name: Name in messages.
+        steps: Steps in order.
+        settings: Session settings with the field names of `EndpointSettings`, without address and key.
         recorded: ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` (the time of 0 on the
             machine's clock) of a recording; empty for a golden session.
     """
@@ -211,13 +211,13 @@ class Cassette:
 
 
 class WireRecord:
-    """Records the steps of a session if `keeps` is set."""
+    """Recorder of a session's steps, active if `keeps` is set."""
 
     def __init__(self, *, keeps: bool) -> None:
         self._kept: list[Callable[[], Step]] | None = [] if keeps else None
 
     def keep(self, make: Callable[_P, Step], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Record the factory of a step; `steps` calls it later, outside the event loop."""
+        """Record a step's factory, which `steps` calls later, outside the event loop."""
         if self._kept is not None:
             self._kept.append(partial(make, *args, **kwargs))
 
@@ -230,7 +230,7 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
     """Read a cassette; pass `links=False` for a folder from an untrusted source.
 
     Raises:
-        DataError: The file is not a cassette; the message names the line.
+        DataError: The file is not a cassette; the message contains the line number.
     """
     lines = read_text(path, links=links).split("\n")  # not splitlines: JSON may contain other line separators
     objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -263,12 +263,12 @@ def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns
         for step in _concealed(cassette.steps, conceal):
             line = _line(step, conceal)
             text = _json({"at_ms": (step.at_ns - origin_ns) / 1_000_000, **line})
-            # Messages are concealed already.
+            # Messages are already redacted.
             file.write((text if "direction" in line else conceal.text(text)) + "\n")
 
 
 def _concealed(steps: Sequence[Step], conceal: Concealer) -> list[Step]:
-    """Return the steps without secrets that are split over several messages or events."""
+    """Redact secrets that are split over several messages or events."""
     found = list(steps)
     for kind in (Received, Sent, Expected):
         numbers, spoken = [], []
@@ -290,7 +290,7 @@ def _concealed(steps: Sequence[Step], conceal: Concealer) -> list[Step]:
 
 
 def _readable(step: Received | Sent | Expected) -> Any:
-    """Return the JSON values of a step, or None if it has none."""
+    """Return a step's JSON values, or None if the step has none."""
     if isinstance(step, Expected):
         return {"type": step.name, "fields": step.fields}
     message = step.message.encode("utf-8", "replace") if isinstance(step.message, str) else step.message

@@ -54,14 +54,14 @@ _LEAST_AUDIO_BYTES = 16
 
 
 class ConformanceError(AssertionError):
-    """A dialect breaks the contract; the message names the cassette, the step and the rule."""
+    """A dialect violates the contract; the message contains the cassette, the step and the rule."""
 
 
 class Player:
-    """Play steps to a dialect and check every output against the contract.
+    """Player of steps to a dialect that checks every output against the contract.
 
     Args:
-        reads_log: Whether to check the log form of each message, which takes longest.
+        reads_log: Whether to check the log form of each message, the slowest check.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Player:
         """The dialect's reaction to the opened connection."""
 
     def fail(self, rule: str) -> ConformanceError:
-        """Return an error that names the broken rule and the step."""
+        """Return an error with the violated rule and the step."""
         return ConformanceError(f"{self.cassette.name}, {self.step}: {rule}")
 
     def play(self, number: int, step: Step) -> Sequence[Output]:
@@ -108,7 +108,7 @@ class Player:
         return outputs
 
     def receive(self, message: Message) -> Sequence[Output]:
-        """Deliver a message of the endpoint."""
+        """Deliver a message from the endpoint."""
         try:
             outputs = self.dialect.received(message, self.now_ns)
         except Exception as error:
@@ -129,7 +129,7 @@ class Player:
 
     @property
     def responses(self) -> list[str]:
-        """The responses that have begun."""
+        """The responses that have begun so far."""
         return list(self._ended)
 
     def close(self, code: int | None, reason: str) -> Sequence[Output]:
@@ -150,7 +150,7 @@ class Player:
         return self.call("timer", name=name)
 
     def take(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Check and keep outputs; reconnect if the dialect asks for it."""
+        """Check and keep outputs; reconnect if the dialect requests it."""
         taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, OUTPUTS):
@@ -227,14 +227,14 @@ class Player:
             raise self.fail("redact leaves the key in the log")
         for data in audio:
             text = base64.b64encode(data).decode()[:-4]
-            stray = isinstance(message, str) and message.count(text) > 1  # repeated by fuzzing
+            stray = isinstance(message, str) and message.count(text) > 1  # fuzzing repeats frames
             if len(data) >= _LEAST_AUDIO_BYTES and text in logged and not stray:
                 raise self.fail("redact leaves audio in the log")
 
 
 @cache
 def frame_pcm(number: int, samples: int = _FRAME_SAMPLES) -> bytes:
-    """Return a frame whose bytes take all values."""
+    """Return a frame that contains all byte values."""
     return bytes((number + index) * 7 % 256 for index in range(2 * samples))
 
 
@@ -242,7 +242,7 @@ def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples:
     """Play a cassette to a dialect; return the outputs of the dialect.
 
     Raises:
-        ConformanceError: It differs from the cassette, or breaks the contract.
+        ConformanceError: The dialect differs from the cassette, or violates the contract.
     """
     player = Player(factory, cassette, frame_samples=frame_samples)
     checks_sent = any(isinstance(step, Sent) for step in cassette.steps)
@@ -279,7 +279,7 @@ def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples:
 
 
 def _value(message: Message) -> object:
-    """Return a message for comparison: the value of JSON."""
+    """Return a message in comparable form: JSON is parsed."""
     try:
         return orjson.loads(message)
     except orjson.JSONDecodeError:

@@ -1,8 +1,8 @@
-"""Replay recorded sessions offline: the cassette's messages through the same dialect, at their times.
+"""Replay recorded sessions offline: pass a cassette's messages through the same dialect, at their times.
 
-The dialect's messages and events are compared with the cassette; the responses with all marks, the
-transcripts, the failure and the latencies with the stored turn. They are equal to the nanosecond unless the
-code of the dialect or the turn has changed.
+The dialect's messages and events are compared with the cassette; the responses with all timestamps, the
+transcripts, the failure and the latencies with the stored turn. All times are equal to the nanosecond unless
+the code of the dialect or the turn has changed.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Replayed:
     """The outcome of replaying one cassette.
 
     Args:
-        kept: Whether the run kept this attempt and not a later one; only then are latencies compared.
+        kept: Whether the run kept this attempt instead of a later attempt; latencies are compared only if so.
         events: Number of events that the dialect reported.
         differences: One sentence for each difference.
-        latencies_ns: The latencies by name, if the attempt was kept; None for one without a value.
+        latencies_ns: Latencies by name, if the attempt was kept; None for a latency without a value.
     """
 
     turn_id: str
@@ -76,7 +76,7 @@ def replay_run(folder: Path, turn_id: str | None = None) -> Iterator[Replayed]:
     """Replay the cassettes of a run, or of one of its turns, in the order of their names.
 
     Raises:
-        StoreError: The run has no cassettes, or none of that turn.
+        StoreError: The run has no cassettes, or no cassette of the turn.
         DataError: A cassette cannot be read.
     """
     found = 0
@@ -94,12 +94,12 @@ def replay_run(folder: Path, turn_id: str | None = None) -> Iterator[Replayed]:
 
 
 def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
-    """Replay one cassette without its run, and compare messages and events with it.
+    """Replay a cassette without its run, and compare messages and events.
 
-    A golden session is replayed with the client `endpoint`; a recording names its own.
+    A golden session is replayed with the client `endpoint`; a recording specifies its client.
 
     Raises:
-        DataError: It is not a cassette, or it is a golden session and no endpoint is given.
+        DataError: The file is not a cassette, or is a golden session without `endpoint`.
     """
     cassette = read_cassette(path)
     if endpoint is None or cassette.recorded:
@@ -118,7 +118,7 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
 
 @contextmanager
 def _replaying(path: Path) -> Iterator[None]:
-    """Raise an error that names the cassette if its steps are impossible."""
+    """Raise an error with the cassette's name if its steps are impossible."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -179,7 +179,7 @@ def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRe
 
 
 class _Replay:
-    """Plays a cassette to a dialect, and the dialect's events to a turn."""
+    """Player of a cassette to a dialect, and of the dialect's events to a turn."""
 
     def __init__(self, cassette: Cassette) -> None:
         recorded = cassette.recorded
@@ -197,7 +197,7 @@ class _Replay:
         )
         self.events: list[Expected] = []
         self._sends: list[Message] = []
-        self._farewell: list[Message] = []  # messages sent at the end may not have been recorded
+        self._farewell: list[Message] = []  # the last messages may be missing from the recording
         self._unsent: list[Message] = []
         self._raised: list[str] = []
         self._leaving = self._ended = False
@@ -205,7 +205,7 @@ class _Replay:
     def play(self) -> None:
         """Play all steps."""
         for step in self._cassette.steps:
-            match replace(step, at_ns=step.at_ns + self._origin_ns):  # a cassette counts from 0
+            match replace(step, at_ns=step.at_ns + self._origin_ns):  # cassette times start at 0
                 case Received(at_ns=at_ns, message=message):
                     self._take("received", at_ns, message=message)
                 case Sent(message=message):
@@ -227,10 +227,10 @@ class _Replay:
         """Yield the differences in the dialect's behaviour."""
         reports = [step for step in self._cassette.steps if isinstance(step, SessionReport)]
         failed = any(report.name == "failed" for report in reports)
-        if not failed:  # the failure already reports them
+        if not failed:  # the failure already covers these events
             yield from (f"the dialect raises {error}" for error in self._raised)
         yield from (f"the dialect does not send {short(message)}" for message in self._unsent)
-        if not (failed or self._ended):  # otherwise its messages may not have been sent
+        if not (failed or self._ended):  # otherwise messages may not have been sent
             yield from (f"the dialect sends {short(message)}, which it did not" for message in self._sends)
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
         yield from events_differ(self.events, before)
@@ -252,7 +252,7 @@ class _Replay:
     def _take(self, call: str, at_ns: int, **arguments: Any) -> None:
         for output in self._outputs(getattr(self._dialect, call), at_ns=at_ns, **arguments):
             if isinstance(output, Send):
-                if call != "frame":  # the messages of frames are not in the cassette
+                if call != "frame":  # the cassette does not contain the messages of frames
                     (self._farewell if self._leaving else self._sends).append(output.message)
             elif isinstance(output, Reconnect):
                 self._dialect.dial()

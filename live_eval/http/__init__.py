@@ -1,1 +1,1 @@
-"""HTTP servers of ours: limits on connections, messages on the wire, hosts and dates."""
+"""HTTP server support: connection limits, message framing, hosts and dates."""

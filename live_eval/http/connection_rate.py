@@ -1,4 +1,4 @@
-"""A limit on the rate of new connections of each address. Pure."""
+"""Limit the rate of new connections per address. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ipaddress import IPv6Address, ip_address
 __all__ = ["ConnectionRate"]
 
 _MOST_ADDRESSES = 4_096
-_IPV6_NETWORK_BYTES = 8  # a customer has at least a /64
+_IPV6_NETWORK_BYTES = 8  # one customer usually has at least a /64
 
 
 class ConnectionRate:
-    """A limit on the new connections of each address.
+    """Rate limiter of new connections per address.
 
-    Loopback is exempt, since all clients of this machine share one address: one of them could block the
-    others.
+    Loopback is exempt, because all clients on this machine share one address, so that one client could block
+    the others.
 
     Args:
-        per_s: New connections per second, on average.
-        burst: Most connections at once.
+        per_s: Average number of new connections per second.
+        burst: Maximum number of connections at once.
     """
 
     def __init__(self, *, per_s: float, burst: int) -> None:
@@ -28,7 +28,7 @@ class ConnectionRate:
         self._next_ns: OrderedDict[bytes, int] = OrderedDict()  # the least recently seen address first
 
     def admits(self, address: str, at_ns: int) -> bool:
-        """Return whether an IP address may connect at `at_ns`, which never decreases; if so, count it."""
+        """Return whether an IP address may connect at `at_ns`, which never decreases; count it if so."""
         client = ip_address(address)
         if isinstance(client, IPv6Address) and client.ipv4_mapped is not None:
             client = client.ipv4_mapped

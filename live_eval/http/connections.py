@@ -1,4 +1,4 @@
-"""Serve HTTP, and limit connections that hang up early, stay idle or are too many."""
+"""Serve HTTP, and limit idle and excess connections and early disconnects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from live_eval.errors import LiveEvalError
 __all__ = ["CLOSE_TIMEOUT_S", "MOST_HEADER_S", "Connections", "LimitedSite", "serve", "stop_event"]
 
 MOST_HEADER_S = 20.0
-"""A connection without a complete request for this long is closed."""
+"""Time without a complete request after which a connection is closed."""
 
 CLOSE_TIMEOUT_S = 2.0
-"""How long connections may take to close when the server stops."""
+"""Maximum time for connections to close when the server stops."""
 
 _LOOK_NS = 1_000_000_000
-_MOST_UNCOLLECTED = 200_000  # objects of about a hundred bytes
+_MOST_UNCOLLECTED = 200_000  # number of objects of about a hundred bytes
 
 _log = logging.getLogger(__name__)
 
@@ -36,37 +36,37 @@ class Connections:
     """The connections of one server.
 
     Args:
-        most_header_s: Longest time to receive the headers of a request, or between two requests.
+        most_header_s: Maximum time to receive a request's headers, or between two requests.
     """
 
     def __init__(self, clock: Clock, *, most_header_s: float = MOST_HEADER_S) -> None:
         self._clock = clock
         self._most_header_ns = round(most_header_s * 1e9)
         self._answered: set[RequestHandler] = set()
-        self._idle_since_ns: dict[RequestHandler, int] = {}  # the longest idle first
+        self._idle_since_ns: dict[RequestHandler, int] = {}  # longest idle first
 
     @web.middleware
     async def middleware(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer a request; a client that hangs up first is not an error."""
+        """Handle a request; a client that disconnects early is not an error."""
         connection = request.protocol
         self._answered.add(connection)
         try:
             return await handler(request)
         except ConnectionError as error:
             _log.debug("a client hung up before the answer: %s", error)
-            return web.Response(status=400)  # nobody receives it
+            return web.Response(status=400)  # no client receives the response
         finally:
             self._answered.discard(connection)
             if self._idle_since_ns.pop(connection, None) is not None:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
     def make_room(self, open_now: Sequence[RequestHandler]) -> bool:
-        """Close the connection of `open_now`, oldest first, that has been idle for longest.
+        """Close the longest-idle connection of `open_now`, which is ordered from the oldest.
 
         Returns:
-            Whether one was idle.
+            Whether a connection was idle.
         """
         for connection in chain(self._idle_since_ns, open_now):  # at the latest check, and since
             waits = connection not in self._answered and not _is_receiving(connection)
@@ -79,7 +79,7 @@ class Connections:
     async def watch(self, server: web.Server) -> None:
         """Close connections that stay idle for too long, until cancelled.
 
-        While the garbage collector is off, also collect the garbage of refused requests once it is a lot.
+        While the garbage collector is off, also collect garbage after many rejected requests.
         """
         while True:
             if not gc.isenabled() and gc.get_count()[0] > _MOST_UNCOLLECTED:
@@ -97,7 +97,7 @@ class Connections:
 
 
 def _is_receiving(connection: RequestHandler) -> bool:
-    """Return whether an answer is being sent: files are sent after the middleware, with reading paused."""
+    """Return whether a response is being sent: files are sent after the middleware, with reading paused."""
     transport = connection.transport
     return transport is not None and (transport.get_write_buffer_size() > 0 or not transport.is_reading())
 
@@ -121,8 +121,9 @@ async def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        announce: Called with the port once the server accepts connections.
-        until_end_of: Also stop at the end of this file descriptor: a pipe that closes when the parent dies.
+        announce: Callback with the port, called when the server accepts connections.
+        until_end_of: File descriptor whose end also stops the server: a pipe that closes when the parent
+            exits.
 
     Raises:
         LiveEvalError: The address cannot be bound.
@@ -152,11 +153,11 @@ async def serve(
 
 
 class LimitedSite(web.BaseSite):
-    """Listens on a TCP port; beyond a limit, a new connection displaces an idle one.
+    """Listener on a TCP port; above a limit, a new connection replaces an idle connection.
 
     Args:
-        port: Port to bind; 0 picks a free one.
-        most: Most connections at a time; if none of them is idle, further ones are closed at once.
+        port: Port to bind; 0 selects a free port.
+        most: Maximum number of concurrent connections; if none is idle, new connections are closed at once.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class LimitedSite(web.BaseSite):
         """
         await super().start()
         assert self._runner.server is not None
-        self._http = self._runner.server  # the runner forgets it while connections may still be delayed
+        self._http = self._runner.server  # the runner drops the site while connections may still be delayed
         try:
             self._server = await self._listen()
         except OSError as error:
@@ -202,7 +203,7 @@ class LimitedSite(web.BaseSite):
 
 
 class _Refusal(asyncio.Protocol):
-    """Closes its connection."""
+    """A protocol that closes its connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

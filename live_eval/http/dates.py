@@ -1,4 +1,4 @@
-"""Dates in the headers of HTTP (RFC 9110, 5.6.7)."""
+"""Parse dates in HTTP headers (RFC 9110, 5.6.7)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["seconds_until"]
 
 
 def seconds_until(date: str, wall_ns: int, now: str | None = None) -> float | None:
-    """Return the seconds until a date, negative if it has passed; None if it is not one.
+    """Return the seconds until a date, negative for a past date; None if the text is not a date.
 
     >>> seconds_until("Thu, 01 Jan 1970 00:00:05 GMT", 2_000_000_000)
     3.0
 
     Args:
-        now: The answer's header ``Date``, which takes precedence: our clock may be wrong.
+        now: The response's ``Date`` header, which takes precedence because the local clock may be wrong.
     """
     until_s = _seconds(date)
     now_s = None if now is None else _seconds(now)

@@ -1,4 +1,4 @@
-"""Hosts that mean this machine, as URLs and the header ``Host`` write them."""
+"""Recognise hosts that refer to this machine, in URLs and in the ``Host`` header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is a loopback one."""
+    """Return whether a host name or address is loopback."""
     host = _usual(host)
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -29,12 +29,12 @@ def is_loopback(host: str) -> bool:
 
 
 def _usual(host: str) -> str:
-    """Return a host in its usual form: lower case, without a final dot."""
+    """Return a host in normal form: lower case, without a trailing dot."""
     return host.lower().rstrip(".")
 
 
 def host_of(header: str) -> tuple[str, int | None] | None:
-    """Return the name, in lower case, and the port of a header ``Host``; None if it is malformed.
+    """Return the lower-case name and the port of a ``Host`` header; None if the header is malformed.
 
     >>> host_of("[::1]:8765")
     ('::1', 8765)
@@ -47,7 +47,7 @@ def host_of(header: str) -> tuple[str, int | None] | None:
 
 
 def is_local_page(origin: str) -> bool:
-    """Return whether an ``Origin`` belongs to a web page of this machine."""
+    """Return whether an ``Origin`` belongs to a web page served by this machine."""
     try:
         return is_loopback(urlsplit(origin).hostname or "")
     except ValueError:
@@ -55,10 +55,10 @@ def is_local_page(origin: str) -> bool:
 
 
 def is_rebound(header: str) -> bool:
-    """Return whether the header ``Host`` of a request to this machine names another host (DNS rebinding).
+    """Return whether a request to this machine has another host in its ``Host`` header (DNS rebinding).
 
-    A site may let its name resolve to this machine, so that its pages count as ours. An address cannot be
-    rebound.
+    A site may make its name resolve to this machine, so that its pages count as same-origin. An address
+    cannot be rebound.
     """
     found = host_of(header)
     return found is None or not (is_loopback(found[0]) or is_address(found[0]))

@@ -1,8 +1,8 @@
-"""Where the messages of an HTTP/1.1 connection end (RFC 9112, 6). Pure.
+"""Find the end of messages on an HTTP/1.1 connection (RFC 9112, 6). Pure.
 
-A proxy that passes on exactly one message must agree with its peer about the end. Ambiguous messages are
-refused: several lengths, a length and a transfer coding, another coding than ``chunked``, bare line feeds,
-spaces before a colon.
+A proxy that forwards exactly one message must agree with its peer on the message's end. Ambiguous messages
+are rejected: several lengths, a length and a transfer coding, a coding other than ``chunked``, bare line
+feeds, spaces before a colon.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class FramingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line of a message, and its headers as they were sent.
+    """First line of a message, and its headers as sent.
 
     Args:
         line: The request line or status line.
-        fields: Names in lower case, and values.
-        lines: The headers' lines, one for each field.
+        fields: Lower-case names, and values.
+        lines: Header lines, one per field.
     """
 
     line: bytes
@@ -47,10 +47,10 @@ class Head:
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """Read a head, `HEAD_ENDS` included.
+        """Parse a head, including `HEAD_ENDS`.
 
         Raises:
-            FramingError: A line is no header.
+            FramingError: A line is not a header.
         """
         line, *lines = data.removesuffix(HEAD_ENDS).split(b"\r\n")
         found = [_FIELD.fullmatch(each) for each in lines]
@@ -64,25 +64,25 @@ class Head:
         return [value for each, value in self.fields if each == name]
 
     def lists(self, name: bytes, item: bytes) -> bool:
-        """Return whether a header of comma-separated items has an item, in any case."""
+        """Return whether a header with comma-separated items contains an item, ignoring case."""
         items = b",".join(self.values(name)).lower().split(b",")
         return item in [each.strip() for each in items]
 
     def write(self, without: Sequence[bytes], *lines: bytes) -> bytes:
-        """Return the head without some headers and with other lines after it."""
+        """Return the head without some headers and with additional lines."""
         kept = [each for (name, _), each in zip(self.fields, self.lines, strict=True) if name not in without]
         return b"\r\n".join((self.line, *kept, *lines)) + HEAD_ENDS
 
 
 class Body:
-    """Finds the end of a body in the bytes that arrive.
+    """Parser that finds the end of a body in the bytes that arrive.
 
     Args:
-        length: Its length in bytes; None if it is chunked.
+        length: Length of the body in bytes; None if it is chunked.
     """
 
     def __init__(self, length: int | None) -> None:
-        self._remaining = length or 0  # bytes left of the body, or of the current chunk
+        self._remaining = length or 0  # remaining bytes of the body or the current chunk
         self._chunked = length is None
         self._expected: _Line = "size"
         self._line = b""
@@ -94,10 +94,10 @@ class Body:
         """Return the body that follows a head.
 
         Returns:
-            The body; None if neither a length nor a coding is given.
+            The body; None if the head has neither a length nor a coding.
 
         Raises:
-            FramingError: The head leaves the length open to interpretation.
+            FramingError: The length in the head is ambiguous.
         """
         lengths, codings = head.values(b"content-length"), head.values(b"transfer-encoding")
         if len(lengths) + len(codings) > 1:
@@ -114,14 +114,14 @@ class Body:
 
     @property
     def ended(self) -> bool:
-        """Whether all of it has arrived."""
+        """Whether the complete body has arrived."""
         return self._ended
 
     def take(self, data: bytes) -> bytes:
-        """Return the part of the bytes that belongs to the body; the rest follows it.
+        """Return the part of the bytes that belongs to the body; the remaining bytes follow the body.
 
         Raises:
-            FramingError: A chunk is not one.
+            FramingError: A chunk is malformed.
         """
         at = 0
         while at < len(data) and not self._ended:

@@ -1,4 +1,4 @@
-"""Where keys come from: the environment, a keyring, or a private file. Never a command line."""
+"""Read keys from the environment, a keyring, or a private file, but never from the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONG_PART = 12
 
 
 def key_source(given: str) -> str:
-    """Return `given` if it says where a key is other than in the environment.
+    """Return `given` if it is a key source other than an environment variable.
 
     >>> key_source("keyring:live-eval/openai")
     'keyring:live-eval/openai'
@@ -41,7 +41,7 @@ def key_source(given: str) -> str:
 
 
 def key_variable(given: str) -> str:
-    """Return `given` if it is the name of an environment variable, and does not look like a key itself.
+    """Return `given` if it is an environment variable name that does not look like a key.
 
     >>> key_variable("OPENAI_API_KEY")
     'OPENAI_API_KEY'
@@ -59,7 +59,7 @@ def key_variable(given: str) -> str:
 
 
 def _looks_like_key(name: str) -> bool:
-    """Return whether a part of a name is long, and no word: it mixes cases or has digits."""
+    """Return whether a part of a name is long and not a word: it has mixed case or digits."""
     return any(
         len(part) >= _LONG_PART and not (part.isalpha() and (part.isupper() or part[1:].islower()))
         for part in name.split("_")
@@ -67,7 +67,7 @@ def _looks_like_key(name: str) -> bool:
 
 
 def find_key(source: str) -> Secret | None:
-    """Return a key from where it is kept; from here on it is redacted everywhere.
+    """Read a key from its source; the key is redacted everywhere from then on.
 
     Args:
         source: ``file:PATH``, ``keyring:SERVICE/NAME``, or the name of an environment variable.
@@ -76,7 +76,7 @@ def find_key(source: str) -> Secret | None:
         The key; None if the variable is not set.
 
     Raises:
-        UsageError: The file or the keyring does not hold one, or others can read the file.
+        UsageError: The file or the keyring does not contain a key, or other users can read the file.
     """
     if source.startswith(_FILE):
         value = _from_file(Path(source.removeprefix(_FILE)).expanduser())
@@ -89,21 +89,21 @@ def find_key(source: str) -> Secret | None:
 
 
 def has_key(source: str) -> bool:
-    """Return whether `find_key` would return one, as far as that shows without asking a keyring."""
+    """Return whether `find_key` would return a key; a keyring is not queried."""
     if source.startswith(_FILE):
         return Path(source.removeprefix(_FILE)).expanduser().is_file()
     return source.startswith(_KEYRING) or bool(os.environ.get(source))
 
 
 def recipient_in_words(source: str, url: str) -> str:
-    """Return which host receives a key.
+    """Describe which host receives a key.
 
     >>> recipient_in_words("OPENAI_API_KEY", "wss://api.openai.com/v1")
     'api.openai.com receives the key in OPENAI_API_KEY'
 
     Args:
-        source: Where the key is, as `find_key` takes it.
-        url: The address that it is sent to.
+        source: Source of the key; see `find_key`.
+        url: URL to which the key is sent.
     """
     return f"{host_of(url)} receives the key in {source}"
 

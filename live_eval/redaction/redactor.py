@@ -1,12 +1,12 @@
-"""Remove secrets, by their value in any encoding and by the name of their field.
+"""Remove secrets by value, in any encoding, and by field name.
 
-The process has one `Redactor`, `SECRETS`. It learns every credential where it enters (a key from the
-environment, an address, settings). Everything that leaves passes through it: the run's database, scores,
-cassettes and the terminal.
+The process has one `Redactor`, `SECRETS`. It registers every credential on input (a key from the
+environment, an address, settings). All output passes through it: the run's database, scores, cassettes and
+the terminal.
 
 A secret that is short (fewer than eight characters) or may be an ordinary word (letters only, fewer than 16,
-in lower case or capitalised) is hidden only in its place: in an address, a header or a field named as a
-secret. Searching for it elsewhere would remove words from transcripts.
+in lower case or capitalised) is redacted only in its context: in an address, a header or a field with a
+secret's name. Redaction elsewhere would remove words from transcripts.
 """
 
 from __future__ import annotations
@@ -50,34 +50,35 @@ SECRET_FIELDS = frozenset(
         "resume_token",
     }
 )
-"""Names of fields that hold secrets, in messages of any vendor."""
+"""Names of fields that contain secrets, in messages of any vendor."""
 
 _LEAST_CHARACTERS = 8
 _LONGEST_WORD = 15
 _LONGEST_PIECE = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
-# Matches only at the beginning of a word: otherwise it takes quadratic time on long ones.
-# Three stars around plain words are emphasis; in a key they stand next to a digit or a sign, or are more.
+# Matches only at the beginning of a word, to avoid quadratic time on long words.
+# Three stars around plain words are emphasis; in a key they are next to a digit or a sign, or are more than
+# three.
 _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Environment variables that are named as passwords, and name folders."""
+"""Environment variables that have a password-like name but contain a folder."""
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def mask_halves(text: str) -> str:
-    """Return text without logins in addresses, and without keys that an endpoint masked only in part."""
+    """Return text without logins in addresses and without keys that an endpoint masked only partly."""
     text = without_logins(text)
     return _HALFMASKED_KEY.sub(MASK, text) if MASK in text else text
 
 
 class Redactor:
-    """Learn secrets, and remove them from text and messages.
+    """Registry of secrets that removes them from text and messages.
 
-    The module's docstring says which secrets are searched for. Anything that looks like a key or a bearer
+    The module's docstring describes which secrets are searched for. Texts that look like a key or a bearer
     token, and logins in addresses, are removed too.
     """
 
@@ -88,19 +89,19 @@ class Redactor:
 
     def copy(self) -> Redactor:
         """Return an independent copy."""
-        return copy.copy(self)  # everything in it is immutable
+        return copy.copy(self)  # all members are immutable
 
     @property
     def fields(self) -> frozenset[str]:
-        """Names of fields that hold secrets: `SECRET_FIELDS`, and those of learned settings."""
+        """Names of fields that contain secrets: `SECRET_FIELDS`, and fields of registered settings."""
         return self._fields
 
     def forget(self) -> None:
-        """Forget everything."""
+        """Remove all registered secrets."""
         self.learn_all(Redactor())
 
     def learn(self, secret: Secret | str | None) -> None:
-        """Learn a secret."""
+        """Register a secret."""
         value = secret.reveal() if isinstance(secret, Secret) else secret or ""
         for one in {value.strip(), unquote(value)} - self._secrets:
             if len(one) < _LEAST_CHARACTERS or (len(one) <= _LONGEST_WORD and _WORD.fullmatch(one)):
@@ -110,16 +111,16 @@ class Redactor:
             self._spellings = tuple(longest_first)
 
     def learn_all(self, other: Redactor) -> None:
-        """Learn what another one knows, in place of what this one knew."""
+        """Replace the registered secrets with those of another redactor."""
         vars(self).update(vars(other))
 
     def learn_url(self, url: str) -> None:
-        """Learn the login and the query of an address, even of one that cannot be parsed."""
+        """Register the login and the query of an address, even if the address cannot be parsed."""
         for secret in secrets_in_url(url):
             self.learn(secret)
 
     def learn_settings(self, value: Any, name: str = "") -> None:
-        """Learn the secrets in settings: addresses, and fields named as secrets."""
+        """Register the secrets in settings: addresses, and fields with secret names."""
         if texts := secrets_in_field(name, value):
             self._fields |= {name}
         for text in texts:
@@ -136,17 +137,17 @@ class Redactor:
                     self.learn_settings(inner, str(field))
 
     def learn_environment(self, variables: Mapping[str, str]) -> None:
-        """Learn the values of environment variables named as a key, a token or the like."""
+        """Register the values of environment variables whose names suggest a key, a token or similar."""
         for name, value in variables.items():
             if names_secret(name) and name not in _FOLDERS:
                 self.learn(value)
 
     def suspects(self, text: str) -> bool:
-        """Return whether `self.text` would change the text; fast if it would not."""
+        """Return whether `self.text` would change the text; fast for text without secrets."""
         return self.text(text) != text
 
     def exposed_in(self, value: Any) -> str | None:
-        """Return the path of the first text in JSON values that seems to be a secret, or None."""
+        """Return the path of the first text in JSON values that looks like a secret, or None."""
         for path, text in _leaves(value, ()):
             field = next((step for step in reversed(path) if isinstance(step, str)), "")
             if (names_secret(field) and text.strip("*")) or self.suspects(text):
@@ -163,8 +164,8 @@ class Redactor:
         return text
 
     def unescaped(self, text: str) -> str:
-        """Return a text without the secrets that are written in a fixed spelling."""
-        for spelling in self._spellings:  # longest first; much faster than one pattern of all
+        """Return a text without secrets in their fixed spellings."""
+        for spelling in self._spellings:  # longest first; much faster than one combined pattern
             text = text.replace(spelling, MASK)
         if "sk-" in text or "Bearer" in text:
             text = _SECRET_TEXT.sub(MASK, text)
@@ -177,7 +178,7 @@ class Redactor:
         return data
 
     def values(self, value: Any) -> Any:
-        """Return JSON values without secrets in their texts; field names stay."""
+        """Return JSON values without secrets in their texts; field names are kept."""
         return mapped(value, self.text, lambda name, inner: (name, self.values(inner)))
 
     def body(self, value: Any) -> Any:
@@ -188,11 +189,11 @@ class Redactor:
         return self.text(str(name)), MASK if value and name in self._fields else self.body(value)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages, as JSON values, without secrets that are spread over several of them.
+        """Return messages, as JSON values, without secrets that are spread over several messages.
 
-        A transcript arrives in pieces, so the values of one field in all messages of one ``type`` are read
-        together. The first piece of a secret becomes ``***`` and the others disappear. A secret within one
-        piece is left to `text`.
+        A transcript arrives in fragments, so the values of one field in all messages of one ``type`` are
+        joined. The first fragment of a secret becomes ``***`` and the others are removed. A secret within
+        one fragment is handled by `text`.
         """
         found = list(messages)
         if not self._secrets:
@@ -212,7 +213,7 @@ class Redactor:
         return found
 
     def _apart(self, pieces: Sequence[str]) -> list[str]:
-        """Return the pieces without the secrets that extend over several of them."""
+        """Return the fragments without secrets that extend over several fragments."""
         changed = list(pieces)
         whole = "".join(pieces)
         if len(pieces) < 2 or self.unescaped(whole) == whole:
@@ -258,11 +259,11 @@ def _with(value: Any, path: tuple[str | int, ...], text: str) -> Any:
 
 
 class Concealer:
-    """Remove secrets from the messages of one session, which are otherwise kept whole, audio included.
+    """Redactor of one session's messages, which are otherwise kept unchanged, audio included.
 
-    Everything in `SECRETS`, the session's key and the values of fields named as secrets become ``***``; so do
-    partly masked keys, logins in addresses, and later occurrences of such a field's value. A message without
-    any of these stays the same, to the byte.
+    All secrets in `SECRETS`, the session's key and the values of fields with secret names become ``***``; so
+    do partly masked keys, logins in addresses, and later occurrences of such a field's value. A message
+    without secrets is unchanged, byte for byte.
 
     Args:
         key: The session's key, or None.
@@ -275,11 +276,11 @@ class Concealer:
         self._field = re.compile(f'({field})(?:"(?:[^"\\\\]|\\\\.)*"|.*$)', re.DOTALL)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages without secrets spread over several of them; see `Redactor.series`."""
+        """Return messages without secrets spread over several messages; see `Redactor.series`."""
         return self._secrets.series(messages)
 
     def message(self, message: str | bytes) -> str | bytes:
-        """Return a message of either direction without secrets; binary JSON is read as JSON too."""
+        """Return a message in either direction without secrets; binary JSON is parsed as JSON too."""
         if isinstance(message, str):
             return self.text(message)
         if message.lstrip().startswith((b"{", b"[")):
@@ -291,14 +292,14 @@ class Concealer:
 
     def text(self, text: str) -> str:
         """Return a text, which may be JSON, without secrets."""
-        if has_too_many_values(text):  # parsed, it would take too much memory
+        if has_too_many_values(text):  # parsing would need too much memory
             plain = _LITERAL.sub(self._literal, self._secrets.unescaped(mask_halves(text)))
             return self._field.sub(rf'\1"{MASK}"', plain)
         plain = self._plain(text)
         has_field = self._field.search(text) is not None
         if plain == text and not has_field and "\\" not in text:
             return text
-        try:  # names and secrets may be written with escapes
+        try:  # names and secrets may contain escapes
             value = orjson.loads(text)
             masked = self._masked(value)
         except (orjson.JSONDecodeError, RecursionError):
@@ -313,7 +314,7 @@ class Concealer:
         return orjson.dumps(masked).decode()
 
     def _literal(self, literal: re.Match[str]) -> str:
-        """Return a JSON string without secrets written with escapes."""
+        """Return a JSON string without escaped secrets."""
         written = literal[0]
         if "\\" not in written:
             return written

@@ -1,4 +1,4 @@
-"""Which parts of settings and addresses are secrets, and how the rest is shown."""
+"""Identify the secrets in settings and addresses, and format the rest for display."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 MASK = "***"
-"""What replaces a secret."""
+"""Replacement for a secret."""
 
 PUBLIC_QUERY = frozenset({"api-version", "api_version", "deployment", "model"})
 """Query parameters whose values are never secrets."""
@@ -42,7 +42,7 @@ _ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
 
 
 def names_secret(name: str) -> bool:
-    """Return whether a field of this name holds a secret.
+    """Return whether a field with this name contains a secret.
 
     >>> [names_secret(name) for name in ("apiKey", "auth_header", "api-key-v2", "key_variable", "monkey")]
     [True, True, True, False, False]
@@ -57,13 +57,13 @@ def names_secret(name: str) -> bool:
 
 
 def secrets_in_field(name: str, value: Any) -> list[str]:
-    """Return the texts of a field that is named as a secret; the number in ``max_tokens`` is none."""
+    """Return the texts of a field with a secret name; the number in ``max_tokens`` is not a secret."""
     texts = texts_in(value) if names_secret(name) else []
     return [text for text in texts if not (name.endswith("tokens") and text.lstrip("-").isdigit())]
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return every text and number in JSON values, without the names of fields."""
+    """Return every text and number in JSON values, without field names."""
     match value:
         case bool() | None | "":
             return []
@@ -77,9 +77,9 @@ def texts_in(value: Any) -> list[str]:
 
 
 def public_settings(value: Any) -> Any:
-    """Return settings that are safe to show, as JSON values: fields named as secrets become ``***``.
+    """Return settings that are safe to show, as JSON values: fields with secret names become ``***``.
 
-    Addresses keep neither login nor query values.
+    Logins and query values are removed from addresses.
     """
     return mapped(value, _public_text, _public_member)
 
@@ -100,7 +100,7 @@ def _public_member(name: str, value: Any) -> tuple[str, Any]:
 
 
 def mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any], tuple[str, Any]]) -> Any:
-    """Return JSON values with `text` applied to every text, and `member` to every member of an object."""
+    """Return JSON values with `text` applied to every text, and `member` to every object member."""
     match value:
         case str():
             return text(value)
@@ -112,7 +112,7 @@ def mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any], 
 
 
 def is_address(text: str, name: str = "") -> bool:
-    """Return whether a setting is an address, by itself or by its name."""
+    """Return whether a setting is an address, by its value or by its name."""
     return bool(name.lower().endswith("url") or _URL.fullmatch(text) or _ICE.fullmatch(text))
 
 
@@ -128,7 +128,7 @@ def public_url(url: str) -> str:
     if parts is None:
         scheme, _, place = _unparsed(url)
         name, colon, port = place.partition(":")
-        if colon and not port.partition("/")[0].isdigit():  # rather a login
+        if colon and not port.partition("/")[0].isdigit():  # more likely a login
             place = f"{name}:{MASK}"
         return scheme + place
     query = "&".join(f"{pair.partition('=')[0]}={MASK}" for pair in parts.query.split("&") if pair)
@@ -147,7 +147,7 @@ def host_of(url: str) -> str:
 
 
 def without_logins(text: str) -> str:
-    """Return text whose addresses have no login."""
+    """Return text with logins removed from addresses."""
     return _LOGIN.sub("//", text) if "@" in text else text
 
 
@@ -177,7 +177,7 @@ def _no_words(text: str) -> bool:
 
 
 def _parsed(url: str) -> SplitResult | None:
-    """Return the parts of a URL; None if it is not one, so that any part of it may be a login."""
+    """Return the parts of a URL; None if the text is not a URL, so that any part may be a login."""
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.fragment
@@ -187,7 +187,7 @@ def _parsed(url: str) -> SplitResult | None:
 
 
 def _unparsed(url: str) -> tuple[str, str, str]:
-    """Return scheme, possible login and host with path of a URL that cannot be parsed."""
+    """Return the scheme, the possible login, and the host with path of a URL that cannot be parsed."""
     scheme, slashes, rest = url.partition("//")
     login, _, place = (rest if slashes else url).rpartition("@")
     return scheme + slashes if slashes else "", login, re.split(r"[?#]", place)[0]

@@ -1,4 +1,4 @@
-"""The spellings of a secret in text: plain, and in the encodings that messages and logs use."""
+"""Spellings of a secret in text: plain, and in the encodings of messages and logs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def spellings(secret: str) -> frozenset[str]:
         data.hex(),
         data.hex().upper(),
     }
-    for before in range(3):  # its possible offsets within a group of three bytes
+    for before in range(3):  # possible offsets within a group of three bytes
         found.update(_within_base64(data, before))
     return frozenset(found)
 
 
 def _within_base64(data: bytes, before: int) -> tuple[str, str]:
-    """Return the base64 digits that depend on `data` alone, after `before` bytes, in both alphabets."""
+    """Return the base64 digits that depend only on `data`, after `before` bytes, in both alphabets."""
     first, past = -(-8 * before // 6), 8 * (before + len(data)) // 6
     digits = base64.b64encode(bytes(before) + data).decode()[first:past]
     return digits, digits.replace("+", "-").replace("/", "_")
@@ -60,7 +60,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def nested(text: str) -> Iterator[str]:
-    """Yield the text with its escapes resolved once, and twice."""
+    """Yield the text with escapes resolved once and twice."""
     for plain in _decodings(text):
         yield plain
         if plain != text:

@@ -1,1 +1,1 @@
-"""Sockets whose reads carry the kernel's time stamps, for both ends of a connection."""
+"""Sockets whose reads carry kernel timestamps, for both ends of a connection."""

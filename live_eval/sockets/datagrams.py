@@ -1,4 +1,4 @@
-"""UDP with kernel stamps, for libraries that ask the event loop for a datagram endpoint."""
+"""UDP with kernel timestamps, for libraries that create datagram endpoints through the event loop."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _MOST_READS = 32
 
 
 class StampedDatagram(bytes):
-    """A datagram with its arrival stamp."""
+    """A datagram with its arrival timestamp."""
 
     stamp: Stamp
 
 
 class DatagramDamage(Protocol):
-    """A damaged path of datagrams."""
+    """An impaired path of datagrams."""
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
         """Call `leave`, which sends a datagram: later, twice or never."""
         ...
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Call `deliver` with a datagram: later, twice or never; its stamp is the time of the call."""
+        """Call `deliver` with a datagram: later, twice or never; its timestamp is the time of the call."""
         ...
 
 
 @contextlib.contextmanager
 def stamped_datagrams(stamps: ArrivalStamps, damage: DatagramDamage | None = None) -> Iterator[None]:
-    """Let new UDP endpoints pass each datagram to their protocol as a `StampedDatagram`."""
-    # aioice asks the loop for its sockets and accepts none of ours, so the loop's method is replaced.
+    """Make new UDP endpoints pass each datagram to their protocol as a `StampedDatagram`."""
+    # aioice creates its sockets through the loop and accepts no other sockets, so replace the loop's method.
     methods = vars(asyncio.get_running_loop())
     methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
     token = _wanted.set(_Wanted(stamps, damage))
@@ -62,7 +62,7 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """Open a stamped socket if one is wanted and only a local address is given; otherwise the loop's own."""
+    """Open a stamping socket if requested and only a local address is given; otherwise the loop's socket."""
     loop, wanted = asyncio.get_running_loop(), _wanted.get()
     if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
@@ -93,7 +93,7 @@ class _Datagrams(asyncio.DatagramTransport):
         protocol.connection_made(self)
 
     def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
-        """Send a datagram, at once or through the damaged path."""
+        """Send a datagram, directly or through the impaired path."""
         if self._damage is None:
             self._leave(data, addr)
         else:

@@ -1,4 +1,4 @@
-"""Delayed actions and bytes, in order."""
+"""Delay actions and bytes, in order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["DelayLine", "DelayedBytes"]
 
 
 class DelayLine:
-    """Calls actions when they are due, those of one moment in the order of `put`."""
+    """Queue of timed actions; actions due at the same time run in the order of `put`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`; at once if that has passed and no other action waits."""
+        """Call an action at `due_ns`; at once if `due_ns` has passed and no other action waits."""
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return
@@ -31,7 +31,7 @@ class DelayLine:
         task.add_done_callback(self._done)
 
     def close(self) -> None:
-        """Drop waiting actions."""
+        """Drop pending actions."""
         for task in self._waiting:
             task.cancel()
 
@@ -41,15 +41,16 @@ class DelayLine:
 
 
 class DelayedBytes:
-    """The bytes of one direction of a stream, and the actions that follow them, each delivered when due.
+    """Delay queue of a stream's bytes in one direction, and of the actions that follow them.
 
-    A piece is cut off once the previous one was delivered, so that small pieces need no more memory.
+    A piece is split off only after the previous piece was delivered, so that small pieces need no extra
+    memory.
 
     Args:
-        path: Determines when they are due.
-        clock: Delivers them.
-        deliver: Called with each piece and the stamp of its delivery.
-        ends: Called with the time at which the path ends the connection.
+        path: Impairment that determines the delivery times.
+        clock: Clock that schedules deliveries.
+        deliver: Callback for each piece and its delivery timestamp.
+        ends: Callback with the time at which the path ends the connection.
     """
 
     def __init__(
@@ -64,25 +65,25 @@ class DelayedBytes:
         self._head: tuple[int, Callable[[], None]] | None = None
         self._task: asyncio.Future[None] | None = None  # sleeps until the head is due
         self._delivering = False
-        self._latest_ns = 0  # when the last byte was delivered
+        self._latest_ns = 0  # delivery time of the last byte
         self.size = 0
-        """Number of waiting bytes."""
+        """Number of pending bytes."""
 
     def put(self, data: bytes, stamp: Stamp) -> None:
-        """Add bytes with the stamp at which they were sent, or received without the damage."""
+        """Add bytes with the timestamp at which they were sent, or received before the impairment."""
         self.size += len(data)
         self._add(self._pieces(data, stamp))
 
     def then(self, action: Callable[[], None], *, closes: bool = False) -> None:
-        """Call an action once everything before it was delivered.
+        """Call an action after all earlier bytes and actions were delivered.
 
         Args:
-            closes: Whether it ends the stream, which may happen later than the last byte.
+            closes: Whether the action ends the stream, which may happen later than the last byte.
         """
         self._add(self._end(action, self._clock.now_ns(), self._path.closes_later_ns if closes else 0))
 
     def close(self) -> None:
-        """Drop waiting bytes and actions."""
+        """Drop pending bytes and actions."""
         self._entries.clear()
         self._head = None
         self.size = 0
@@ -115,7 +116,7 @@ class DelayedBytes:
         self._deliver(data, stamp)
 
     def _advance_due(self) -> None:
-        """Deliver everything that is due, and wait for the next piece."""
+        """Deliver all due pieces, and schedule the next piece."""
         self._task, self._delivering = None, True
         try:
             while self._advance() and self._head is not None:
@@ -130,7 +131,7 @@ class DelayedBytes:
             self._delivering = False
 
     def _advance(self) -> bool:
-        """Return whether anything waits; if so, its first part becomes the head."""
+        """Return whether bytes or actions are pending; if so, the first becomes the head."""
         while self._head is None and self._entries:
             self._head = next(self._entries[0], None)
             if self._head is None and self._entries:

@@ -1,7 +1,7 @@
-"""Where frames end in a stream of bytes, so that no read extends past the end of one.
+"""Find frame ends in a byte stream, so that no read extends past the end of a frame.
 
-A read across the border of two messages would give both the stamp of the later one. So a transport peeks at
-the first bytes that wait, and then reads one frame.
+A read across a message boundary would give both messages the timestamp of the later message. So a transport
+peeks at the first pending bytes, and then reads one frame.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Framing(Protocol):
     """The frames of a protocol."""
 
     look: int
-    """How many bytes to peek at."""
+    """Number of bytes to peek at."""
 
     def size(self, head: bytes) -> int:
         """Return the length of the frame that begins with `head`; 0 if `head` is too short.
@@ -54,7 +54,7 @@ class Framing(Protocol):
         ...
 
     def ended(self, stamp: Stamp) -> None:
-        """Record when the last byte of the frame arrived that `size` was called for."""
+        """Record the arrival of the last byte of the frame for which `size` was called."""
         ...
 
 
@@ -62,9 +62,9 @@ class WebSocketFraming:
     """The frames of a WebSocket, in one direction.
 
     Args:
-        after_head: Whether the head of an HTTP response comes first; if it refuses the WebSocket, nothing is
-            framed.
-        keeps_stamps: Whether to keep the stamp of each message, for a reader without access to the stream.
+        after_head: Whether an HTTP response head precedes the frames; if the response rejects the WebSocket,
+            nothing is framed.
+        keeps_stamps: Whether to keep each message's timestamp, for a reader without access to the stream.
     """
 
     def __init__(self, *, after_head: bool = False, keeps_stamps: bool = False) -> None:
@@ -74,11 +74,11 @@ class WebSocketFraming:
         self._refused = False
         self._completes = False  # the frame ends a message
         self.stamps: deque[Stamp] = deque()
-        """The stamps of complete messages that no reader has taken yet, in order."""
+        """Timestamps of complete messages that no reader has taken yet, in order."""
         self._keeps_stamps = keeps_stamps
 
     def size(self, head: bytes) -> int:
-        """As `Framing.size`; each part of an HTTP head counts as a frame."""
+        """See `Framing.size`; each part of an HTTP head counts as a frame."""
         if self._refused:
             return len(head)
         if self._in_head:

@@ -1,7 +1,7 @@
-"""Impaired traffic, delivered late, twice or never: UDP datagrams, and the bytes of a stream.
+"""Impair traffic: deliver UDP datagrams and stream bytes late, twice or never.
 
-Frames leave our pacer on time and wait here. Arrivals get the stamp of the moment at which they would have
-been received: their own stamp plus the delay of the impairment.
+Frames leave the pacer on time and are delayed here. The timestamp of an arrival is the time at which it would
+have been received: the original timestamp plus the impairment's delay.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from live_eval.types import StampKind
 
 __all__ = ["ImpairedDatagrams", "ImpairedStream"]
 
-_MOST_ARRIVING_BYTES = 16 << 20  # further bytes stay in the kernel
+_MOST_ARRIVING_BYTES = 16 << 20  # later bytes stay in the kernel
 
 
 class ImpairedDatagrams:
-    """The damaged path of one WebRTC connection, over all of its sockets."""
+    """Impaired path of one WebRTC connection, over all of its sockets."""
 
     def __init__(self, impairment: Impairment, clock: Clock) -> None:
         self._clock = clock
@@ -37,11 +37,11 @@ class ImpairedDatagrams:
         self._begun = False
 
     def begin(self) -> None:
-        """Begin the damage, after the handshakes of ICE, DTLS and the data channel."""
+        """Start the impairment, after the handshakes of ICE, DTLS and the data channel."""
         self._begun = True
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
-        """Send a datagram through the damaged path."""
+        """Send a datagram through the impaired path."""
         if not (self._begun and is_damaged(data)):
             leave()
             return
@@ -49,7 +49,7 @@ class ImpairedDatagrams:
             self._leaving.put(due_ns, leave)
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Deliver a datagram through the damaged path."""
+        """Deliver a datagram through the impaired path."""
         if not (self._begun and is_damaged(datagram)):
             deliver(datagram)
             return
@@ -65,12 +65,12 @@ class ImpairedDatagrams:
 
 
 class ImpairedStream(StreamTransport, asyncio.Protocol):
-    """A layer between a stream and its protocol that delays all bytes, handshakes included.
+    """Layer between a stream and its protocol that delays all bytes, including handshakes.
 
     Args:
-        clock: Delivers late bytes, and stamps arrivals if the stream below does not.
-        window_bytes: Most bytes in transit in each direction, as TCP's window. None for 16 MiB of arrivals,
-            and no limit for sending, so that a slow line never blocks the pacer.
+        clock: Clock that schedules late bytes, and stamps arrivals if the stream below does not.
+        window_bytes: Maximum number of bytes in transit in each direction, like TCP's window. None for 16
+            MiB of arrivals and no limit on sending, so that a slow line never blocks the pacer.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._clock = clock
         self._most_leaving = window_bytes
         self._most_arriving = _MOST_ARRIVING_BYTES if window_bytes is None else window_bytes
-        self._lower: asyncio.Transport  # set by `connection_made`, like the next two
+        self._lower: asyncio.Transport  # set by `connection_made`, like the next two attributes
         self._leaving: DelayedBytes
         self._arriving: DelayedBytes
         self._ending = DelayLine(clock)
@@ -100,13 +100,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """Arrival of the bytes that are being handled, after the damage."""
+        """Arrival of the bytes that are being handled, after the impairment."""
         return self._stamp or self._stamp_below
 
-    # -- The side of the network -------------------------------------------------------------------------
+    # -- Network side -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the stream, ours or the event loop's. The impairment's times count from now."""
+        """Set the stream, from this package or the event loop. The impairment's times start now."""
         self._lower = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses
         now_ns = self._clock.now_ns()
         up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
@@ -128,7 +128,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._lower.pause_reading()
 
     def eof_received(self) -> bool:
-        """Pass on the end of the stream, after earlier arrivals; return whether we close the stream below."""
+        """Pass on the end of the stream, after earlier arrivals; return whether to close the stream below."""
         self._arriving.then(self._end, closes=True)
         return self._slow_end and self._lower.can_write_eof()  # TLS ends in both directions at once
 
@@ -176,7 +176,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self.close()
 
     def _end_at(self, at_ns: int) -> None:
-        """Close the connection at `at_ns`, unless the other direction has set its end."""
+        """Close the connection at `at_ns`, unless the other direction has already set the end."""
         if self._ends_ns is None:
             self._ends_ns = at_ns
             self._ending.put(at_ns, self._lower.close)
@@ -193,7 +193,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         protocol, self._protocol = self._protocol, asyncio.Protocol()
         protocol.connection_lost(exc)
 
-    # -- The side of the protocol ------------------------------------------------------------------------
+    # -- Protocol side ------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
@@ -207,13 +207,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._resume("here")
 
     def _pause(self, where: str) -> None:
-        """Pause the protocol's writing, because too many bytes wait at `where`."""
+        """Pause the protocol's writing, because too many bytes are pending at `where`."""
         if not self._too_much_waits:
             self._protocol.pause_writing()
         self._too_much_waits.add(where)
 
     def _resume(self, where: str) -> None:
-        """Resume the protocol's writing once no place has too many bytes."""
+        """Resume the protocol's writing when no buffer has too many bytes."""
         if where in self._too_much_waits:
             self._too_much_waits.remove(where)
             if not self._too_much_waits:

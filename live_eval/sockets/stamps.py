@@ -1,15 +1,15 @@
-"""The kernel's receive stamps, mapped to the monotonic clock.
+"""Map the kernel's receive timestamps to the monotonic clock.
 
-Linux stamps each packet when it arrives (`SO_TIMESTAMPNS`, socket(7)), long before a busy process reads it.
-The stamp is on the wall clock. It is mapped by its age: monotonic now, minus (wall now − stamp). The two
+Linux stamps each packet on arrival (`SO_TIMESTAMPNS`, socket(7)), long before a busy process reads it. The
+timestamp uses the wall clock and is mapped by its age: monotonic now, minus (wall now − timestamp). The two
 clocks are read within a bracket whose width bounds the error. If the wall clock was set since the previous
-reading, the age is wrong, and the read is stamped in user space instead. So are later reads with an older
-stamp: their bytes waited in the socket meanwhile.
+reading, the age is wrong, and the read is stamped in user space instead. The same applies to later reads with
+an older timestamp, because their bytes waited in the socket while the clock was set.
 
-TCP returns the stamp of the last segment of a read, so a read should not extend past the end of a message.
-One case remains: the kernel joins segments that wait in the socket (`tcp_try_coalesce`), with the stamp of
-the last one. So if a process reads late, the first of several waiting messages may be stamped late, at most
-by as much as the read was late.
+TCP returns the timestamp of the last segment of a read, so a read should not extend past the end of a
+message. One error remains: the kernel merges segments that wait in the socket (`tcp_try_coalesce`), with the
+last segment's timestamp. So if a process reads late, the first of several waiting messages may be stamped
+late, by at most the lateness of the read.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ __all__ = ["ANCILLARY_BYTES", "ArrivalStamps", "Stamp"]
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@qq" if sys.maxsize > 2**32 else "@ll")
 ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
-"""Size of the buffer for ancillary data that a read needs."""
+"""Buffer size for a read's ancillary data."""
 
 _BRACKET_NS = 20_000
 _TRIES = 3
-_SLEW = 0.000_5  # how fast NTP may adjust the wall clock (adjtime(3))
+_SLEW = 0.000_5  # maximum NTP adjustment rate of the wall clock (adjtime(3))
 _STEP_NS = 200_000
 _OLDEST_NS = 600_000_000_000
 
 
 class Stamp(NamedTuple):
-    """When bytes arrived, on the monotonic clock, and who stamped them."""
+    """Arrival of bytes on the monotonic clock, and the timestamp source."""
 
     at_ns: int
     kind: StampKind
 
 
 class ArrivalStamps:
-    """Stamps the reads of one clock's sockets."""
+    """Timestamper for the reads of one clock's sockets."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.steps = 0
-        """How often the wall clock was set."""
+        """Number of times the wall clock was set."""
         self.error_ns = 0
-        """Largest error of the mapping."""
-        self._stepped_ns = -_OLDEST_NS  # when the last step was noticed
+        """Maximum error of the mapping."""
+        self._stepped_ns = -_OLDEST_NS  # time at which the last clock step was detected
         self._reading = self._read()
 
     def now_ns(self) -> int:
-        """Return the time in user space."""
+        """Return a user-space timestamp."""
         return self._clock.now_ns()
 
     def enable(self, sock: socket.socket) -> None:
-        """Ask the kernel to stamp what a socket receives; only Linux does."""
+        """Enable kernel timestamps for a socket's packets; only Linux supports them."""
         if sys.platform == "linux":
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def stamp(self, ancillary: Iterable[tuple[int, int, bytes]]) -> Stamp:
-        """Return the stamp of a read that has just returned."""
+        """Return the timestamp of a read that has just returned."""
         before_ns, before_offset_ns, before_width_ns = self._reading
         self._reading = now_ns, offset_ns, width_ns = self._read()
         drift_ns = abs(offset_ns - before_offset_ns)
@@ -88,7 +88,7 @@ class ArrivalStamps:
         return Stamp(now_ns, StampKind.USER)
 
     def _read(self) -> tuple[int, int, int]:
-        """Return the monotonic time, wall minus monotonic, and how far apart the readings were."""
+        """Return the monotonic time, wall minus monotonic time, and the interval between the readings."""
         clock = self._clock
         best = (0, 0, sys.maxsize)
         for _ in range(_TRIES):

@@ -1,6 +1,6 @@
-"""A TCP connection whose reads are stamped by the kernel, and TLS over it; both are asyncio transports.
+"""A TCP connection with kernel-stamped reads, and TLS over it; both are asyncio transports.
 
-asyncio's own transports read with `recv`, which drops the stamps.
+asyncio's transports read with `recv`, which drops the timestamps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class StreamTransport(asyncio.Transport):
-    """A transport with the arrival stamp of the bytes that its protocol is receiving."""
+    """A transport with the arrival timestamp of the bytes that its protocol is receiving."""
 
     stamp: Stamp
 
@@ -30,7 +30,7 @@ class StampedTransport(StreamTransport):
     """A connected TCP socket.
 
     Raises:
-        OSError: The connection has ended already; the socket is closed then.
+        OSError: The connection has already ended; if so, the socket is closed.
     """
 
     def __init__(self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.Protocol) -> None:
@@ -46,17 +46,17 @@ class StampedTransport(StreamTransport):
         self._protocol = protocol
         self._unsent = bytearray()
         self._partial = bytearray()  # beginning of the frame in progress
-        self._rest = 0  # how many of its bytes are missing; 0 while unknown
+        self._rest = 0  # number of missing bytes of the frame; 0 while unknown
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
         self.framing: Framing | None = None
-        """Where frames end: all but long ones are passed on whole. None to read all that has arrived."""
+        """Framing of the stream: all but long frames are passed on complete. None to read all bytes."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stamps.enable(sock)
         self.stamp = stamps.stamp(())
         self.written_ns = self.stamp.at_ns
-        """When bytes were last handed to the kernel."""
+        """Time at which bytes were last passed to the kernel."""
         protocol.connection_made(self)
         self.resume_reading()
 
@@ -77,7 +77,7 @@ class StampedTransport(StreamTransport):
             self._loop.add_reader(self._sock.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read from a frame, and pass it on once it is complete; return whether more may have arrived.
+        """Read from a frame, and pass it on when complete; return whether more data may have arrived.
 
         The next frame is read in the loop's next iteration, after due actions.
         """
@@ -114,7 +114,7 @@ class StampedTransport(StreamTransport):
         return True
 
     def _keep(self, data: bytes) -> None:
-        """Keep the beginning of a frame; pass on the pieces of a long one."""
+        """Keep the beginning of a frame; pass on the pieces of a long frame."""
         if len(self._partial) < _READ_BYTES:
             self._partial += data
         else:
@@ -123,7 +123,7 @@ class StampedTransport(StreamTransport):
     def _update_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         """Stamp the latest read."""
         stamp = self._stamps.stamp(ancillary)
-        if stamp.at_ns > self.stamp.at_ns:  # an error of the mapping must not reorder arrivals
+        if stamp.at_ns > self.stamp.at_ns:  # a mapping error must not reorder arrivals
             self.stamp = stamp
 
     def _pass_on(self, data: bytes) -> None:
@@ -143,7 +143,7 @@ class StampedTransport(StreamTransport):
     # -- Writing -----------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Hand bytes to the kernel at once; the rest waits."""
+        """Pass bytes to the kernel at once; bytes that the kernel does not accept wait."""
         if self._lost or self._ends_writing or not data:
             return
         if not self._unsent:
@@ -197,7 +197,7 @@ class StampedTransport(StreamTransport):
                 self._lose(None)
 
     def _break(self, error: OSError) -> None:
-        """Handle a failed write: bytes that arrived before, maybe with the reason, are read first."""
+        """Handle a failed write: bytes that arrived earlier, possibly with the reason, are read first."""
         self._ends_writing = True
         if self._unsent:
             self._unsent.clear()
@@ -252,7 +252,7 @@ class StampedTransport(StreamTransport):
 
 
 class TlsTransport(StreamTransport, asyncio.Protocol):
-    """TLS over a stream transport, whose protocol it is. Made by `encrypted`."""
+    """TLS over a stream transport, created by `encrypted`. It is the transport's protocol."""
 
     def __init__(
         self, lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
@@ -277,7 +277,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         """Perform the TLS handshake.
 
         Raises:
-            OSError: It failed; `ssl.SSLError` if TLS reports why.
+            OSError: The handshake failed; `ssl.SSLError` if TLS reports the reason.
         """
         assert self._shaken is not None
         self._shake_hands()
@@ -302,7 +302,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
                 self._shaken.set_result(None)
         self._flush()
 
-    # -- The side of the network -------------------------------------------------------------------------
+    # -- Network side -------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Decrypt bytes that arrived."""
@@ -337,7 +337,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._protocol.eof_received()
             self._lower.close()
         except ssl.SSLWantReadError:
-            self._flush()  # TLS itself may answer, for example to a new key
+            self._flush()  # TLS itself may respond, for example to a key update
         except ssl.SSLError as error:
             self._error = error
             self._flush()  # an alert
@@ -354,7 +354,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         if self._outgoing.pending:
             self._lower.write(self._outgoing.read())
 
-    # -- The side of the protocol ------------------------------------------------------------------------
+    # -- Protocol side ------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt and send bytes."""
@@ -399,10 +399,10 @@ async def encrypted(
     """Set up TLS over a connection, as its client.
 
     Args:
-        host: The name that the certificate must have.
+        host: Host name that the certificate must match.
 
     Raises:
-        OSError: The handshake failed; `ssl.SSLError` if TLS reports why. The connection is closed then.
+        OSError: The handshake failed and the connection is closed; `ssl.SSLError` if TLS reports the reason.
     """
     transport = TlsTransport(lower, context, host, protocol)
     try:

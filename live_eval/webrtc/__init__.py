@@ -1,1 +1,1 @@
-"""The answering side of WebRTC: for the built-in endpoint, and for pages of the studio."""
+"""The answering side of WebRTC, for the built-in endpoint and the studio's pages."""

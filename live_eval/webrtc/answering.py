@@ -1,7 +1,7 @@
 """The answering side of one WebRTC connection, with aiortc: a channel and a media track.
 
-The user's packets carry the kernel's stamps (`live_eval.audio.rtp_tap`) and are decoded; lost ones
-become silence. Our packets are stamped just before aiortc's sender takes them.
+The user's packets carry kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets
+become silence. Sent packets are stamped just before they are passed to aiortc's sender.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class RtcConnection:
         except OfferError:
             await self._peer.close()
             raise
-        except Exception as error:  # aiortc's parser may raise anything on foreign input
+        except Exception as error:  # aiortc's parser may raise any exception on untrusted input
             await self._peer.close()
             raise OfferError(
                 f"expected a session description that offers Opus; {type(error).__name__}: {error}"
@@ -107,10 +107,10 @@ class RtcConnection:
         """Add an ICE candidate of the client.
 
         Args:
-            line: As in SDP, with or without ``candidate:``; empty if there are no more.
+            line: Candidate in SDP syntax, with or without ``candidate:``; empty after the last candidate.
 
         Raises:
-            OfferError: It is not a candidate.
+            OfferError: The line is not a candidate.
         """
         if self.ended or not line:
             return
@@ -122,7 +122,7 @@ class RtcConnection:
             raise OfferError(f"expected an ICE candidate, found {line[:100]!r}: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
-        """Wait until the connection is established; return whether it is."""
+        """Wait for the connection; return whether it was established."""
         deadline_ns = self._clock.now_ns() + timeout_ns
         while self._peer.connectionState != "connected" and not self.ended:
             if self._clock.now_ns() >= deadline_ns:
@@ -141,21 +141,21 @@ class RtcConnection:
     # -- Messages ---------------------------------------------------------------------------------------
 
     async def receive(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended."""
+        """Wait for the next message; return None after the connection has ended."""
         return await self._messages.get()
 
     async def send(self, message: bytes) -> int:
-        """Send a message once the channel is open; return the time."""
+        """Send a message when the channel is open; return the send time."""
         at_ns = self._clock.now_ns()
         self._unsent.append(message.decode())
         self._flush()
         return at_ns
 
     async def close(self, code: int, reason: str) -> None:
-        """Close the connection once sent messages have arrived; `receive` then returns None."""
+        """Close the connection after sent messages have arrived; `receive` then returns None."""
         if self._channel is not None and not self.ended:
             await self._farewell(self._channel)
-        # The caller may be cancelled by the end of the connection; aiortc must still finish closing.
+        # The end of the connection may cancel the caller, but aiortc must still finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
         await asyncio.shield(self._closing)
@@ -210,11 +210,11 @@ class RtcConnection:
     # -- Media ------------------------------------------------------------------------------------------
 
     async def hear(self) -> InputPacket | None:
-        """Wait for the user's next packet; None once the connection has ended."""
+        """Wait for the user's next packet; return None after the connection has ended."""
         return await self._speech.get()
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus through aiortc's sender at once; return the time."""
+        """Send 20 ms of Opus through aiortc's sender at once; return the send time."""
         leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
         self._track.packets.put_nowait(leaving)
         return await leaving.left_ns
@@ -235,7 +235,7 @@ class RtcConnection:
 
 
 def _check_encrypted(offer: str) -> None:
-    """Refuse an offer whose certificate cannot be verified, which aiortc detects only after connecting.
+    """Reject an offer whose certificate cannot be verified, which aiortc detects only after connecting.
 
     Raises:
         OfferError: A section has no supported fingerprint (RFC 8122, 5).
@@ -258,7 +258,7 @@ class _Leaving:
 
 
 class _ReplyTrack(MediaStreamTrack):
-    """A track of encoded packets, which aiortc's sender sends at once and does not encode again."""
+    """A track of encoded packets, which aiortc's sender sends at once without encoding them again."""
 
     kind = "audio"
 

@@ -10,7 +10,7 @@ __all__ = ["InputPacket", "MediaTrack"]
 
 @dataclass(frozen=True, slots=True)
 class InputPacket:
-    """A packet of the user's audio.
+    """A packet of the user's audio with its arrival.
 
     Args:
         pcm: int16 little-endian mono at 48 kHz, preceded by silence in place of lost packets.
@@ -25,9 +25,9 @@ class MediaTrack(Protocol):
     """The media track of a connection."""
 
     async def hear(self) -> InputPacket | None:
-        """Wait for the user's next packet; None once the connection has ended."""
+        """Wait for the user's next packet; return None after the connection has ended."""
         ...
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus now, timestamped in samples of 48 kHz; return the time, or None if not sent."""
+        """Send 20 ms of Opus now, timestamped in 48 kHz samples; return the time, or None if not sent."""
         ...
