@@ -1,4 +1,4 @@
-"""The verdicts of a judge and of people, the ratings they give, and their file."""
+"""The verdicts of a judge and of people, the resulting ratings, and the verdict file."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ __all__ = [
 SCHEMA_VERSION = 1
 
 _PairKey: TypeAlias = tuple[str, str, str]
-"""A case and two runs, in the order in which the runs were named."""
+"""A case and two runs, in the order in which the runs were given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByJudge:
-    """The runs as rated by a judge, with the effect of which reply is shown first."""
+    """The runs as rated by a judge, with the order effect."""
 
     judged: PairVerdicts
     ratings: Ratings
     order: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval arena --json`` prints it."""
+        """Return the results as printed by ``live-eval arena --json``."""
         judged = self.judged
         return {
             "name": judged.judge,
@@ -73,7 +73,7 @@ class ByPeople:
     position: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval arena --json`` prints it."""
+        """Return the results as printed by ``live-eval arena --json``."""
         votes = self.votes
         return {
             "file": votes.file,
@@ -89,9 +89,9 @@ class ByPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaResult:
-    """The results of an arena, by a judge if one was asked, and by people if they voted.
+    """The results of an arena, from a judge and from people's votes, if any.
 
-    `agreement` is the share of pairs with the same verdict by both (first, second or tie).
+    `agreement` is the share of pairs with the same verdict (first, second or tie) from both.
     """
 
     runs: tuple[str, ...]
@@ -101,7 +101,7 @@ class ArenaResult:
     seed: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval arena --json`` prints it; keys are only ever added."""
+        """Return the results as printed by ``live-eval arena --json``; keys are only ever added."""
         return {
             "runs": list(self.runs),
             "seed": self.seed,
@@ -121,19 +121,19 @@ def run_arena(
     seed: int = 0,
     progress: Progress = lambda name, done, total: None,
 ) -> ArenaResult:
-    """Compare every two runs of the same data, by a judge, by people's votes (a CSV file), or both.
+    """Compare every pair of runs with the same data, by a judge, by votes (a CSV file), or both.
 
     Args:
-        runs: At least two.
-        plan: What to ask a judge; None to ask none.
+        runs: Runs to compare, at least two.
+        plan: Judging plan; None for no judge.
         options: Judge options; omitted ones use the judge's defaults.
-        votes: The votes, or None.
-        common: Use the cases that all runs share, even if each has others.
+        votes: CSV file with votes, or None.
+        common: Whether to use the common cases, even if runs have other cases.
         seed: Seed of the resampling.
-        progress: Called with the progress of the judge.
+        progress: Callback for the judge's progress.
 
     Raises:
-        UsageError: The runs are of different data, or there is neither a judge nor votes.
+        UsageError: The runs have different data, or there is neither a judge nor votes.
         DataError: The votes are invalid.
         JudgeError: The judge cannot run here.
     """
@@ -145,7 +145,7 @@ def run_arena(
     for other in others:
         check_same_data(first, other, common=common)
     names = tuple(run.name for run in runs)
-    # Votes first: a mistake in the file is reported before models are asked.
+    # Votes first, so that errors in the file are reported before models are called.
     scripts = {case: script for run in runs for (case, _), script in run.scripts.items()}
     people = (
         _by_people(read_votes(votes, names, scripts), names, scripts, seed) if votes is not None else None
@@ -200,7 +200,7 @@ def _agreement(
 
 
 def _of_votes(votes: Votes, runs: Sequence[str]) -> Mapping[_PairKey, float]:
-    """Return the mean vote on each case and two runs."""
+    """Return the mean vote for each case and pair of runs."""
     turned = [runs.index(vote.first) > runs.index(vote.second) for vote in votes.votes]
     return _means(
         ((vote.case_id, vote.second, vote.first), -vote.verdict)
@@ -211,7 +211,7 @@ def _of_votes(votes: Votes, runs: Sequence[str]) -> Mapping[_PairKey, float]:
 
 
 def _means(verdicts: Iterable[tuple[_PairKey, float]]) -> Mapping[_PairKey, float]:
-    """Return the mean verdict on each case and two runs."""
+    """Return the mean verdict for each case and pair of runs."""
     found: dict[_PairKey, list[float]] = {}
     for key, verdict in verdicts:
         found.setdefault(key, []).append(verdict)
@@ -219,7 +219,7 @@ def _means(verdicts: Iterable[tuple[_PairKey, float]]) -> Mapping[_PairKey, floa
 
 
 def verdict_lines(arena: ArenaResult) -> Iterator[str]:
-    """Yield a heading as a line of JSON, then one line for each verdict."""
+    """Yield a header line of JSON, then one line per verdict."""
     judged = None if arena.judge is None else arena.judge.judged
     heading: dict[str, Any] = {"arena": SCHEMA_VERSION, "runs": arena.runs, "seed": arena.seed}
     rows = [heading]
@@ -233,10 +233,10 @@ def verdict_lines(arena: ArenaResult) -> Iterator[str]:
 
 
 def write_verdicts(arena: ArenaResult, path: Path, *, links: bool = False) -> None:
-    """Write every verdict as a line of JSON, as `verdict_lines` yields them; `atomic_write` takes `links`.
+    """Write the lines of `verdict_lines`; for `links` see `atomic_write`.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

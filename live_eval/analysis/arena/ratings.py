@@ -1,9 +1,9 @@
-"""Win rates and Bradley–Terry ratings of runs that were compared in pairs. Pure.
+"""Win rates and Bradley–Terry ratings of runs compared in pairs. Pure.
 
 In the model of Bradley and Terry (1952), run i wins against run j with probability
 ``1 / (1 + 10^((r_j − r_i) / 400))``. The ratings r maximise the likelihood, with a tie counted as half a win
-for each; their mean is 1,000, and 400 points are odds of 10 to 1. The model assumes that one number per run
-explains all pairs: if A beats B, B beats C and C beats A, only the win rates show it.
+for each run; their mean is 1,000, and 400 points are odds of 10 to 1. The model assumes that one number per
+run explains all pairs: only the win rates show that A beats B, B beats C and C beats A.
 
 Intervals resample whole scripts.
 """
@@ -30,7 +30,7 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
-# Resamples without a finite rating lie beyond one end of an interval: with more of them, that end is unknown.
+# Resamples without a finite rating are beyond one end of an interval; with more, that end is unknown.
 _MOST_INFINITE = 0.002
 NO_RATING = "no finite rating: for each run some chain of wins has to lead to every other"
 
@@ -47,7 +47,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Matches of a run; `win_rate` is its points per match: 1 for a win, a half for a tie."""
+    """The matches of a run; `win_rate` is points per match: 1 for a win, a half for a tie."""
 
     wins: int
     ties: int
@@ -57,7 +57,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairRecord(Record):
-    """The record of a run against another one."""
+    """The record of a run against another run."""
 
     first: str
     second: str
@@ -65,7 +65,7 @@ class PairRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedRun(Record):
-    """The record of a run against all others, and its rating, without a value if it is not finite."""
+    """The record of a run against all others, and its rating, whose value is None if it is not finite."""
 
     name: str
     rating: Estimate
@@ -73,7 +73,7 @@ class RatedRun(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """All runs, best first by rating (or else by win rate), and each pair of them with a match."""
+    """All runs, best first by rating (or else by win rate), and each pair of runs with a match."""
 
     runs: tuple[RatedRun, ...]
     pairs: tuple[PairRecord, ...]
@@ -81,7 +81,7 @@ class Ratings:
     scripts: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return them as ``live-eval arena --json`` prints them; keys are only ever added."""
+        """Return the standings as printed by ``live-eval arena --json``; keys are only ever added."""
         return {
             "n": self.matches,
             "n_scripts": self.scripts,
@@ -100,13 +100,14 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithms of the strengths that make the points most probable, around 0.
+    """Return the maximum-likelihood logarithms of the strengths, centred on 0.
 
     Args:
-        points: Points of each run against each other (a win 1, a tie a half for both), shape (…, runs, runs).
+        points: Points of each run against each other run (win 1, tie a half for both), shape (…, runs, runs).
 
     Returns:
-        Shape (…, runs); NaN without finite strengths: some runs never took a point from the others.
+        Log strengths, shape (…, runs); NaN if they are not finite because some runs never scored against the
+        others.
 
     >>> bradley_terry(np.array([[0.0, 3.0], [1.0, 0.0]])).round(3).tolist()  # half of log 3
     [0.549, -0.549]
@@ -122,7 +123,7 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
         gradient = took - (matches * expected).sum(axis=-1)
         weights = matches * expected * (1 - expected)
         curvature = np.eye(count) * weights.sum(axis=-1)[..., None] - weights + 1 / count
-        # Without a finite solution any step will do.
+        # If there is no finite solution, any step is acceptable.
         curvature = np.where(finite[..., None, None], curvature, np.eye(count))
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
         longest = np.abs(step).max(axis=-1, keepdims=True)
@@ -135,15 +136,15 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Ratings:
-    """Return win rates and ratings of runs with intervals by script."""
+    """Return the runs' win rates and ratings, with intervals over scripts."""
     places = {name: place for place, name in enumerate(runs)}
     scripts = {script: row for row, script in enumerate(sorted({match.script_id for match in matches}))}
-    # Points of each match, by run and opponent.
+    # points per match, by run and opponent
     taken: dict[tuple[int, int], list[tuple[float, str]]] = defaultdict(list)
     points = np.zeros((len(scripts), len(runs), len(runs)))
-    # Wins, ties and losses of the row's run.
+    # wins, ties and losses of the row's run
     counts = np.zeros((3, len(runs), len(runs)), np.int64)
-    for match in sorted(matches, key=attrgetter("verdict")):  # so that sums round alike
+    for match in sorted(matches, key=attrgetter("verdict")):  # for consistent rounding of sums
         row, one, two = scripts[match.script_id], places[match.first], places[match.second]
         for mine, theirs, verdict in ((one, two, match.verdict), (two, one, -match.verdict)):
             points[row, mine, theirs] += (1 + verdict) / 2

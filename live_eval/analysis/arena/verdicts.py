@@ -1,4 +1,4 @@
-"""Ask a pairwise judge about the turns of every two runs, in both orders."""
+"""Run a pairwise judge on the turns of every pair of runs, in both orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ArenaPlan", "JudgedPair", "PairVerdicts", "judge_pairs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaPlan:
-    """What to ask, about at most `limit` turns per pair of runs, spread evenly over scripts; 0 for all."""
+    """The judging plan: at most `limit` turns per pair of runs, spread evenly over scripts; 0 for all."""
 
     judge: str
     limit: int = 100
@@ -35,8 +35,9 @@ class ArenaPlan:
 class JudgedPair:
     """The verdicts on two runs' replies to one turn.
 
-    `forward` has the first run shown first: 1 if the first is better, −1 if the second is, 0 for a tie.
-    `backward` has the second shown first: 1 if the second is better. `reasons` are those of both orders.
+    `forward` is the verdict with the first run's reply first: 1 if the first is better, −1 if the second is,
+    0 for a tie. `backward` is the verdict with the second run's reply first: 1 if the second is better.
+    `reasons` are for both orders.
     """
 
     turn_id: str
@@ -50,7 +51,7 @@ class JudgedPair:
 
     @property
     def verdict(self) -> float:
-        """Both orders together: the mean from the first run's side."""
+        """The mean of both orders, from the first run's perspective."""
         return (self.forward - self.backward) / 2
 
 
@@ -59,12 +60,12 @@ class PairVerdicts:
     """All verdicts of a judge.
 
     Args:
-        version: Its version, including the options that change its verdicts.
-        pairs: The pairs with a verdict in both orders.
-        asked: Pairs submitted to the judge.
-        n_failed: Pairs with a failed answer in one order or both.
-        skipped: Turns that could not be asked about, and pairs without a verdict, by reason.
-        usage: Its use of models.
+        version: Judge version, including the options that affect verdicts.
+        pairs: Pairs with a verdict in both orders.
+        asked: Number of pairs submitted to the judge.
+        n_failed: Number of pairs with a failed answer in at least one order.
+        skipped: Number of turns that could not be judged and pairs without a verdict, by reason.
+        usage: Model usage.
     """
 
     judge: str
@@ -85,18 +86,18 @@ def judge_pairs(
 ) -> PairVerdicts:
     """Run a pairwise judge on every pair of runs, in both orders.
 
-    The answers of its model are stored with the scores of the first run and reused.
+    The model's answers are stored with the first run's scores and reused.
 
     Args:
-        runs: The runs' folders by name; of the same data.
-        plan: What to ask.
+        runs: Run folders by name, all with the same data.
+        plan: Judging plan.
         options: Judge options; omitted ones use the judge's defaults.
-        progress: Called with the two runs' names, the number of turns done, and their maximum number.
+        progress: Callback with the names of both runs, the number of completed turns, and the maximum number.
 
     Raises:
-        UsageError: The judge judges single turns, or has no such option.
-        JudgeError: It cannot run here.
-        StoreError: There is no run, or another process is writing its scores.
+        UsageError: The judge is not pairwise, or an option does not exist.
+        JudgeError: The judge cannot run here.
+        StoreError: A run does not exist, or another process is writing its scores.
     """
     spec = registry.judge(plan.judge)
     if spec.kind is not JudgeKind.PAIRWISE:
@@ -133,7 +134,7 @@ def _pairs(
     other: RunReader,
     sendable: Sequence[Path],
 ) -> Iterator[Pair]:
-    """Yield each turn with the same turn of the other run, if that can be judged."""
+    """Yield each turn with the same turn of the other run, if both can be judged."""
     for turn in turns:
         theirs = turn_in_other(other, turn.turn_id, spec, sendable)
         if isinstance(theirs, JudgedTurn):

@@ -18,9 +18,9 @@ _SHOWN_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One vote about two runs' replies to a case; `first` was presented first.
+    """A vote on two runs' replies to a case; `first` was presented first.
 
-    `verdict` is 1 if the first won, −1 if the second did, 0 for a tie; `rater` is empty if unnamed.
+    `verdict` is 1 if the first reply won, −1 if the second won, 0 for a tie; `rater` is empty if unnamed.
     """
 
     case_id: str
@@ -33,9 +33,9 @@ class Vote:
 
 @dataclass(slots=True, kw_only=True)
 class Votes:
-    """The votes of a file about these runs.
+    """The votes on these runs in a file.
 
-    `n_unknown` of its rows are about cases that the runs do not have, `n_other` about other runs.
+    `n_unknown` is the number of rows for cases that are not in the runs, `n_other` for other runs.
     """
 
     file: str
@@ -46,19 +46,19 @@ class Votes:
 
     @property
     def raters(self) -> int:
-        """Number of raters; unnamed votes count as one."""
+        """The number of raters; unnamed votes count as one rater."""
         return len({vote.rater for vote in self.votes})
 
 
 def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> Votes:
-    """Read votes about these runs from a CSV file in UTF-8 with a heading; `scripts` are those of cases.
+    """Read the votes on these runs from a UTF-8 CSV file with a header; `scripts` is the script of each case.
 
     Columns: ``case_id``; ``first`` and ``second``, the names of the runs in the order in which their replies
     were presented; ``winner``: ``first``, ``second``, ``tie`` or a run's name; and optionally ``rater``.
-    Votes about other runs or other cases are counted and ignored.
+    Votes on other runs or other cases are counted and ignored.
 
     Raises:
-        DataError: The file cannot be read, or rows are invalid; lists them by line.
+        DataError: The file cannot be read, or rows are invalid; the message lists the lines.
     """
     votes = Votes(file=path.name)
     wrong: list[str] = []
@@ -98,7 +98,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
 
 
 def _verdict(winner: str, first: str, second: str) -> float | None:
-    # A run may be named "second": its own name counts before the place.
+    # A run may be named "second": names take precedence over positions.
     names = {"tie": 0.0, "first": 1.0, "second": -1.0}
     if {first, second} & {"first", "second", "tie"}:
         names = {"tie": 0.0}

@@ -1,4 +1,4 @@
-"""How far a judge can be trusted: its repeats, known degradations, people's labels and other judges.
+"""Audit the reliability of judges: repeats, known degradations, human labels and other judges.
 
 ``docs/audit.md`` explains each metric.
 """

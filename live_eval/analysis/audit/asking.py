@@ -1,4 +1,4 @@
-"""Ask a judge again about the same input, without reusing its earlier answers."""
+"""Repeat a judge's calls on the same input, without reusing earlier answers."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Pair: TypeAlias = tuple[JudgedTurn, JudgedTurn]
 
 
 def swapped(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs in the other order."""
+    """Return the pairs with both replies swapped."""
     return [(second, first) for first, second in pairs]
 
 
 class Asker:
-    """Asks a judge: a local one recomputes in other batches, one that uses a model asks it again.
+    """Calls a judge: a local judge recomputes in other batches, a model-based judge queries the model again.
 
     Args:
-        stack: Exit stack that closes its resources.
-        answers: Store of the models' answers.
-        again: Whether to repeat questions that an earlier audit asked.
-        seed: Seed of the batches in which a local judge is asked again.
+        stack: Exit stack for the judge's resources.
+        answers: Store of model answers.
+        again: Whether to repeat the calls of an earlier audit.
+        seed: Seed for a local judge's batches.
 
     Raises:
-        JudgeError: It cannot run here, or cannot be loaded.
+        JudgeError: The judge cannot run here or cannot be loaded.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class Asker:
 
     @property
     def usage(self) -> LlmUsage:
-        """Its use of models so far."""
+        """The judge's model usage so far."""
         return self._runner.usage
 
     def judge(self, items: Sequence[Any], repeat: int = 0) -> list[Judgement]:
         """Return a judgement for each `JudgedTurn` or, from a pairwise judge, for each `Pair`.
 
         Args:
-            items: What to judge, with everything that the judge needs.
-            repeat: 0 for the judgement that scoring gives; each further number is an independent one.
+            items: Turns or pairs, with the judge's inputs.
+            repeat: Number of the repeat; 0 is the judgement of scoring, others are independent judgements.
         """
         if not items:
             return []
@@ -81,7 +81,8 @@ class Asker:
         return [judgements[place] for place in range(len(items))]
 
     def _batches(self, count: int, repeat: int) -> list[list[int]]:
-        """Return batches: each turn alone in the first repeat, in random groups of up to five in others."""
+        """Return batches: single turns in the first repeat, random groups of up to five turns in later
+        repeats."""
         random = np.random.default_rng([self._seed, repeat])
         places = random.permutation(count).tolist()
         batches: list[list[int]] = []
@@ -93,7 +94,7 @@ class Asker:
 
 
 class _FreshAnswers:
-    """Stored answers, separate for each repeat; repeat 0 shares the answers of scoring."""
+    """The stored answers, separate for each repeat; repeat 0 shares the answers of scoring."""
 
     def __init__(self, answers: AnswerCache, *, again: bool) -> None:
         self._answers = answers

@@ -37,16 +37,16 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
-    """What to audit.
+    """The plan of an audit.
 
     Args:
-        parts: Some of `PARTS`; None for all that are possible.
-        repeats: How often to ask the judge the same.
-        limit: Maximum number of turns to ask about; 0 for all.
+        parts: Subset of `PARTS`; None for all possible parts.
+        repeats: Number of repeats of each judgement.
+        limit: Maximum number of turns to judge; 0 for all.
         seed: Seed of the random choices.
         again: Whether to repeat the calls of an earlier audit.
-        labels: CSV of people's labels, or None.
-        against: Another judge, or None.
+        labels: CSV file with human labels, or None.
+        against: Judge to compare with, or None.
         against_run: Run that pairwise judges compare replies with; None for the reference replies.
     """
 
@@ -71,17 +71,17 @@ def audit_run(
 ) -> dict[str, Any]:
     """Audit a judge on the run in folder `path`, and store the result with its scores.
 
-    Parts that were not requested are kept from an earlier audit of the same version of the judge.
+    Results of parts that were not requested are kept from an earlier audit of the same judge version.
 
     Returns:
-        The report, as ``live-eval audit --json`` prints it; see ``docs/audit.md``.
+        The report printed by ``live-eval audit --json``; see ``docs/audit.md``.
 
     Raises:
-        PluginError: There is no judge of that name.
-        UsageError: This judge, or this plan, does not have a requested part.
+        PluginError: No judge has this name.
+        UsageError: A requested part is not possible with this judge or plan.
         DataError: The labels are invalid.
         JudgeError: The judge cannot run here.
-        StoreError: There is no run, or another process is writing its scores.
+        StoreError: The run does not exist, or another process is writing its scores.
     """
     plan, options, clock = plan or AuditPlan(), options or JudgeOptions(), clock or SystemClock()
     spec = registry.judge(judge)
@@ -92,7 +92,7 @@ def audit_run(
         run = stack.enter_context(RunReader.open(path))
         store = stack.enter_context(ScoreStore.open(path))
         audit = _Audit(spec, scoring_version(spec, options), plan, options, parts, run, store, stack)
-        # First what is stored: a mistake in the labels is reported before models are asked.
+        # Stored scores first, so that errors in the labels are reported before models are called.
         made = audit.stored() if {"agreement", "against"} & set(parts) else {}
         if _ASKING & set(parts):
             made |= audit.asked(progress or (lambda name, done, total: None), clock)
@@ -121,7 +121,7 @@ def _parts(spec: JudgeSpec, plan: AuditPlan) -> tuple[str, ...]:
 
 
 def _why_impossible(part: str, spec: JudgeSpec, plan: AuditPlan) -> str | None:
-    """Return why a part is impossible, or None."""
+    """Return the reason why a part is not possible, or None."""
     pairwise = spec.kind is JudgeKind.PAIRWISE
     if part == "consistency":
         return "expected at least 2 repeats" if plan.repeats < 2 else None
@@ -180,7 +180,7 @@ class _Audit:
         return scores
 
     def asked(self, progress: Progress, clock: Clock) -> dict[str, Any]:
-        """Return the parts that ask the judge."""
+        """Return the parts that call the judge."""
         began_ns = clock.now_ns()
         spec, plan = self.spec, self.plan
         opponents: Opponents | None = None

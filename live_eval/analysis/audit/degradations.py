@@ -1,7 +1,7 @@
-"""Known degradations of replies, which a judge of audio or text should notice. Pure, with a seed.
+"""Known degradations of replies that an audio or text judge should notice. Pure, with a seed.
 
-Audio keeps its rate and its length. Levels are those of active speech (`speech_level`), so that a reply with
-long pauses is degraded as much as one without. Each degradation changes one thing and keeps the loudness.
+The sample rate and length of audio are unchanged. Levels are active speech levels (`speech_level`), so that
+pauses do not affect the degradation. Each degradation changes one property and preserves loudness.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ __all__ = [
     "shuffle_words",
 ]
 
-# WORLD's aperiodicity looks at bands up to 7.9 kHz.
+# WORLD's aperiodicity uses bands up to 7.9 kHz.
 _VOCODER_RATES_HZ = (16_000, 48_000)
 _FRAME_MS = 5.0
-# WORLD keeps two spectra of 8 kB for each frame: 64 MB for 4,000 frames. Pieces are cut where it is quietest.
+# WORLD needs two spectra of 8 kB per frame: 64 MB for 4,000 frames. Pieces are cut at the quietest points.
 _PIECE_S = 20.0
 _SEARCHED_S = 2.0
 _WINDOW_S = 0.02
-# Audio this far below the active level is a pause and keeps its loudness.
+# Audio this far below the active level is a pause, and its loudness is unchanged.
 _PAUSE_DB = 20.0
-# About a syllable: a shorter stretch would bring consonants to the level of vowels, which is not delivery.
+# About a syllable: a shorter window would raise consonants to the level of vowels, which is not delivery.
 _EVENED_S = 0.2
 
 
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
-    """Return the recording with white Gaussian noise, as `live_eval.impair.recording.mix_noise` adds it.
+    """Return the recording with white Gaussian noise, added by `live_eval.impair.recording.mix_noise`.
 
-    The signal-to-noise ratio in decibels is of active speech over the whole band: a judge that resamples to a
-    lower rate hears less noise. A silent recording is returned unchanged.
+    The signal-to-noise ratio, in decibels, is for active speech over the full band: after resampling to a
+    lower rate, a judge gets less noise. A silent recording is returned unchanged.
     """
     return mix_noise(audio, np.random.default_rng(seed).standard_normal(len(audio.samples)), snr_db)
 
 
 def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
-    """Return the recording with a share of its frames replaced by zeros, as packets lost without concealment.
+    """Return the recording with a share of frames set to zero, like packets lost without concealment.
 
-    ``round(share · frames)`` frames are drawn without replacement, pauses and a last partial frame included.
+    ``round(share · frames)`` frames are drawn without replacement, including pauses and a last partial frame.
     """
     step = max(1, round(frame_ms * audio.rate_hz / 1000))
     frames = -(-len(audio.samples) // step)
@@ -64,8 +64,7 @@ def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.
 
 
 def flatten(audio: Audio) -> Audio:
-    """Return the recording spoken flatly: on one pitch and with one loudness, with words and timing
-    unchanged.
+    """Return the recording with constant pitch and loudness, and with words and timing unchanged.
 
     WORLD (Morise et al. 2016) decomposes the recording into pitch, spectral envelope and aperiodicity. Every
     voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. The result is brought to the active
@@ -73,13 +72,13 @@ def flatten(audio: Audio) -> Audio:
     gains
     smoothed in decibels over the same window. The overall level is unchanged.
 
-    A vocoder leaves artefacts of its own: compare the result with `resynthesise`, not with the recording.
+    The vocoder adds artefacts: compare the result with `resynthesise`, not with the recording.
     """
     return _through_world(audio, flat=True)
 
 
 def resynthesise(audio: Audio) -> Audio:
-    """Return the recording decomposed and synthesised again by WORLD; unchanged if silent."""
+    """Return the recording analysed and resynthesised by WORLD; unchanged if silent."""
     return _through_world(audio, flat=False)
 
 
@@ -104,7 +103,7 @@ def halve_words(text: str) -> str:
 
 
 def _through_world(audio: Audio, *, flat: bool) -> Audio:
-    """Decompose and synthesise a recording at the same level and length, flat or as it was."""
+    """Analyse and resynthesise a recording, flat or unchanged, at the same level and length."""
     level = speech_level(audio).rms
     if level == 0:
         return audio
@@ -113,7 +112,7 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
     rate_hz = min(max(audio.rate_hz, _VOCODER_RATES_HZ[0]), _VOCODER_RATES_HZ[1])
     samples = resample(audio, rate_hz).samples.astype(np.float64)
     pieces = [np.ascontiguousarray(samples[begin:end]) for begin, end in _pieces(samples, rate_hz)]
-    # Pitch first: the median is that of the whole recording.
+    # Pitch first, because the median is over the whole recording.
     pitches = [_pitch(world, piece, rate_hz) for piece in pieces]
     voiced = np.concatenate([pitch[pitch > 0] for pitch, _ in pitches])
     median_hz = float(np.exp(np.median(np.log(voiced)))) if len(voiced) else 0.0
@@ -133,14 +132,14 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
 def _pitch(
     world: Any, samples: NDArray[np.float64], rate_hz: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return for each frame the pitch in Hz (0 if unvoiced) and its time in seconds."""
-    # Harvest finds a little more but takes twenty times as long.
+    """Return the pitch in Hz (0 if unvoiced) and the time in seconds of each frame."""
+    # Harvest finds slightly more voiced frames but takes twenty times as long.
     pitch, at = world.dio(samples, rate_hz, frame_period=_FRAME_MS)
     return world.stonemask(samples, pitch, at, rate_hz), at
 
 
 def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> NDArray[np.float64]:
-    """Return for each sample the gain that brings speech to one level and leaves pauses alone."""
+    """Return the gain for each sample that levels speech and leaves pauses unchanged."""
     from scipy.signal import oaconvolve
 
     window = np.hanning(round(_EVENED_S * rate_hz) + 2)[1:-1]
@@ -153,7 +152,7 @@ def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> N
 
 
 def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
+    """Yield start and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
     longest, searched, step = (round(s * rate_hz) for s in (_PIECE_S, _SEARCHED_S, _WINDOW_S))
     begin = 0
     while len(samples) - begin > longest:

@@ -1,4 +1,4 @@
-"""The parts of an audit that ask the judge (repeats, the other order, degradations) and their results."""
+"""The audit parts that call the judge (repeats, swapped order, degradations), and their results."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ FindDonor = Callable[[JudgedTurn, DonorKind], JudgedTurn | None]
 
 @dataclass(slots=True)
 class Tally:
-    """Judgements without a score, unscored or failed, by reason."""
+    """Counts of judgements without a score (unscored or failed), by reason."""
 
     n_unscored: int = 0
     n_failed: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
     def values(self, judgement: Judgement) -> Mapping[str, float] | None:
-        """Return the values of a judgement; count it and return None if it has none."""
+        """Return the values of a judgement; if it has none, count it and return None."""
         if isinstance(judgement, Scored):
             return judgement.values
         self.n_unscored += isinstance(judgement, Unscored)
@@ -54,7 +54,7 @@ class Tally:
         return None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval audit --json`` prints it."""
+        """Return the counts as printed by ``live-eval audit --json``."""
         return {
             "n_unscored": self.n_unscored,
             "n_failed": self.n_failed,
@@ -73,9 +73,9 @@ class _Probed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentSettings:
-    """What to ask: those of `parts` that ask the judge, with `repeats` for consistency.
+    """The experiment settings: the `parts` that call the judge, and the `repeats` for consistency.
 
-    `donor` finds another turn to borrow from; `seed` is the seed of the degradations and of the resampling.
+    `donor` finds a donor turn; `seed` is the seed for degradations and resampling.
     """
 
     spec: JudgeSpec
@@ -89,8 +89,8 @@ class Experiments(ABC):
     """The experiments with a judge, batch by batch.
 
     Args:
-        settings: What to ask.
-        outputs: The outputs whose response to degradations is measured.
+        settings: Experiment settings.
+        outputs: Outputs whose response to degradations is measured.
     """
 
     def __init__(self, settings: ExperimentSettings, outputs: Collection[str]) -> None:
@@ -110,7 +110,7 @@ class Experiments(ABC):
 
     @abstractmethod
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all experiments on some turns."""
+        """Run all experiments on a batch of turns."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the results of the audit's parts, by name."""
@@ -149,7 +149,7 @@ class Experiments(ABC):
         }
 
     def _add_repeats(self, turns: Sequence[JudgedTurn], rounds: Sequence[Sequence[Judgement]]) -> None:
-        """Add one judgement of each turn for each round."""
+        """Add one judgement per turn and round."""
         for turn, judgements in zip(turns, zip(*rounds, strict=True), strict=True):
             scored = [values for values in map(self._repeats_tally.values, judgements) if values is not None]
             self._unsteady += 0 < len(scored) < len(judgements)
@@ -161,7 +161,7 @@ class Experiments(ABC):
     def _changed(
         self, probe: JudgeProbe, change: Change | None, turn: JudgedTurn
     ) -> JudgedTurn | Unscored | Failed:
-        """Return the degraded turn, or why it cannot be degraded; the turn itself for no change."""
+        """Return the degraded turn, or the reason why that is impossible; the turn itself for no change."""
         if change is None:
             return turn
         donor = turn if probe.donor is None else self._donor(turn, probe.donor)
@@ -176,7 +176,7 @@ class Experiments(ABC):
 
 
 class SingleExperiments(Experiments):
-    """The experiments with a judge of single turns."""
+    """The experiments for a judge of single turns."""
 
     def __init__(self, settings: ExperimentSettings, asker: Asker) -> None:
         self._asker = asker
@@ -186,7 +186,7 @@ class SingleExperiments(Experiments):
         super().__init__(settings, self._signs)
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all experiments on some turns."""
+        """Run all experiments on a batch of turns."""
         base = self._asker.judge(turns)
         if self._rounds > 1:
             again = [self._asker.judge(turns, number) for number in range(1, self._rounds)]
@@ -208,7 +208,7 @@ class SingleExperiments(Experiments):
                     probed.rows[output].append(row)
 
     def _judged(self, probe: JudgeProbe, change: Change, turns: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Return a judgement of each changed turn, or why the turn could not be changed."""
+        """Return a judgement of each changed turn, or the reason why the turn could not be changed."""
         changed = [self._changed(probe, change, turn) for turn in turns]
         askable = [turn for turn in changed if isinstance(turn, JudgedTurn)]
         given = iter(self._asker.judge(askable))
@@ -216,7 +216,7 @@ class SingleExperiments(Experiments):
 
 
 class PairExperiments(Experiments):
-    """The experiments with a judge of pairs: every pair in both orders."""
+    """The experiments for a pairwise judge: every pair in both orders."""
 
     def __init__(self, settings: ExperimentSettings, asker: Asker, opponents: Opponents) -> None:
         self._asker = asker
@@ -227,7 +227,7 @@ class PairExperiments(Experiments):
         super().__init__(settings, [self._output])
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all experiments on some turns."""
+        """Run all experiments on a batch of turns."""
         if self._rounds > 1 or "order" in self._parts:
             self._compare(turns)
         for probed in self._probed:
@@ -269,7 +269,7 @@ class PairExperiments(Experiments):
                 probed.tally.values(original)
             else:
                 pairs.append((original, changed))
-        # From 0 (the degraded reply is as good) to −1 (it loses in both orders).
+        # From 0 (the degraded reply is as good) to −1 (the degraded reply loses in both orders).
         probed.rows[self._output] += [
             Degraded(row.script_id, 0.0, (row.backward - row.forward) / 2)
             for row in self._both(pairs, self._asker.judge(pairs), probed.tally)

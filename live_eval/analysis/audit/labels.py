@@ -1,4 +1,4 @@
-"""Agreement of a judge's scores with people's labels (read from CSV) and with another judge's scores."""
+"""Agreement of a judge's scores with human labels (read from CSV) and with another judge's scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONE_RATER = ""
 
 @dataclass(frozen=True, slots=True)
 class LabelTargets:
-    """The turns of a run by the names that labels use: the script of each turn, the turns of each case."""
+    """The turns of a run for label look-up: the script of each turn, and the turns of each case."""
 
     scripts: Mapping[str, str]
     cases: Mapping[str, Sequence[str]]
@@ -45,9 +45,9 @@ class LabelTargets:
 
 @dataclass(slots=True)
 class Labels:
-    """People's labels of a run's turns, by the judge's output, by turn, by rater.
+    """Human labels of a run's turns, by judge output, turn and rater.
 
-    `n_unknown` rows are about turns that the run does not have, `n_other` about scores of other judges.
+    `n_unknown` is the number of rows for turns that are not in the run, `n_other` for other judges' scores.
     """
 
     file: str
@@ -58,7 +58,7 @@ class Labels:
 
 
 def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
-    """Read labels of a judge's scores from a CSV file in UTF-8 with a heading.
+    """Read labels for a judge's scores from a UTF-8 CSV file with a header.
 
     Columns: ``score``; ``turn_id``, or ``case_id`` if the run has only one turn of the case; and optionally
     ``rater`` and ``output`` (an output of the judge, or the name of a score, as ``rubric.c4``; the judge's
@@ -66,7 +66,8 @@ def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
     output by default). Rows about other scores or other turns are counted and ignored.
 
     Raises:
-        DataError: The file cannot be read, or a row is invalid; says where and what was expected.
+        DataError: The file cannot be read, or a row is invalid; the message has the row and the expected
+            value.
     """
     labels = Labels(path.name)
     seen: dict[tuple[str, str, str], int] = {}
@@ -102,7 +103,7 @@ def _score(where: str, text: str) -> float:
 
 
 def _output(where: str, name: str | None, spec: JudgeSpec) -> str | None:
-    """Return the output that a row is about, or None if it belongs to another judge."""
+    """Return the output that a row labels, or None if the output is another judge's."""
     if not name:
         return spec.outputs[0].name
     for output in spec.outputs:
@@ -116,7 +117,7 @@ def _output(where: str, name: str | None, spec: JudgeSpec) -> str | None:
 
 
 def _turn(where: str, row: Mapping[str, str], turns: LabelTargets) -> str | None:
-    """Return the turn that a row is about, or None if the run does not have it."""
+    """Return the turn that a row labels, or None if the turn is not in the run."""
     turn_id, case_id = row.get("turn_id"), row.get("case_id")
     if turn_id:
         return turn_id if turn_id in turns.scripts else None
@@ -138,7 +139,7 @@ def agreement_json(
     *,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return how far a judge, with `values` by turn, agrees with people, and people with each other."""
+    """Return the agreement of a judge, with `values` by turn, with people, and between people."""
     raters = {rater for by_turn in labels.scores.values() for given in by_turn.values() for rater in given}
     return {
         "file": labels.file,
@@ -190,11 +191,10 @@ def against_json(
     *,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Return the rank correlation of two judges, for their first outputs and those of the same name.
+    """Return two judges' rank correlation, for their first outputs and for outputs with the same name.
 
-    `values` and `others` are the outputs by turn of the first and the second judge. Signs are kept: a judge
-    for
-    which lower is better correlates negatively with one for which higher is better.
+    `values` and `others` are the outputs of the first and the second judge, by turn. Signs are not adjusted:
+    a lower-is-better judge correlates negatively with a higher-is-better judge.
     """
     found: list[dict[str, Any]] = []
     for one, other in _shared_outputs(first, second):

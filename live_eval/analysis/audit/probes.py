@@ -1,4 +1,4 @@
-"""Known degradations, and which of them a judge could notice. Pure."""
+"""The known degradations, and the subset that a judge could notice. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need
 __all__ = ["Change", "DonorKind", "JudgeProbe", "probes_for"]
 
 Change: TypeAlias = Callable[[JudgedTurn, JudgedTurn, int], JudgedTurn]
-"""Degrades a turn, given a donor (the turn itself if none is needed) and a seed."""
+"""A function that degrades a turn, given a donor (the turn itself if not needed) and a seed."""
 
 
 class DonorKind(StrEnum):
-    """The kind of turn that a degradation borrows from."""
+    """The kind of a degradation's donor turn."""
 
     EMOTION = "emotion"
     """A turn with another cue."""
@@ -40,11 +40,11 @@ class JudgeProbe:
     """A known degradation.
 
     Args:
-        name: Its name in the report.
-        title: In words.
-        change: Degrades a turn.
-        donor: The kind of turn that it borrows from, or None.
-        control: Applies the method without degrading; yields the turn to compare with.
+        name: Name in the report.
+        title: Human-readable title.
+        change: Function that degrades a turn.
+        donor: Kind of donor turn, or None.
+        control: Function that applies the method without degrading, for the turn to compare with.
     """
 
     name: str
@@ -55,9 +55,9 @@ class JudgeProbe:
 
 
 def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
-    """Return the degradations of the inputs that a judge uses.
+    """Return the degradations of a judge's inputs.
 
-    A pairwise judge compares replies to the same case, so the case is never exchanged for it.
+    A pairwise judge compares replies to the same case, so cases are not exchanged for pairwise judges.
     """
     looks_at = spec.needs | spec.uses
     probes: list[JudgeProbe] = []
@@ -80,7 +80,7 @@ def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
 
 def _on_sound(change: Callable[[Audio, int], Audio]) -> Change:
     def changed(turn: JudgedTurn, donor: JudgedTurn, seed: int) -> JudgedTurn:
-        assert turn.reply is not None  # the judge needs it, and could judge the turn
+        assert turn.reply is not None  # the judge needs this input and could judge the turn
         return replace(turn, reply=change(turn.reply, _seed(turn, seed)))
 
     return changed
@@ -101,9 +101,9 @@ _SOUND = (
 
 
 def _as_if(turn: JudgedTurn, donor: JudgedTurn, *, with_speaker: bool) -> JudgedTurn:
-    """Return the turn as if the user had sounded as in the donor's turn.
+    """Return the turn with the user's voice from the donor turn.
 
-    A judge that hears the speaker gets the donor's speaker with the donor's words.
+    A judge that uses the user's audio gets the donor's audio and words.
     """
     case = replace(
         turn.case,
@@ -117,7 +117,7 @@ def _as_if(turn: JudgedTurn, donor: JudgedTurn, *, with_speaker: bool) -> Judged
 
 
 def _words(needs: frozenset[Need]) -> Sequence[JudgeProbe]:
-    """Return the degradations of the words that a judge reads: the reply's, or else the heard ones."""
+    """Return the degradations of the text that a judge reads: the reply, or else the heard text."""
     of_reply = Need.REPLY_TEXT in needs
 
     def on_words(change: Callable[[str, str, int], str]) -> Change:
@@ -147,5 +147,5 @@ def _words(needs: frozenset[Need]) -> Sequence[JudgeProbe]:
 
 
 def _seed(turn: JudgedTurn, seed: int) -> int:
-    """Return a seed for a turn that does not depend on the other turns."""
+    """Return a seed for a turn, independent of the other turns."""
     return zlib.crc32(f"{seed} {turn.turn_id}".encode())

@@ -33,14 +33,14 @@ __all__ = [
 
 _Figures = NDArray[np.float64]
 
-# Scores this close count as the same: the conformance suite allows every judge that much between batches
+# Scores this close count as equal: the conformance suite allows every judge this difference between batches
 # (`live_eval.testing.judges.check_judge`).
 _SAME = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """At least two scores of one turn or pair by one output of a judge."""
+    """At least two scores of one turn or pair, from one judge output."""
 
     turn_id: str
     script_id: str
@@ -48,12 +48,12 @@ class Repeated:
 
     @property
     def range(self) -> float:
-        """The largest difference between two values."""
+        """The largest difference between two scores."""
         return max(self.values) - min(self.values)
 
 
 def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
-    """Return the repeat consistency of one output of a judge, as ``live-eval audit --json`` prints it.
+    """Return the repeat consistency of one judge output, as printed by ``live-eval audit --json``.
 
     Returns:
         ``n`` turns with at least two scores; the share with ``identical`` scores, up to 0.0001; the mean
@@ -67,7 +67,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
         missing = dict.fromkeys(("identical", "deviation", "sd_within", "sd_between"))
         unknown = Estimate(None, 0, 0, reason="no turn was scored twice").as_json(scripts=True)
         return {"n": 0, **missing, "icc": unknown, "largest_difference": None, "worst": None}
-    rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # sums round alike in whatever order
+    rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # equal rounding of sums in any order
     counts = np.asarray([len(row.values) for row in rows], np.float64)
     means = np.asarray([np.mean(row.values) for row in rows])
     spreads = [np.subtract(row.values, mean) for row, mean in zip(rows, means, strict=True)]
@@ -110,9 +110,8 @@ def _root(variance: np.float64) -> float | None:
 class BothOrders:
     """A judge's verdicts on a pair in both orders.
 
-    `forward` is 1 if the reply shown first is better, −1 if the second is, 0 for a tie; `backward` is the
-    same
-    with the two swapped: ``−forward`` for a judge that ignores the order.
+    `forward` is 1 if the first reply is better, −1 if the second is, 0 for a tie; `backward` is the same with
+    the replies swapped: ``−forward`` for a judge that ignores the order.
     """
 
     turn_id: str
@@ -122,7 +121,7 @@ class BothOrders:
 
 
 def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]:
-    """Return whether a pairwise judge prefers the first or the second reply, whatever they are.
+    """Return whether a pairwise judge prefers the first or the second position, regardless of the replies.
 
     Returns:
         As ``live-eval audit --json`` prints it, for ``n`` pairs: ``flipped``, the share whose verdict changes
@@ -149,7 +148,8 @@ class Visibility(StrEnum):
     """How a judge responds to a degradation."""
 
     SEES = "sees"
-    """The interval of the mean difference is on the worse side of 0 (on either, without a direction)."""
+    """The interval of the mean difference is on the worse side of 0 (on either side, if there is no
+    direction)."""
     BLIND = "does not see"
     """The interval contains 0."""
     PREFERS = "prefers"
@@ -160,7 +160,7 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """One output of a judge for a turn (or its control) and its degraded form; higher is better."""
+    """A judge output for a turn (or its control) and for the degraded turn; higher is better."""
 
     script_id: str
     before: float
@@ -179,7 +179,7 @@ def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> 
     difference = paired_difference(before, after, [row.script_id for row in rows], seed=seed)
     found = difference.interval
     if found is None and difference.value is not None and difference.clusters >= MIN_CLUSTERS:
-        found = Interval(difference.value, difference.value)  # the same for all turns
+        found = Interval(difference.value, difference.value)  # equal for all turns
     if found is None:
         verdict = Visibility.TOO_FEW
     elif found.low <= 0 <= found.high:

@@ -1,4 +1,4 @@
-"""The turns of a run to judge, spread evenly over scripts, and the other turns that these need."""
+"""Select a run's turns to judge, spread evenly over scripts, and the other turns that they require."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _OF_THE_USER = AUDIO_NEEDS - {Need.REPLY_AUDIO}
 
 
 class JudgeSample:
-    """Turns of a run that a judge can judge, and turns that they can borrow from.
+    """A run's turns that a judge can judge, and their possible donor turns.
 
     Args:
         limit: Maximum number of turns; 0 for all.
         seed: Seed of the random choices.
-        also: What else to read of a turn, besides the judge's inputs.
-        sendable: Folders of recordings that may be sent to a model.
+        also: Additional turn data to read, besides the judge's inputs.
+        sendable: Recording folders that may be sent to a model.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class JudgeSample:
         self._seed = seed
         self._looks_at = spec.needs | spec.uses | also
         self._sendable = sendable
-        # Without audio; sorted, so that the same seed picks the same turns, whichever finished first.
+        # Without audio; sorted, so that a seed selects the same turns regardless of completion order.
         known = (read_turn(run, turn, frozenset()).turn for turn in run.turns())
         self._known = sorted(known, key=lambda turn: turn.turn_id)
         self.asked = 0
@@ -58,18 +58,18 @@ class JudgeSample:
 
     @property
     def total(self) -> int:
-        """Turns of the run."""
+        """The number of turns in the run."""
         return len(self._known)
 
     @property
     def planned(self) -> int:
-        """Maximum number of turns to yield."""
+        """The maximum number of turns to yield."""
         return min(self._limit or self.total, self.total)
 
     def chunks(self) -> Iterator[list[JudgedTurn]]:
-        """Yield the turns with everything the judge uses, in small batches, since their audio takes memory.
+        """Yield the turns with the judge's inputs, in small batches to limit memory for audio.
 
-        One turn of each script comes first, then a second of each, and so on, in random order.
+        The order is random within rounds of one turn per script.
         """
         chunk: list[JudgedTurn] = []
         scripts = {turn.turn_id: turn.case.script_id for turn in self._known}
@@ -90,7 +90,7 @@ class JudgeSample:
             yield chunk
 
     def donor(self, turn: JudgedTurn, kind: DonorKind) -> JudgedTurn | None:
-        """Return a turn of another script to borrow from, or None."""
+        """Return a donor turn from another script, or None."""
         random = np.random.default_rng([self._seed, zlib.crc32(turn.turn_id.encode())])
         lent = self._looks_at & _OF_THE_USER if kind is DonorKind.EMOTION else frozenset[Need]()
         for place in random.permutation(len(self._known)):
@@ -119,9 +119,9 @@ class JudgeSample:
 
 
 def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
-    """Return turns in random order: one of each script, then a second of each, and so on.
+    """Return turns in random order within rounds of one turn per script.
 
-    `scripts` has the script of each turn, in an order that does not depend on which turn finished first.
+    `scripts` is the script of each turn, in an order independent of completion order.
     """
     turn_ids = list(scripts)
     by_script: dict[str, list[str]] = {}
@@ -132,7 +132,7 @@ def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
 
 
 class Opponents:
-    """What the replies of a run are compared with: those of the run in `path`, or the reference replies.
+    """The replies to compare a run's replies with: those of the run in `path`, or the reference replies.
 
     Raises:
         StoreError: The folder is not a run.
@@ -151,7 +151,7 @@ class Opponents:
         """What else of a turn is read."""
 
     def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
-        """Return the turn to compare a reply with, or why there is none."""
+        """Return the turn to compare a reply with, or the reason why there is none."""
         if self._run is not None:
             other = turn_in_other(self._run, turn.turn_id, self._spec, self._sendable)
             if isinstance(other, JudgedTurn):
@@ -165,7 +165,7 @@ class Opponents:
 def turn_in_other(
     run: RunReader, turn_id: str, spec: JudgeSpec, sendable: Sequence[Path]
 ) -> JudgedTurn | Unscored | Failed:
-    """Return a turn of another run with everything a judge uses, or why it cannot be judged."""
+    """Return another run's turn with the judge's inputs, or the reason why it cannot be judged."""
     if turn_id not in run:
         return Unscored("the other run has no such turn")
     item = read_turn(run, run.turn(turn_id), spec.needs | spec.uses, sendable)
