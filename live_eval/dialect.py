@@ -428,7 +428,7 @@ class EndpointProblem:
     """An error from the endpoint, or in its messages.
 
     Args:
-        message: What was expected and what was found.
+        message: Expected and actual value.
         fatal: Whether the error ends the session.
         code: The endpoint's error code.
         retry_after_s: Delay before the next attempt that the endpoint requests, in seconds.
@@ -477,7 +477,7 @@ class Dialect(Protocol):
 
     A session may have several turns: each response and each user item has a unique id.
 
-    Call order: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
+    Call order: `dial`; `opened` when the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` at the end; `closed` if
     the connection ends before that. After `closed` no method is called, not even `finish`. No method raises
     because of an endpoint's message: a malformed message becomes an `EndpointProblem`.

@@ -206,7 +206,7 @@ class TurnError(LiveEvalError):
     """A turn failed.
 
     Args:
-        message: What was expected, what was found, and where; never contains a secret.
+        message: Expected value, actual value, and location; never contains a secret.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, retry_after_s: float | None = None) -> None:

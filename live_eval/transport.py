@@ -61,10 +61,10 @@ class EncodesFramesAhead(Protocol):
 
 @runtime_checkable
 class LoadsAhead(Protocol):
-    """A transport whose first connection in a process has a slow import."""
+    """A transport with slow one-time loading before its first connection in a process."""
 
     async def load(self, dial: Dial) -> None:
-        """Import before `connect`, so that the import does not count as endpoint latency."""
+        """Load before `connect`, so that loading does not count as endpoint latency."""
         ...
 
 
@@ -72,7 +72,7 @@ class AudioTrack(Protocol):
     """A media track for the user's audio, sent at real-time pace."""
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
-        """Encode and send a frame now. Never blocks; does nothing once the connection has ended.
+        """Encode and send a frame now. Never blocks; does nothing after the connection has ended.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.

@@ -85,7 +85,7 @@ class SpeechKind(StrEnum):
     BACKCHANNEL = "backchannel"
     """The user follows the reply ("mm-hmm"); the reply should continue."""
     VOCAL_TIC = "vocal_tic"
-    """A sound without intent, such as a cough; the endpoint should not react."""
+    """A non-speech vocalisation without intent, such as a cough; the endpoint should not react."""
     NON_DIRECTED = "non_directed"
     """Speech to or from another person; the endpoint should not react."""
     NOISE = "noise"
@@ -100,7 +100,7 @@ class AnchorKind(StrEnum):
     REPLY_AUDIBLE = "reply_audible"
     """The user hears the first audible sample of the reply."""
     UTTERANCE_ENDED = "utterance_ended"
-    """The last sample of the previous utterance, whatever the endpoint does."""
+    """The last sample of the previous utterance, regardless of the endpoint."""
 
 
 class Modality(StrEnum):

@@ -31,7 +31,7 @@ class Preroll:
 
     Args:
         chunks: Number of the response's chunks that had arrived.
-        announced_ns: When the event arrived.
+        announced_ns: Arrival of the event.
         after_idle: Whether the sender was idle before the first chunk.
     """
 

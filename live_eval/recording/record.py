@@ -57,7 +57,7 @@ class LoggedMessage:
     """A message in either direction as stored: audio is replaced by its size, and secrets are removed.
 
     Args:
-        at_ns: When the message arrived, or was passed to the transport.
+        at_ns: Time at which the message arrived or was passed to the transport.
         direction: ``in`` from the endpoint, ``out`` to it.
         body: The message as a JSON object.
     """
@@ -215,7 +215,7 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     """Decode, time and align a turn.
 
     Args:
-        capture: What the session captured.
+        capture: The session's capture of the turn.
         case: The case.
         user: The user's audio as it was streamed (at the wire's rate), or None without audio.
         repeat: Repetition of the case, from 0.

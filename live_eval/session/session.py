@@ -47,7 +47,7 @@ _COSTS_ONE_TURN = {
     FailureKind.RESPONSE_INCOMPLETE,
     FailureKind.RESPONSE_CANCELLED,
 }
-_TURNS_KEPT = 2  # the turn in progress, and the one before, whose reply may continue
+_TURNS_KEPT = 2  # the turn in progress, and the previous turn, whose reply may continue
 
 
 def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMessage, ...]:

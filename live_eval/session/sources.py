@@ -128,7 +128,7 @@ class Track(Messages):
         self._last_payload = b""
 
     def event(self, event: Event, at_ns: int) -> None:
-        """As `Messages.event`."""
+        """See `Messages.event`."""
         if isinstance(event, PlaybackStarted):
             self._started(event.response_id, at_ns)
         elif isinstance(event, PlaybackStopped):
@@ -155,7 +155,7 @@ class Track(Messages):
         self._recent.clear()
 
     def carries(self, at_ns: int) -> bool:
-        """As `Messages.carries`."""
+        """See `Messages.carries`."""
         if self._ended is None or self._last_ns is None:
             return self.playing is not None
         return at_ns - self._ended_ns <= _POSTROLL_NS and at_ns - self._last_ns <= _IDLE_NS
@@ -245,7 +245,7 @@ class Stream(Messages):
                 response.first_audio_ns = response.first_audio_ns or response.arrivals[0]
 
     def unanswered(self, *, heard_speech: bool) -> str:
-        """As `Messages.unanswered`."""
+        """See `Messages.unanswered`."""
         sent_s = self._samples / self._pcm.rate_hz if self._samples else 0
         audio = f"{sent_s:.1f} s of audio, in which no reply is audible" if sent_s else "no audio"
         stretches = self._segmenter.stretches if self._segmenter is not None else []
@@ -260,7 +260,7 @@ class Stream(Messages):
             self._segmenter.voice_end_ns = voice_end_ns
 
     def tick(self, at_ns: int) -> None:
-        """As `Messages.tick`."""
+        """See `Messages.tick`."""
         if self._segmenter is not None:
             self._segmenter.tick(at_ns)
             self._settle()

@@ -88,7 +88,7 @@ class WebSocketFraming:
         return size
 
     def ended(self, stamp: Stamp) -> None:
-        """As `Framing.ended`."""
+        """See `Framing.ended`."""
         if self._completes and self._keeps_stamps:
             self.stamps.append(stamp)
 
@@ -111,10 +111,10 @@ class TlsFraming:
     look = _TLS_HEADER_BYTES
 
     def size(self, head: bytes) -> int:
-        """As `Framing.size`."""
+        """See `Framing.size`."""
         if len(head) < _TLS_HEADER_BYTES:
             return 0
         return _TLS_HEADER_BYTES + int.from_bytes(head[3:5])
 
     def ended(self, stamp: Stamp) -> None:
-        """As `Framing.ended`."""
+        """See `Framing.ended`."""
