@@ -1,4 +1,4 @@
-"""Endpoints with one attack each, and their connection to the harness."""
+"""Hostile endpoints, one attack each, and their connection to the harness."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Attack = Callable[["Client"], Coroutine[Any, Any, None]]
 
 
 class Client:
-    """The harness from an endpoint's side."""
+    """The endpoint's side of a connection to the harness."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -37,7 +37,7 @@ class Client:
         self._sink: asyncio.Task[None] | None = None
 
     async def request(self) -> None:
-        """Read the head of its request, and the body if there is one."""
+        """Read the head of the request, and its body if present."""
         self.head = await self.reader.readuntil(b"\r\n\r\n")
         for line in self.head.lower().split(b"\r\n"):
             if line.startswith(b"content-length:"):
@@ -49,7 +49,7 @@ class Client:
         await self.writer.drain()
 
     async def say(self, kind: str, **fields: object) -> None:
-        """Send an event of OpenAI's protocol."""
+        """Send an OpenAI event."""
         await self.send(text_frame(json.dumps({"type": kind, **fields})))
 
     async def upgrade(self, extra: str = "") -> None:
@@ -83,7 +83,7 @@ class Client:
         return (data ^ np.resize(np.frombuffer(mask, np.uint8), len(data))).tobytes()
 
     def ignore(self) -> None:
-        """Read and discard all further messages."""
+        """Read and discard all remaining messages."""
 
         async def sink() -> None:
             with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ class Client:
         self._sink = asyncio.create_task(sink())
 
     async def wait(self) -> None:
-        """Wait until it disconnects."""
+        """Wait until the harness disconnects."""
         while await self.reader.read(MIB):
             pass
 
@@ -109,12 +109,12 @@ def about(**fields: object) -> dict[str, object]:
 
 
 def event(kind: str, **fields: object) -> bytes:
-    """Return an event of OpenAI's protocol as a frame."""
+    """Return an OpenAI event as a frame."""
     return text_frame(json.dumps({"type": kind, **fields}))
 
 
 async def endlessly(client: Client, data: bytes) -> None:
-    """Send the same bytes again and again."""
+    """Send the same bytes repeatedly."""
     client.ignore()
     while True:
         await client.send(data)
@@ -166,7 +166,7 @@ async def deflate_unasked(client: Client) -> None:
 
 
 def deflated(mib: int) -> bytes:
-    """Return this many mebibytes of zeros, deflated, as one message that no time limit precedes."""
+    """Return this many mebibytes of zeros, deflated, as one message."""
     compress = zlib.compressobj(9, wbits=-15)
     return (compress.compress(bytes(MIB)) + compress.flush(zlib.Z_FULL_FLUSH)) * mib
 
@@ -466,7 +466,7 @@ async def connected(client: Client) -> tuple[RTCPeerConnection, RTCDataChannel]:
         found.set_result(channel)
 
     peer.on("datachannel", adopt)
-    offer = client.body[client.body.find(b"v=0") :].decode()  # it may be part of a form
+    offer = client.body[client.body.find(b"v=0") :].decode()  # the offer may be part of a form
     await peer.setRemoteDescription(RTCSessionDescription(offer.partition("\r\n--")[0] + "\r\n", "offer"))
     for transceiver in peer.getTransceivers():
         transceiver.direction = "sendrecv"

@@ -1,4 +1,4 @@
-"""A hostile client and its attacks on any of our servers: connections, headers, paths, hosts."""
+"""A hostile client and its attacks on our servers: connections, headers, paths, hosts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Attacker:
 
     Args:
         port: The server's port on this machine.
-        request: The head of a request that the server answers with status 200, without the empty line.
-        probe: The head of a request that it refuses from strangers: pages of other hosts, other origins.
+        request: Head of a request to which the server responds with status 200, without the empty line.
+        probe: Head of a request that the server must reject from other hosts and origins.
     """
 
     def __init__(self, port: int, request: bytes, probe: bytes) -> None:
@@ -45,7 +45,7 @@ class Attacker:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def ask(self, data: bytes) -> bytes:
-        """Send a request on a new connection; return the beginning of the answer."""
+        """Send a request on a new connection; return the beginning of the response."""
         reader, writer = await self.connect()
         try:
             await self.send(writer, data)
@@ -56,7 +56,7 @@ class Attacker:
             writer.transport.abort()
 
     async def session(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a session of OpenAI's protocol: the probe is its handshake."""
+        """Open an OpenAI session: the probe is its handshake."""
         reader, writer = await self.connect()
         writer.write(self.probe + b"\r\n")
         await reader.readuntil(b"\r\n\r\n")
@@ -69,7 +69,7 @@ class Attacker:
         self.count += 1
 
     async def again(self, data: bytes, *, reads: bool = True) -> None:
-        """Send the same bytes repeatedly, in one session after the other."""
+        """Send the same bytes repeatedly, in sequential sessions."""
         while True:
             reader, writer = await self.session()
             reading = asyncio.create_task(forget(reader)) if reads else None
@@ -81,7 +81,7 @@ class Attacker:
                 await reading
 
     async def post(self, path: str, kind: str, body: bytes) -> bytes:
-        """Send a request and return the beginning of the answer."""
+        """Send a request and return the beginning of the response."""
         reader, writer = await self.connect()
         about = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{about}"
@@ -133,7 +133,7 @@ async def half_open(attacker: Attacker) -> None:
 
 
 async def slow_headers(attacker: Attacker) -> None:
-    """Send a header a second on a thousand connections."""
+    """Send one header per second on a thousand connections."""
     writers = [(await attacker.connect())[1] for _ in range(1_000)]
     for writer in writers:
         writer.write(b"GET / HTTP/1.1\r\n")
@@ -156,7 +156,7 @@ async def long_headers(attacker: Attacker) -> None:
 
 
 async def connection_attempts(attacker: Attacker) -> None:
-    """Connect 100,000 times, each time with half a request, and disconnect a little later."""
+    """Connect 100,000 times, each time with half a request, and disconnect shortly afterwards."""
     loop, numbers = asyncio.get_running_loop(), itertools.count()
     held: deque[socket.socket] = deque()
 
@@ -183,7 +183,7 @@ async def connection_attempts(attacker: Attacker) -> None:
 
 
 async def slow_body(attacker: Attacker) -> None:
-    """Begin a thousand requests, and never send their bodies."""
+    """Start a thousand requests without sending their bodies."""
     held = []
     head = attacker.request.replace(b"GET", b"POST", 1) + b"Content-Length: 999\r\n\r\n"
     for _ in range(1_000):
@@ -195,7 +195,7 @@ async def slow_body(attacker: Attacker) -> None:
 
 
 async def endless_body(attacker: Attacker) -> None:
-    """Post a gigabyte where a small body is expected."""
+    """Post a gigabyte to a path that expects a small body."""
     head = attacker.request.replace(b"GET", b"POST", 1) + b"Content-Length: 1000000000\r\n\r\n"
     while True:
         reader, writer = await attacker.connect()
@@ -209,7 +209,7 @@ async def endless_body(attacker: Attacker) -> None:
 
 
 async def unread_answers(attacker: Attacker) -> None:
-    """Request one answer after the other on fifty connections, and read none."""
+    """Send sequential requests on fifty connections without reading the responses."""
 
     async def ask() -> None:
         while True:
@@ -228,7 +228,7 @@ def admitted(answer: bytes) -> bool:
 
 
 async def probing(attacker: Attacker, request: bytes) -> None:
-    """Send a request that must be refused, again and again."""
+    """Repeatedly send a request that must be rejected."""
     assert admitted(await attacker.ask(attacker.probe + b"\r\n"))
     while True:
         attacker.admitted += admitted(await attacker.ask(request + b"\r\n"))
@@ -236,14 +236,14 @@ async def probing(attacker: Attacker, request: bytes) -> None:
 
 
 async def foreign_host(attacker: Attacker) -> None:
-    """Send requests as a page whose site's name was rebound to this machine."""
+    """Send requests as a page whose host name was rebound to this machine."""
     lines = attacker.probe.split(b"\r\n")
     kept = [line for line in lines if not line.startswith(b"Host:")]
     await probing(attacker, b"\r\n".join([kept[0], b"Host: evil.example", *kept[1:]]))
 
 
 async def foreign_origin(attacker: Attacker) -> None:
-    """Send requests as another site's page."""
+    """Send requests as a page of another site."""
     await probing(attacker, attacker.probe + b"Origin: http://evil.example\r\n")
 
 

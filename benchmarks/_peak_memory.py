@@ -21,10 +21,10 @@ class Measured:
     """The outcome of a command.
 
     Args:
-        status: Its exit status; None if it was killed.
-        seconds: How long it ran.
-        peak_mb: Its peak resident memory.
-        output: Its output, both streams together.
+        status: Exit status; None if the command was killed.
+        seconds: Duration of the command.
+        peak_mb: Peak resident memory.
+        output: Combined output of both streams.
     """
 
     status: int | None
@@ -34,7 +34,7 @@ class Measured:
 
 
 def peak_mb(process_id: int) -> float:
-    """Return the peak resident memory of a process so far, in megabytes; 0 if it has exited."""
+    """Return the current peak resident memory of a process, in megabytes; 0 if the process has exited."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -45,12 +45,12 @@ def peak_mb(process_id: int) -> float:
 async def measured(
     command: Sequence[str], *, within_s: float, environment: Mapping[str, str] | None = None
 ) -> Measured:
-    """Run a command to its end.
+    """Run a command to completion.
 
     Args:
         command: The command.
-        within_s: Seconds after which it is killed; it is also killed above 3 GB.
-        environment: Variables in addition to our own.
+        within_s: Time limit in seconds; the memory limit is 3 GB.
+        environment: Additional environment variables.
     """
     began_s = time.monotonic()
     process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Recordings of speech for several benchmarks."""
+"""Speech recordings for several benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RATE_HZ = 24_000
 
 
 def write_speech(folder: Path, lengths_ms: Iterable[int]) -> Path:
-    """Write recordings with speech of these lengths, whose end the endpoint recognises with `--calibrate`.
+    """Write recordings with speech of these durations, whose end the endpoint detects with `--calibrate`.
 
     Returns:
         The manifest.

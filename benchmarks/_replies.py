@@ -1,4 +1,4 @@
-"""Replies as input for judges of speech quality, for several benchmarks."""
+"""Replies as input for speech quality judges, for several benchmarks."""
 
 from __future__ import annotations
 

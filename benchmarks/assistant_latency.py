@@ -1,10 +1,10 @@
 """Time from the built-in assistant's end of turn to its first audible sample.
 
 Recordings are streamed to ``live-eval endpoint``, one session at a time, over WebSocket and WebRTC. The value
-is from the endpoint's announcement of its response, which it makes in the moment in which its detector ends
-the user's turn, to the first audible sample of the reply as heard; both are the endpoint's own stamps
-(`live_eval.reference.truth`). The aim holds on a machine of two cores that does nothing else: the processor
-time of the endpoint, which a busy machine changes little, and the machine's load are printed next to it.
+is the time from the endpoint's response event, sent when its detector ends the user's turn, to the first
+audible sample of the reply; both times are the endpoint's own timestamps (`live_eval.reference.truth`). The
+target applies to an otherwise idle two-core machine: the endpoint's CPU time, which depends little on other
+load, and the machine's load are also printed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Served(NamedTuple):
     """A reference endpoint.
 
     Args:
-        process_id: Its process.
-        addresses: Its base URL for each client.
+        process_id: Process ID.
+        addresses: Base URL for each client.
     """
 
     process_id: int
@@ -49,7 +49,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def endpoint(truth: Path, data: str) -> Iterator[Served]:
-    """Serve the endpoint as a user starts it; it logs to `truth`, complete at the end of the context."""
+    """Start the endpoint like a user; its log in `truth` is complete when the context ends."""
     command = [sys.executable, "-P", "-m", "live_eval", "endpoint", "--port", "0", "--truth", str(truth)]
     if data != "sample":
         command += ["--data", data]
@@ -63,7 +63,7 @@ def endpoint(truth: Path, data: str) -> Iterator[Served]:
 
 
 def cpu_s(process_id: int) -> float:
-    """Return the processor time of a process."""
+    """Return the CPU time of a process."""
     fields = Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_S
 
@@ -72,8 +72,8 @@ class Measured(NamedTuple):
     """The measurements of one client.
 
     Args:
-        turns: The truth of its turns.
-        cpu_s: Processor time of the endpoint.
+        turns: The true times of the turns.
+        cpu_s: CPU time of the endpoint.
         load: Load average of the machine.
     """
 
@@ -93,7 +93,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
                 validate(
                     {
                         "endpoint": {"name": client, "base_url": served.addresses[client]},
-                        # One recording of each script: a repeated reply is not synthesised again.
+                        # One recording per script: a repeated reply is not synthesised again.
                         "data": {"path": data, "limit": turns, "variants": ["neutral"]},
                         "turns": {"concurrency": 1, "retries": 0},
                     }
@@ -107,7 +107,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
 
 
 def show(client: str, measured: Measured) -> bool:
-    """Print the values of a client; return whether they meet the aim."""
+    """Print the values of a client; return whether they meet the target."""
     answered = [turn for turn in measured.turns if turn.reason == ""]
     times_ns = [
         turn.heard_from_ns - turn.created_ns

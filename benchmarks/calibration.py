@@ -1,4 +1,4 @@
-"""The harness's own error against known times, at 1 and at 50 concurrent sessions."""
+"""The harness's measurement error relative to known times, at 1 and 50 concurrent sessions."""
 
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.session.event_loop import run

@@ -1,10 +1,11 @@
-"""Open loop against closed loop on an endpoint that stalls: the effect of coordinated omission.
+"""Open and closed loop compared on a stalling endpoint: the effect of coordinated omission.
 
-The reference endpoint answers 200 ms after the end of speech, but begins no reply in the first 5 s of every
-20 s. Of users who speak at times of their own, a quarter meet the stall and wait for the rest of it: what
-they see follows from these settings and is printed first. Then the same number of turns is played at most
-four at a time, in a closed loop, in an open loop (2 turns a second, Poisson), counted from the end of speech
-and from when the session was due, and in an open loop with sessions to spare, in which nobody queues.
+The reference endpoint replies 200 ms after the end of speech, but starts no reply in the first 5 s of every
+20 s. A quarter of users who speak at independent times encounter the stall and wait for its remainder: their
+latency distribution follows from these settings and is printed first. The same number of turns is then run
+with at most four sessions, in a closed loop and in an open loop (2 turns per second, Poisson), with latency
+from the end of speech and from the scheduled session start; and in an open loop with enough sessions that
+none queue.
 """
 
 from dataclasses import replace
@@ -54,7 +55,7 @@ async def campaign(folder: Path, plan: CampaignPlan) -> list[TurnRecord]:
 
 
 def what_users_see() -> NDArray[np.float64]:
-    """Return the latencies in ms of turns whose speech ends at any moment, from the settings alone."""
+    """Return the latencies in ms of turns whose speech ends at uniform times, computed from the settings."""
     ends_ms = np.arange(0, EVERY_MS, 0.5)
     return np.maximum(ends_ms + DELAY_MS, np.where(ends_ms + DELAY_MS < STALL_MS, STALL_MS, 0)) - ends_ms
 

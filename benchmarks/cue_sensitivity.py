@@ -1,11 +1,11 @@
-"""Cue sensitivity of a deaf and of a hearing endpoint: the first must be 0, the second must not.
+"""Cue sensitivity of a deaf and a hearing endpoint: the first must be 0, the second must not.
 
-The built-in endpoint answers the bundled sample twice over, once as it is (it finds its reply by the words it
-heard) and once with ``--notices-voice`` (it also remarks on the pace, level and pitch of the audio that it
-received). Each recording is played as often as ``--repeat`` says. Needs the extra `local`; about two minutes
-for each endpoint.
+The built-in endpoint replies to the bundled sample twice, once by default (it selects its reply by the
+recognised words) and once with ``--notices-voice`` (it also remarks on the pace, level and pitch of the
+received audio). Each recording is run ``--repeat`` times. Needs the `local` extra; about two minutes per
+endpoint.
 
-Exits with 1 where the deaf endpoint's effect is not 0, or the interval of the hearing one's reaches 0.
+Exits with 1 if the deaf endpoint's effect is not 0, or if the hearing endpoint's interval includes 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def play(run: Path, base_url: str, repeat: int) -> None:
             *(*COMMAND, "run", "--endpoint", "reference", "--base-url", base_url, "--data", "sample"),
             *("--out", str(run), "--repeat", str(repeat), "--judges", "prosody", "--no-report"),
         ],
-        check=False,  # a failed turn is left out of the values, and reported with them
+        check=False,  # a failed turn is excluded from the values, and reported with them
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -44,7 +44,7 @@ def play(run: Path, base_url: str, repeat: int) -> None:
 
 
 def measure(name: str, flags: list[str], repeat: int, folder: Path) -> dict[str, Any]:
-    """Start an endpoint, run the sample, print the sensitivity by measure, and return the overall one."""
+    """Start an endpoint, run the sample, print the sensitivity by measure, and return the overall value."""
     endpoint = subprocess.Popen(
         [*COMMAND, "endpoint", "--port", "0", "--until-stdin-ends", *flags],
         stdin=subprocess.PIPE,

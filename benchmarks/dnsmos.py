@@ -1,11 +1,11 @@
-"""The judge `dnsmos` against the package speechmos and against the bare P.835 network, in one run.
+"""The judge `dnsmos` compared with the package speechmos and the bare P.835 network, in one run.
 
-All three rate the same files, in turns, several rounds. Agreement is the largest difference of any output
-on any file. The floor is the whole P.835 network on every window and nothing else: no reading, no P.808.
-The judge can go below it, since it computes what neighbouring windows share once.
+All three rate the same files alternately, in several rounds. Agreement is the maximum difference of any
+output on any file. The floor is the full P.835 network on every window and nothing else: no file reading, no
+P.808. The judge can be faster than the floor, since it computes the overlap of adjacent windows once.
 
-speechmos needs librosa and requests beside it (`pip install librosa requests`); where they are not
-installed, the floor alone is measured.
+speechmos also needs librosa and requests (`pip install librosa requests`); if they are not installed, only
+the floor is measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THEIR_NAMES = {"ovrl": "ovrl_mos", "sig": "sig_mos", "bak": "bak_mos", "p808": "
 
 
 def replies(limit: int) -> list[Path]:
-    """Return reply recordings of the sample and of EchoMind's demonstration, `limit` of each at most."""
+    """Return reply recordings of the sample and of EchoMind's demonstration, at most `limit` of each."""
     found: list[Path] = []
     for folder in FOLDERS:
         paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
@@ -48,7 +48,7 @@ def replies(limit: int) -> list[Path]:
 
 
 def judge_all(judge: Dnsmos, paths: list[Path]) -> list[dict[str, float]]:
-    """Read and rate the files as scoring does."""
+    """Read and rate the files as in scoring."""
     turns = [
         JudgedTurn(
             turn_id=path.stem,
@@ -93,15 +93,15 @@ def main() -> None:
     if lacking:
         print(f"speechmos cannot be imported without {', '.join(lacking)}: only the floor is measured")
     else:
-        warnings.simplefilter("ignore")  # librosa warns of empty mel filters
+        warnings.simplefilter("ignore")  # librosa warns about empty mel filters
         from speechmos import dnsmos as speechmos
 
         works["speechmos"] = lambda paths, _: [speechmos.run(str(path), RATE_HZ) for path in paths]
 
-    judge_all(judge, paths[:1])  # memory and caches
+    judge_all(judge, paths[:1])  # warm up memory and caches
     best = dict.fromkeys(works, 0.0)
     windows_in_all = 0
-    # Group by group, so that other load affects all of them equally.
+    # In groups, so that other load affects all methods equally.
     for start in range(0, len(paths), GROUP):
         group = paths[start : start + GROUP]
         windows = windows_of(group)

@@ -1,18 +1,18 @@
-"""Measurements of overlapping speech against the true times of the reference endpoint.
+"""Measurements of overlapping speech compared with the true times of the reference endpoint.
 
-The endpoint is scripted: it stops so many milliseconds after the user's first sample, never, on
-backchannels, answers in a pause, talks over the user, resumes, pauses between two sentences, and ends the
-turn after 300, 500 or 900 ms of silence. Its truth says when the user's audio arrived, and until when each
-reply was heard. Trials are played as ordinary runs, by one session at a time and by 20, and judged as
-`live-eval duplex` judges them: over WebSocket and WebRTC with events, and over continuous media without
+The endpoint is scripted: it stops a given number of milliseconds after the user's first sample, never, or on
+backchannels, replies in a pause, talks over the user, resumes, pauses between two sentences, and ends the
+turn after 300, 500 or 900 ms of silence. Its truth log contains the arrival times of the user's audio and the
+end of playback of each reply. Trials run as ordinary runs, with 1 and 20 concurrent sessions, and are judged
+like in `live-eval duplex`: over WebSocket and WebRTC with events, and over continuous media without events
 (Moshi, one session at a time; GPT-Live; a pipecat bot).
 
-Continuous media do not say that a reply stops or ends: a true stop or end within 2 s is `fell_silent` there,
-and the first sign of a response is its first audible sample.
+Continuous media do not signal the stop or end of a reply: a true stop or end within 2 s is `fell_silent`
+there, and the first sign of a response is its first audible sample.
 
-Printed for each duration: the error, measured minus true, next to the lateness of a bare timer loop in the
-same minutes; and the outcomes, true against measured. Two trials of each scenario and session are played;
-``python benchmarks/duplex_truth.py openai --sessions 20 --trials 100`` plays 100 on one transport.
+The output contains, for each duration, the error (measured minus true) next to the lateness of a bare timer
+loop during the same time, and the outcomes, true and measured. Two trials run per scenario and session;
+``python benchmarks/duplex_truth.py openai --sessions 20 --trials 100`` runs 100 on one transport.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class PlayedScenario(NamedTuple):
     """A measured trial.
 
     Args:
-        name: Its name.
-        turns: Its turns, in order.
-        rule: The expected behaviour of the endpoint.
-        conversation: Its conversation; None if the user did not speak.
-        judgement: Its outcome.
+        name: Name of the trial.
+        turns: Turns, in order.
+        rule: Expected behaviour of the endpoint.
+        conversation: Conversation; None if the user did not speak.
+        judgement: Measured outcome.
     """
 
     name: str
@@ -86,14 +86,14 @@ class PlayedScenario(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """The user's and the endpoint's part in a trial.
+    """The user's and the endpoint's behaviour in a trial.
 
     Args:
-        name: Its name.
+        name: Name of the scenario.
         query: The endpoint's settings.
-        sounds_ms: Shortest and longest sound of the last utterance.
-        pause_ms: Pause within it; 0 for none.
-        anchor_ms: Earliest and latest beginning after the reply is audible; None where it is the only one.
+        sounds_ms: Minimum and maximum duration of the last utterance.
+        pause_ms: Pause within the last utterance; 0 for none.
+        anchor_ms: Earliest and latest start after the reply is audible; None for a single utterance.
         speech: Kind of speech.
     """
 
@@ -106,7 +106,7 @@ class Scenario(NamedTuple):
 
     @property
     def pause_ns(self) -> tuple[int, int]:
-        """Begin and end of the pause in a reply, counted from its first audible sample."""
+        """Start and end of the pause in a reply, relative to its first audible sample."""
         query = dict(parse_qsl(self.query))
         begin_ns = int(query.get("reply_ms", 1_000)) * MS // 2
         return begin_ns, begin_ns + int(query.get("reply_pause_ms", 0)) * MS
@@ -169,8 +169,8 @@ class TrueTrial:
     """The true values of a trial.
 
     Args:
-        outcome: Its outcome.
-        durations_ns: Its durations.
+        outcome: True outcome.
+        durations_ns: True durations.
     """
 
     outcome: Outcome
@@ -179,16 +179,16 @@ class TrueTrial:
 
 @dataclass(slots=True)
 class Errors:
-    """The comparison.
+    """The comparison result.
 
     Args:
-        durations_ns: Measured minus true, by duration.
-        outcomes: Counts of pairs of true and measured outcomes.
-        floor_ns: How late a bare timer loop was.
+        durations_ns: Measured minus true value, by duration.
+        outcomes: Counts of (true, measured) outcome pairs.
+        floor_ns: Lateness of a bare timer loop.
         failed: Trials that cannot be compared, with reasons.
         wrong: Trials with a wrong outcome, or with a duration on one side only.
-        far: Durations that are off by more than `FAR_NS`.
-        lag_ns: Our own lateness in each trial.
+        far: Durations with an error of more than `FAR_NS`.
+        lag_ns: Lateness of the harness in each trial.
     """
 
     durations_ns: dict[str, list[int]] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class Errors:
 
 
 def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: Path) -> Path:
-    """Write the trials of a scenario as a data set; return its manifest."""
+    """Write the trials of a scenario as a data set; return the manifest."""
     pick = random.Random(f"{seed}/{scenario.name}")
     opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if scenario.anchor_ms else []
     written = []
@@ -223,7 +223,7 @@ def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: P
 
 
 def recording(endpoint: str, path: Path, sound_ms: int, pause_ms: int = 0, after_ms: int = 0) -> Recorded:
-    """Write an utterance whose edges are known; with a pause, `after_ms` of sound follow it."""
+    """Write an utterance with known boundaries; `after_ms` of audio follow the pause, if any."""
     spec = client(endpoint)
     rate_hz = spec.input_rate_hz
     sounds, pauses = ((sound_ms, after_ms), (pause_ms,)) if pause_ms else ((sound_ms,), ())
@@ -309,7 +309,7 @@ def compare(
     *,
     lossy: bool,
 ) -> None:
-    """Compare a trial with the endpoint's truth of its session."""
+    """Compare a trial with the endpoint's truth for its session."""
     where = f"{scenario.name}, {trial.name}"
     measured = trial.judgement.outcome
     session_id = session_of(trial, utterances)
@@ -328,7 +328,7 @@ def compare(
     resumed = any(turn.resumes for turn in mine)
     for name, true_ns in true.durations_ns.items():
         if name == "new_reply" and resumed and lossy:
-            continue  # a decoder fades in what was encoded in the middle of a stream
+            continue  # a decoder fades in audio encoded in mid-stream
         measured_ns = trial.judgement.durations_ns.get(name)
         if measured_ns is None:
             errors.wrong.append(f"{where}: {name} was not measured")
@@ -342,7 +342,7 @@ def compare(
 
 
 def session_of(trial: PlayedScenario, utterances: Sequence[TrueUtterance]) -> str | None:
-    """Return the session of a trial: the client's id, or the one that heard the user begin at these times."""
+    """Return a trial's session: by the client's ID, or by the times at which the user started to speak."""
     session_id = next((turn.session_id for turn in trial.turns if turn.session_id), None)
     if session_id is not None or trial.conversation is None:
         return session_id
@@ -360,14 +360,14 @@ def session_of(trial: PlayedScenario, utterances: Sequence[TrueUtterance]) -> st
 def true_outcome(
     trial: PlayedScenario, scenario: Scenario, turns: Sequence[TrueReply], heard: Sequence[TrueUtterance]
 ) -> TrueTrial:
-    """Return the outcome and the durations of a trial from the endpoint's stamps.
+    """Return the outcome and durations of a trial from the endpoint's timestamps.
 
-    When the user's sound is spoken is known by construction. It counts as later by how much its frame arrived
-    later than it was due.
+    The times of the user's audio are known by construction, and are delayed by the lateness of their frame's
+    arrival.
     """
     assert trial.conversation is not None
     user = trial.conversation.user[-1]
-    parts = heard[len(trial.turns) - 1 :]  # the utterances before the last one have no pauses
+    parts = heard[len(trial.turns) - 1 :]  # earlier utterances have no pauses
     due_ns = np.concatenate([turn.trace.frame_deadline_ns for turn in trial.turns])
     start_ns = user.start_ns + lateness_ns(parts[0].onset_ns, due_ns)
     end_ns = user.end_ns + lateness_ns(parts[-1].end_ns, due_ns)
@@ -408,19 +408,19 @@ def true_outcome(
             said[0], said[-1] = said[0]._replace(start_ns=start_ns), said[-1]._replace(end_ns=end_ns)
             both = overlaps(said, [each for turn in turns for each in sounding(turn, scenario)])
             durations = {**true.durations_ns, "overlap": sum(each.end_ns - each.start_ns for each in both)}
-            if "discarded" in durations:  # its pause is not audible
+            if "discarded" in durations:  # the reply's pause is not audible
                 paused_ns, resumed_ns = ((reply.heard_from_ns or 0) + at_ns for at_ns in scenario.pause_ns)
                 durations["discarded"] -= max(0, resumed_ns - max(paused_ns, heard_ns[-1].end_ns))
             if not continuous:
                 return replace(true, durations_ns=durations)
             if true.outcome is Outcome.YIELDED:
                 return TrueTrial(outcome=Outcome.FELL_SILENT, durations_ns=durations)
-            durations.pop("new_reply", None)  # it follows without a gap: not separable from the reply
+            durations.pop("new_reply", None)  # follows without a gap, so it is not separable from the reply
             return replace(true, durations_ns=durations)
 
 
 def sounding(turn: TrueReply, scenario: Scenario) -> list[Stretch]:
-    """Return when a reply was heard, without its pause."""
+    """Return the playback intervals of a reply, without its pause."""
     if turn.heard_from_ns is None or turn.heard_until_ns is None:
         return []
     paused_ns, resumed_ns = (turn.heard_from_ns + at_ns for at_ns in scenario.pause_ns)
@@ -434,9 +434,9 @@ def sounding(turn: TrueReply, scenario: Scenario) -> list[Stretch]:
 def true_overlap(
     rule: Rule, reply: TrueReply, start_ns: int, end_ns: int, next_ns: int | None, *, stopped: bool
 ) -> TrueTrial:
-    """Return the truth of a user who speaks over a reply from `start_ns` to `end_ns`.
+    """Return the true values for a user who speaks over a reply from `start_ns` to `end_ns`.
 
-    `next_ns` is when the reply after it is audible.
+    `next_ns` is the time at which the next reply is audible.
     """
     assert reply.heard_from_ns is not None
     silent_ns = reply.heard_until_ns or 0
@@ -447,7 +447,7 @@ def true_overlap(
         durations["audible_stop"] = silent_ns - start_ns
         samples = sum(reply.chunk_samples) - (reply.onset_sample or 0)
         unheard_ns = samples * 10**9 // (reply.rate_hz or 1) - (silent_ns - reply.heard_from_ns)
-        if unheard_ns > 40 * MS:  # less may be too short to be audible
+        if unheard_ns > 40 * MS:  # a shorter reply may not be audible
             durations["discarded"] = unheard_ns
         if reply.stopped_ns is not None:
             durations["provider_stop"] = reply.stopped_ns - start_ns
@@ -466,7 +466,7 @@ def true_overlap(
 
 
 def lateness_ns(arrived_ns: int | None, due_ns: NDArray[np.int64]) -> int:
-    """Return how much later a frame arrived than the nearest one was due."""
+    """Return the arrival time of a frame minus the due time of the nearest frame."""
     if arrived_ns is None:
         return 0
     late_ns: NDArray[np.int64] = arrived_ns - due_ns
@@ -477,7 +477,7 @@ def lateness_ns(arrived_ns: int | None, due_ns: NDArray[np.int64]) -> int:
 
 
 def figures(values_ns: Sequence[int]) -> str:
-    """Return bias, p50, p99 and the largest of durations, in ms."""
+    """Return the bias, p50, p99 and maximum of durations, in ms."""
     ms = np.asarray(values_ns) / 1e6
     size = np.abs(ms)
     return (
@@ -487,7 +487,7 @@ def figures(values_ns: Sequence[int]) -> str:
 
 
 def show(errors: Errors, endpoint: str, sessions: int) -> bool:
-    """Print the results; return whether the aims are met."""
+    """Print the results; return whether the targets are met."""
     print(f"\n{endpoint}, {sessions} at a time; ms         n     bias      p50      p99      max")
     print(f"{'bare timer, lateness':30} {figures(errors.floor_ns)}")
     print(f"{'our own lag':30} {figures(errors.lag_ns)}")
@@ -510,7 +510,7 @@ def show(errors: Errors, endpoint: str, sessions: int) -> bool:
 
 
 async def measure(endpoint: str, sessions: int, trials: int, seed: int, names: Sequence[str]) -> Errors:
-    """Run every scenario and compare it."""
+    """Run and compare every scenario."""
     errors = Errors()
     for scenario in SCENARIOS:
         if not names or any(name in scenario.name for name in names):

@@ -1,12 +1,12 @@
-"""The judge `utmos` against the package of its network, on random weights.
+"""The judge `utmos` compared with its network's package, on random weights.
 
-The weights have the true shape (UTMOS22 strong), which is all that time and memory depend on; no number here
-says how good a reply is. Agreement is the largest difference of any rating (MOS) from the package's own,
-recording by recording. Three are timed, in turns:
+Only the weights' shapes (UTMOS22 strong) affect time and memory; the ratings here are meaningless. Agreement
+is the maximum difference of any rating (MOS) from the package's rating of the single recording. Three methods
+are timed alternately:
 
-- judge: the judge's `score`, resampling included;
-- network: the package's network on the same batches, padded, with nothing masked: what the computing costs;
-- package: the package's own inference, one recording after the other.
+- judge: the judge's `score`, including resampling;
+- network: the package's network on the same batches, padded, without masks: the cost of the computation;
+- package: the package's own inference, one recording at a time.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Contest:
 
     Args:
         judge: The judge.
-        ours: Its scores of recordings in one batch, one row each.
+        ours: The judge's scores of recordings in one batch, one row each.
         network: The package's network on padded samples, shape (recordings, samples).
         theirs: The package's own inference on one recording.
-        most_samples: Of a batch of the judge.
+        most_samples: Maximum number of samples in a batch of the judge.
     """
 
     judge: LocalJudge
@@ -58,7 +58,7 @@ class Contest:
 
 
 def replies(limit: int) -> list[Audio]:
-    """Return recordings of replies, `limit` at most: of EchoMind's demonstration, else of the sample."""
+    """Return at most `limit` reply recordings, from EchoMind's demonstration, else from the sample."""
     for folder in FOLDERS:
         paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
         if paths:
@@ -126,7 +126,7 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
 
     works = {"judge": run_judge, "network": run_network, "package": run_package}
     shortest = min(at_rate, key=len)
-    with exact_inference():  # memory and caches
+    with exact_inference():  # warm up memory and caches
         contest.ours([shortest])
         contest.theirs(shortest)
     if device == "cuda":

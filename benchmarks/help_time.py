@@ -1,4 +1,4 @@
-"""Time of ``live-eval --help``, as a ratio to an empty Python program."""
+"""Time of ``live-eval --help``, relative to an empty Python program."""
 
 import statistics
 import subprocess
@@ -11,7 +11,7 @@ COMMANDS = {
     "pass": [sys.executable, "-c", "pass"],
     "help": [str(Path(sys.executable).with_name("live-eval")), "--help"],
 }
-AIM = 5.0  # click is most of it
+AIM = 5.0  # click accounts for most of the time
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
         for name, command in COMMANDS.items():
             start = time.perf_counter()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            if number > 0:  # the first of each fills the file cache
+            if number > 0:  # the first run of each fills the file cache
                 times[name].append(time.perf_counter() - start)
     median = {name: statistics.median(values) for name, values in times.items()}
     for name, seconds in median.items():

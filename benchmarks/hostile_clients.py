@@ -1,12 +1,12 @@
-"""Hostile clients: the memory of our servers under each attack, and whether they still answer others.
+"""Hostile clients: memory and responsiveness of our servers under each attack.
 
-The servers are `live-eval endpoint --calibrate`, `live-eval studio`, and the proxy of `live-eval impair`: a
-process of its own, a new one for each attack, which lasts `SECONDS`; that of 100,000 connections until all
-are made. Printed for each: how often the client did what it does, the peak of the server's resident memory
-beyond that at its start, and how long another client waits for an answer in the middle of the attack. What
-must be refused and was not is counted as admitted.
+The servers are `live-eval endpoint --calibrate`, `live-eval studio`, and the proxy of `live-eval impair`, in
+a new process for each attack. An attack lasts `SECONDS`, or until all 100,000 connections are made. The
+output for each attack contains the number of the client's operations, the increase of the server's peak
+resident memory over its value at start, and the response time for another client during the attack. Requests
+that must be rejected but were not are counted as admitted.
 
-``python benchmarks/hostile_clients.py studio.half_open`` runs one of them; ``--list`` lists them.
+``python benchmarks/hostile_clients.py studio.half_open`` runs a single attack; ``--list`` lists all.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MASKED = 0x80
 PATH = "/v1/realtime?model=m"
 
 
-# -- Sessions of the endpoint -----------------------------------------------------------------------------
+# -- Endpoint sessions ------------------------------------------------------------------------------------
 
 
 async def refused_handshakes(attacker: Attacker) -> None:
@@ -147,7 +147,7 @@ async def endless_audio(attacker: Attacker) -> None:
 
 
 async def endless_commits(attacker: Attacker) -> None:
-    """Commit one turn after the other without requesting a reply."""
+    """Commit sequential turns without requesting a reply."""
     sound = base64.b64encode(bytes(48_000)).decode()
     manual = message(
         type="session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": None}}}
@@ -195,7 +195,7 @@ async def long_offer(attacker: Attacker) -> None:
 
 
 async def many_offers(attacker: Attacker) -> None:
-    """Send one valid offer after the other, and never connect."""
+    """Send sequential valid offers, and never connect."""
     from aiortc import RTCPeerConnection
 
     peer = RTCPeerConnection()
@@ -215,7 +215,7 @@ async def many_secrets(attacker: Attacker) -> None:
 
 
 async def slow_offers(attacker: Attacker) -> None:
-    """Begin a thousand offers, and never send their bodies."""
+    """Start a thousand offers without sending their bodies."""
     held = []
     head = b"POST /v1/realtime/calls HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/sdp\r\n"
     head += b"Content-Length: 999\r\n\r\n"
@@ -230,7 +230,7 @@ async def slow_offers(attacker: Attacker) -> None:
 
 
 async def endless_answers(attacker: Attacker) -> None:
-    """Request endless answers of the endpoint behind the proxy, and never read them."""
+    """Request endless responses of the endpoint behind the proxy, and never read them."""
     held = []
     while True:
         _, writer = await attacker.connect()
@@ -258,7 +258,7 @@ async def unsent_requests(attacker: Attacker) -> None:
 
 @contextlib.asynccontextmanager
 async def behind_the_proxy() -> AsyncIterator[int]:
-    """Serve an endpoint that answers every request, some endlessly; yield its port."""
+    """Serve an endpoint that responds to every request, sometimes endlessly; yield its port."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -291,10 +291,10 @@ class Server:
     """A server under attack.
 
     Args:
-        process_id: Its process.
-        port: Its port.
-        request: The head of a request that it answers with status 200, without the empty line.
-        probe: The head of a request that it refuses from strangers.
+        process_id: Process ID.
+        port: Port of the server.
+        request: Head of a request to which the server responds with status 200, without the empty line.
+        probe: Head of a request that the server must reject from other hosts and origins.
     """
 
     process_id: int
@@ -305,7 +305,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def command(*arguments: str) -> AsyncIterator[tuple[int, str]]:
-    """Run a command of live-eval; yield its process id and the first line that it prints."""
+    """Run a live-eval command; yield its process ID and the first line of its output."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "live_eval", *arguments), stdout=asyncio.subprocess.PIPE
     )
@@ -389,7 +389,7 @@ KNOWN = {
 
 
 async def waited_s(server: Server) -> float | None:
-    """Return how long another client waits for an answer; None without an answer."""
+    """Return the response time for another client; None if there is no response."""
     began_s = time.monotonic()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(ANSWER_S):
@@ -403,7 +403,7 @@ async def waited_s(server: Server) -> float | None:
 
 
 async def under(server: Server, attack: Attack) -> tuple[Attacker, float, float | None]:
-    """Attack; return the attacker, the server's memory, and how long another client waited."""
+    """Run an attack; return the attacker, the server's memory, and another client's response time."""
     before_mb = peak_mb(server.process_id)
     attacker = Attacker(server.port, server.request, server.probe)
     task = asyncio.create_task(attack(attacker))

@@ -1,11 +1,11 @@
 """Hostile endpoints: outcome, duration and memory of `live-eval run` against each.
 
-Each endpoint is a server on loopback that does one harmful thing without end, or as much of it as fits. The
-harness is a process of its own, with one case and one attempt; the judge's endpoint is asked by
-``live-eval score``. Printed for each: the kinds of failure (of the judge: its reason), the seconds, and the
-peak of the harness's resident memory beyond that of a run with an ordinary endpoint.
+Each endpoint is a loopback server that performs one attack without end, or up to its limit. The harness runs
+in a separate process, with one case and one attempt; ``live-eval score`` calls the judge's endpoint. The
+output for each attack contains the failure kinds (for the judge, the reason), the duration in seconds, and
+the increase of the harness's peak resident memory over a run with an ordinary endpoint.
 
-``python benchmarks/hostile_endpoints.py ping_flood`` runs one of them; ``--list`` lists them.
+``python benchmarks/hostile_endpoints.py ping_flood`` runs a single attack; ``--list`` lists all.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ async def serving(attack: Attack) -> AsyncIterator[int]:
 
 
 def recording(folder: Path) -> Path:
-    """Write a data set of one short recording."""
+    """Write a data set with one short recording."""
     sound = 0.1 * np.sin(np.arange(RATE_HZ // 2) / 8)
     soundfile.write(folder / "a.wav", sound, RATE_HZ)
     row = {"id": "a", "audio": "a.wav", "text": "ahem", "topic": "x", "cue": "happy"}
@@ -135,7 +135,7 @@ def recording(folder: Path) -> Path:
 
 
 async def run_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
-    """Run the harness against an attack; return the outcomes of the process and of the turn."""
+    """Run the harness against an attack; return the outcomes of the process and the turn."""
     data, out = recording(folder), folder / "run"
     dialect, scheme, *mode = DIALECTS[attack]
     async with serving(attack) as port:
@@ -149,7 +149,7 @@ async def run_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
 
 
 async def score_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
-    """Score an ordinary run against an attack; return the outcomes of scoring and of the turn."""
+    """Score an ordinary run against an attack; return the outcomes of scoring and the turn."""
     await run_against(attacks.ordinary, folder)
     async with serving(attack) as port:
         command = (
@@ -166,7 +166,7 @@ async def score_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
 
 
 def outcome(out: Path, found: Measured) -> str:
-    """Return the kinds of failure of a run's turns."""
+    """Return the failure kinds of a run's turns."""
     if found.status is None:
         return "KILLED"
     with RunReader.open(out) as run:

@@ -1,14 +1,14 @@
-"""Impairments: set against measured values, over real sockets and on real recordings.
+"""Impairments: configured and measured values, over real sockets and on real recordings.
 
-* Packets: 20 pairs of UDP sockets on loopback, 172 bytes every 20 ms each way, one side damaged; arrivals are
-  stamped by the kernel. Expected values follow from the definitions; those of jitter, which keeps the order
-  of packets, from a simulation of the definition in numpy.
-* Streams: our WebSocket transport against a server of the library `websockets`.
-* Calls: turns over WebRTC to the reference endpoint, whose packets and ours are counted by the two receivers.
-* Sound: the bundled recordings, damaged and measured.
+* Packets: 20 pairs of UDP sockets on loopback, 172 bytes every 20 ms in each direction, one side impaired;
+  the kernel stamps arrivals. Expected values follow from the definitions; for jitter, which preserves the
+  packet order, from a numpy simulation of the definition.
+* Streams: our WebSocket transport with a server of the library `websockets`.
+* Calls: turns over WebRTC to the reference endpoint; the receivers on both sides count packets.
+* Audio: the bundled recordings, impaired and measured.
 * Echo: the bundled recordings as replies, mixed into silent frames.
 
-Printed: expected and measured, with how many values that rests on.
+The output contains expected and measured values, with n.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def row(spec: str, what: str, expected: float, measured: float, n: int, unit: st
 
 
 class Side(asyncio.DatagramProtocol):
-    """One end of a pair of sockets: the send and arrival time of each packet."""
+    """One end of a socket pair: the send and arrival time of each packet."""
 
     def __init__(self) -> None:
         self.sent_ns = np.zeros(PACKETS, np.int64)
@@ -89,7 +89,7 @@ class Side(asyncio.DatagramProtocol):
 
 
 async def pair(spec: str, seed: int) -> tuple[Side, Side]:
-    """Exchange packets between an impaired side and another one."""
+    """Exchange packets between an impaired and an unimpaired side."""
     loop = asyncio.get_running_loop()
     damage = ImpairedDatagrams(parse(spec, seed), CLOCK)
     damage.begin()
@@ -151,7 +151,7 @@ def rfc_jitter(transit_ms: Floats) -> float:
 
 
 def ordered_delays(delay_ms: float, jitter_ms: float) -> Floats:
-    """The delays of packets 20 ms apart that wait for one another, by the definition."""
+    """The delays of packets 20 ms apart that keep their order, according to the definition."""
     sent = np.arange(200_000) * FRAME_NS / MS
     draws = np.maximum(0.0, np.random.default_rng(0).normal(delay_ms, jitter_ms, len(sent)))
     return np.maximum.accumulate(sent + draws) - sent
@@ -211,7 +211,7 @@ async def packets() -> None:
 
 
 async def exchange(spec: str, messages: int, size: int, every_ms: float) -> tuple[Floats, Floats]:
-    """Return the delay of each message to a server, and of each one from it, in milliseconds."""
+    """Return the delay of each message to a server and from it, in milliseconds."""
     there: list[int] = []
     pushed: list[int] = []
 
@@ -244,7 +244,7 @@ async def streams() -> None:
         for share in (50, 99):
             measured = float(np.percentile(delays, share))
             row(f"delay=80ms ({direction})", f"delay, p{share}", 80, measured, len(delays), "ms")
-    # 1,000 bytes and headers every 20 ms are 400 kbit/s: half of them still wait at the end.
+    # 1,000 bytes and headers every 20 ms are 400 kbit/s: half of the messages are still queued at the end.
     ways = await exchange("bandwidth=200kbps", 100, 1_000, 20)
     for direction, delays, header in zip(("up", "down"), ways, (8, 4), strict=True):
         last_ms = len(delays) * (1_000 + header) * 8 / 200
@@ -289,10 +289,10 @@ def sound() -> None:
         return [impair_recording(each, edges, parse(spec, seed)).audio for seed, each in enumerate(clean)]
 
     for kind, snr_db in itertools.product(("pink", "white", "babble"), (20, 10, 0)):
-        spec = f"noise={snr_db}dB,noise_type={kind},gain=-20dB"  # attenuated, so that nothing is clipped
+        spec = f"noise={snr_db}dB,noise_type={kind},gain=-20dB"  # attenuated to avoid clipping
         found = []
         for before, after in zip(clean, damaged(spec), strict=True):
-            # The noise of the same seed reveals the attenuation of the whole.
+            # Noise with the same seed reveals the overall attenuation.
             x, y = before.samples.astype(np.float64), after.samples.astype(np.float64)
             down = float(x @ y / (x @ x))
             found.append(speech_level(before).dbfs + 20 * math.log10(down) - db(y - down * x))
@@ -344,7 +344,7 @@ def decay_ms(response: Floats) -> float:
 
 
 def echo() -> None:
-    """Mix bundled recordings, received at once in chunks of 100 ms, into silent frames."""
+    """Mix bundled recordings, received at once in 100 ms chunks, into silent frames."""
     frame = RATE_HZ // 50
     codec = Codec(CodecName.PCM16, RATE_HZ)
     for level_db, delay_ms in ((-10, 60), (-30, 200)):

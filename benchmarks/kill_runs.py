@@ -1,20 +1,19 @@
-"""Kill runs at random moments, resume them, and count lost, duplicate and leftover data.
+"""Kill runs at random times, resume them, and count lost, duplicate and leftover data.
 
-Each run of `TURNS` short turns against the reference endpoint, which answers with the same synthetic signal
-every time, is killed (SIGKILL, which no process sees coming) one to four times: anywhere, while it captures,
-or while it scores; every resumption may be killed too. The last one comes to its end. Then
+Each run has `TURNS` short turns against the reference endpoint, which always replies with the same synthetic
+signal. A run is killed (SIGKILL, which cannot be caught) one to four times: at any time, during capture, or
+during scoring; resumptions may be killed too. The last resumption completes. Then
 
-- every turn and every score that was committed at a kill is still there, unchanged, with the same audio;
-- there are as many turns and scores as in a run that nobody killed, and the replies and scores are equal to
-  that run's;
-- after ``live-eval runs gc``, the folder holds no file that belongs to no turn.
+- every turn and score committed before a kill still exists, unchanged, with the same audio;
+- the numbers of turns and scores, the replies and the scores equal those of an uninterrupted run;
+- after ``live-eval runs gc``, the folder contains no file without a turn.
 
-A share of the runs are repairs (``--retry-failed``) of a run that has ended and was scored, in which turns
-failed and others have lost their audio, killed just as it replaces a turn, too. Only those turns may change,
-each once, and none may keep its score, which is overwritten before with a value that no judge gives.
+Some runs are repairs (``--retry-failed``) of a completed and scored run in which some turns failed and others
+lost their audio; they may also be killed while replacing a turn. Only these turns may change, each once, and
+none may keep its score, which is first overwritten with a value that no judge returns.
 
-The runs are forked from a process that has loaded live-eval already: most of the time of such a short run
-would go into that.
+The runs are forked from a process that has already loaded live-eval: loading would dominate the time of such
+short runs.
 
 ``python benchmarks/kill_runs.py --kills 200 --seed 1`` kills 200 times, a third of them in repairs.
 """
@@ -69,12 +68,12 @@ _LONGEST_S = 300.0
 _FAULT = "failed_response@share=40%"
 _STALE = -987654.0
 """The score of turns that are to be replaced."""
-_REPLACING_S = 0.05  # the audio of a new attempt is written at most this long before the attempt is stored
-_END_S = 60.0  # for a process to exit
+_REPLACING_S = 0.05  # maximum time from writing a new attempt's audio to storing the attempt
+_END_S = 60.0  # time limit for a process to exit
 
 
 class Moment(StrEnum):
-    """When a run is killed."""
+    """The phase in which a run is killed."""
 
     ANY = "any"
     CAPTURING = "capturing"
@@ -83,15 +82,15 @@ class Moment(StrEnum):
 
 
 class Stored(NamedTuple):
-    """The content of a run's folder.
+    """The content of a run folder.
 
     Args:
-        turns: Digests of the turns by id: the record and its audio.
-        replies: Digests of the replies alone, which are the same in every run.
-        scores: The scores by judge and turn, each with the turn's id.
-        to_replace: The turns that failed or have lost their audio.
-        attempts: How many attempts that were replaced, and failures, there are.
-        state: Of the run.
+        turns: Digests of the turns (record and audio) by ID.
+        replies: Digests of the replies alone, which are equal in all runs.
+        scores: Scores by judge and turn, each with the turn's ID.
+        to_replace: Turns that failed or lost their audio.
+        attempts: Number of replaced attempts and failures.
+        state: State of the run.
     """
 
     turns: dict[str, str]
@@ -122,12 +121,12 @@ class Findings:
 
     @property
     def problems(self) -> list[str]:
-        """All problems that were found."""
+        """All detected problems."""
         return [*self.lost, *self.doubled, *self.different, *self.orphans, *self.broken]
 
 
 def _serve() -> None:
-    """Fork a run for each line of arguments on standard input, and answer queries about its end."""
+    """Fork a run for each line of arguments on standard input, and respond to queries about its exit."""
     for module in _LOADED:
         importlib.import_module(module)
     for name in JUDGES:
@@ -165,7 +164,7 @@ def _run_forked(arguments: Sequence[str], log: str) -> NoReturn:
 
 
 class Forks:
-    """The process that the runs are forked from."""
+    """The process from which runs are forked."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", str(Path(__file__).resolve()), "--serve"]
@@ -179,14 +178,14 @@ class Forks:
         return Fork(self, self.ask({"arguments": list(arguments), "log": str(log)}))
 
     def ask(self, request: dict[str, Any]) -> Any:
-        """Return the answer to a request."""
+        """Return the response to a request."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(_END_S)
@@ -201,32 +200,32 @@ class Fork:
         self.status: int | None = None
 
     def ended(self) -> bool:
-        """Return whether it has ended; `status` is set then."""
+        """Return whether the run has ended; if so, `status` is set."""
         if self.status is None:
             self.status = self._forks.ask({"pid": self._pid, "waits": False})
         return self.status is not None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end up to a limit; return whether it has ended."""
+        """Wait for the end of the run up to a limit; return whether it has ended."""
         until_s = time.monotonic() + seconds
         while not self.ended() and time.monotonic() < until_s:
             time.sleep(min(_POLL_S, max(0.0, until_s - time.monotonic())))
         return self.ended()
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the run."""
         os.kill(self._pid, signal.SIGKILL)
         self.status = self._forks.ask({"pid": self._pid, "waits": True})
 
 
 class Harness:
-    """Runs, kills, resumes and compares.
+    """Run, kill, resume and compare.
 
     Args:
-        folder: Where runs go.
-        base_url: Of the reference endpoint.
-        seed: Of the moments.
-        repairs: Share of the runs that are repairs.
+        folder: Output folder for the runs.
+        base_url: Base URL of the reference endpoint.
+        seed: Seed for the kill times.
+        repairs: Share of repairs among the runs.
     """
 
     def __init__(self, folder: Path, base_url: str, seed: int, repairs: float) -> None:
@@ -268,7 +267,7 @@ class Harness:
         return self._whole_s
 
     def kill_one(self, most: int) -> int:
-        """Kill a run and its resumptions at most `most` times, let it end, and compare; return the kills."""
+        """Kill a run and its resumptions at most `most` times, complete it, compare; return the kills."""
         number = self.findings.runs
         out = self._folder / f"run-{number}"
         kills = self._random.randint(1, min(most, _MOST_KILLS))
@@ -305,7 +304,7 @@ class Harness:
         return done
 
     def _damaged(self, out: Path) -> int:
-        """Copy the run with failed turns, and damage others; return the number of attempts after a repair."""
+        """Copy the run with failed turns, damage other turns; return the attempt count after a repair."""
         shutil.copytree(self._folder / "with-failures", out)
         with RunReader.open(out) as run:
             turns = list(run.turns())
@@ -321,12 +320,12 @@ class Harness:
             for row in list(scores.read()):
                 if row.turn_id in to_replace:
                     scores.put(row.judge, row.version, row.turn_id, Scored({"": _STALE}))
-        return 2 * len(failed) + len(lost)  # a failure is an attempt, too
+        return 2 * len(failed) + len(lost)  # a failure is also an attempt
 
     # -- Processes --------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the process that the runs are forked from."""
+        """End the process from which runs are forked."""
         self._forks.close()
 
     def _start(self, out: Path, *options: str) -> Fork:
@@ -339,7 +338,7 @@ class Harness:
         return self._forks.start(arguments, self._folder / "log")
 
     def _kill(self, process: Fork, out: Path, moment: Moment, *, is_repair: bool) -> bool:
-        """Kill a run at such a moment; return False if it had already ended."""
+        """Kill a run in the given phase; return False if it had already ended."""
         audio = set((out / "audio").glob("*"))
         if moment is Moment.CAPTURING or (is_repair and moment is not Moment.ANY):
             self._when(process, lambda: (out / RUN_FILE).exists() and _state(out) != "finished")
@@ -378,7 +377,7 @@ class Harness:
         return time.monotonic()
 
     def _first_turn_s(self, out: Path) -> float:
-        """Return how long ago, on the monotonic clock, the first audio of a run was written."""
+        """Return the time since the first audio of a run was written, on the monotonic clock."""
         first = min((path.stat().st_mtime for path in (out / "audio").iterdir()), default=None)
         return 0.0 if first is None else time.monotonic() - (time.time() - first)
 
@@ -421,7 +420,7 @@ class Harness:
                 findings.different.append(f"{where}: {key}: {found} is not {value}")
 
     def _collect(self, where: str, out: Path) -> None:
-        """Let ``runs gc`` clean up."""
+        """Run ``runs gc``."""
         said = self._folder / "gc.json"
         said.unlink(missing_ok=True)
         process = self._forks.start(["runs", "gc", str(out), "--json"], said)
@@ -435,7 +434,7 @@ class Harness:
 
 
 def stored(out: Path) -> Stored:
-    """Return the content of a run's folder."""
+    """Return the content of a run folder."""
     if not _state(out):
         return NOTHING
     turns: dict[str, str] = {}
@@ -468,7 +467,7 @@ def stored(out: Path) -> Stored:
 
 
 def _going_on(before: Stored, is_repair: bool) -> tuple[str, ...]:
-    """Return the flag that continues a run."""
+    """Return the flag that resumes a run."""
     if is_repair:
         return ("--retry-failed",)
     return ("--resume",) if before.state else ()
@@ -486,7 +485,7 @@ def _files(out: Path) -> set[str]:
 
 
 def _expected_files(out: Path) -> set[str]:
-    """Return the files that a finished run may have."""
+    """Return the files that a completed run may have."""
     with RunReader.open(out) as run:
         turns = [each for turn in run.turns() for each in (turn, *run.replaced(turn.turn_id))]
     audio = {turn.both_file for turn in turns} | {
@@ -508,7 +507,7 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 
 async def kill_runs(folder: Path, kills: int, seed: int, repairs: float) -> Findings:
-    """Kill runs this many times, and return the findings."""
+    """Kill runs this many times, and return the result."""
     usual = ("--delay-ms", "20", "--reply-ms", "1200")
     faulty = (*usual, "--fault", _FAULT, "--fault-seed", str(seed))
     async with ReferenceProcess(log_folder=folder, calibrate=True, arguments=faulty) as endpoint:
@@ -529,7 +528,7 @@ async def kill_runs(folder: Path, kills: int, seed: int, repairs: float) -> Find
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill runs by the options of the command line; return 0 without findings."""
+    """Kill runs according to the command-line options; return 0 if there are no problems."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)

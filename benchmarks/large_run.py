@@ -1,9 +1,9 @@
-"""Costs that grow with the number of turns: the writer's time, the folder, and reading it.
+"""Costs that grow with the number of turns: the writer's time, the folder size, and reading time.
 
-The bundled sample is played to the reference endpoint once. The processor time of decoding its turns is
-measured, and what would travel to and from another machine is weighed. Then the same turns are stored again
-and again under other names, in a run of `TURNS` turns, which `show` and `report` read. The first and the last
-tenth say whether storing slows down as a run grows. docs/cluster.md uses these values.
+The bundled sample is run once against the reference endpoint. The benchmark measures the CPU time to decode
+the turns and the data size of transfers to and from another machine. It then stores the same turns repeatedly
+under other names, in a run of `TURNS` turns, which `show` and `report` read. The first and last tenth show
+whether storing slows down as a run grows. docs/cluster.md uses these values.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from live_eval.session.event_loop import Priority, run
 
 TURNS = 2_000
 SESSIONS = 8
-AIM_MS = 20.0  # 50 turns a second: a million in less than six hours
+AIM_MS = 20.0  # 50 turns per second: a million in less than six hours
 WITHIN_S = 3_600.0
 
 
 class TimedWriter(RunWriter):
-    """A writer that records the time of each turn, and of all work in its thread."""
+    """A writer that records the time of each turn, and of all work in the writer thread."""
 
     def commit(self, record: TurnRecord) -> None:
         """As `RunWriter.commit`."""
@@ -66,7 +66,7 @@ class TimedWriter(RunWriter):
 
 
 class Scales:
-    """A `SessionRunner` that records the sizes of orders and answers."""
+    """A `SessionRunner` that records the sizes of requests and results."""
 
     def __init__(self, inner: SessionRunner, order_mb: list[float], answer_mb: list[float]) -> None:
         self._inner = inner
@@ -129,7 +129,7 @@ async def played(folder: Path) -> tuple[Plan, Sequence[TurnRecord]]:
 
 
 def stored(folder: Path, plan: Plan, turns: Sequence[TurnRecord], number: int) -> float:
-    """Store this many turns; print the time; return the milliseconds per turn."""
+    """Store this many turns; print the time; return milliseconds per turn."""
     writer = TimedWriter.create(folder, plan.manifest())
     with writer:
         for count in range(number):

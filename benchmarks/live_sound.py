@@ -1,11 +1,11 @@
-"""Lost audio, and the delay of a turn's latencies on the screen, in conversations at a virtual sound card.
+"""Audio loss, and the display delay of a turn's latencies, in conversations with a virtual sound card.
 
 Recordings of the sample are played into a virtual microphone (PulseAudio's null sinks) and the built-in
-assistant answers, through ALSA and PortAudio as at a sound card. The first conversation is without scores;
-the second scores each reply while the next turn goes on (``--score``). The figure is how often a device or
-the session lost sound. Each conversation also shows how late the session was (`lag`), how long after a reply
-had been heard to its end the screen showed the turn's waterfall (aim: 100 ms), and the machine's load, on
-which all of these depend.
+assistant replies, through ALSA and PortAudio as with a sound card. The first conversation has no scores; the
+second scores each reply during the next turn (``--score``). The main metric is the number of audio losses by
+a device or the session. Each conversation also reports the lateness of the session (`lag`), the time from
+the end of a reply's playback to the display of the turn's waterfall (target: 100 ms), and the machine's load,
+which affects all of these values.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from live_eval.session.event_loop import run
 from tests.support.virtual_sound import VirtualSound, serve_virtual_sound
 
 SAMPLE = Path(__file__).parents[1] / "live_eval/data/sample/data_synthesis/audio"
-PAUSE_S = 0.8  # of the user, after a reply
+PAUSE_S = 0.8  # user's pause after a reply
 PATIENCE_S = 15.0
 AIM_MS = 100
 LOOPS_MS = (100, 300)
-SETTLES_S = 3.0  # of a loop
+SETTLES_S = 3.0  # latency of a loop
 
 
 class Watched:
-    """A screen that records its output with times."""
+    """A screen that records its output with timestamps."""
 
     def __init__(self, screen: LiveScreen) -> None:
         self._screen = screen
@@ -72,7 +72,7 @@ class Watched:
 
 
 async def speak(watched: Watched, minutes: float) -> None:
-    """Play recordings into the microphone, each after the answer to the one before."""
+    """Play recordings into the microphone, each after the reply to the previous recording."""
     await watched.ready.wait()
     end = time.monotonic() + 60 * minutes
     for path in itertools.cycle(sorted(SAMPLE.glob("*/*[!e].flac"))):
@@ -133,7 +133,7 @@ def hold(folder: Path, minutes: float, *, scores: bool) -> Watched:
 
 
 def loop_error_ms(sound: VirtualSound) -> float:
-    """Return the difference between the measured delays of two loops minus that of their set latencies."""
+    """Return the difference of two loops' measured delays minus that of their configured latencies."""
     delays_ms = []
     for latency_ms in LOOPS_MS:
         with sound.echo(latency_ms=latency_ms):

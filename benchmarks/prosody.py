@@ -1,9 +1,9 @@
-"""The judge `prosody`: its time against its pitch network, and its values against a synthetic voice.
+"""The judge `prosody`: time compared with its pitch network, and values compared with a synthetic voice.
 
-Time: replies of the sample and of EchoMind's demonstration, where it lies beside the project, are judged one
-after the other on one thread, in turns with the bare pitch network on the same samples at 16 kHz.
+Time: replies of the sample and of EchoMind's demonstration, if available next to the project, are judged one
+at a time on a single thread, alternating with the bare pitch network on the same samples at 16 kHz.
 
-Truth: the offline synthesiser computes a pitch for every 12.5 ms before it makes sound of it, and speaks
+Accuracy: the offline synthesiser computes the pitch every 12.5 ms before it generates audio, and its input is
 phonemes, whose vowels are the syllables. Sentences are spoken at three speeds.
 """
 
@@ -47,7 +47,7 @@ TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A sentence with its truth: the pitch every 12.5 ms (0 where unvoiced), and its syllables."""
+    """A sentence with its true pitch every 12.5 ms (0 if unvoiced) and true number of syllables."""
 
     text: str
     speed: float
@@ -57,7 +57,7 @@ class Spoken:
 
 
 def spoken() -> list[Spoken]:
-    """Synthesise the sentences, and keep the synthesiser's pitch."""
+    """Synthesise the sentences, and record the synthesiser's pitch."""
     from hibari import Hibari, tts
 
     truths: list[NDArray[np.float32]] = []

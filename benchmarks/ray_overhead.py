@@ -1,9 +1,9 @@
-"""The cost per turn of sessions through Ray, against processes of this machine, in paired runs.
+"""The cost per turn of sessions through Ray compared with local processes, in paired runs.
 
-Each pair plays the same turns to one reference endpoint with fixed delays: once with two processes, once with
-two workers of a Ray cluster (the one that this machine belongs to, or one that is started). Which comes first
-alternates. The span of a run reaches from the first dialling to the last turn's end, without the calibration
-of nodes. The figure is the mean over the pairs of what Ray adds to the span, with Student's 95 % interval.
+Each pair runs the same turns against one reference endpoint with fixed delays: once with two processes, once
+with two workers of a Ray cluster (the existing cluster of this machine, or a new one). The order alternates.
+The duration of a run is measured from the first dial to the end of the last turn, without node calibration.
+The result is the mean additional duration with Ray over the pairs, with Student's 95 % interval.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RAY = ("--ray", "--timing-bound", "1000")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A run: its seconds from the first dialling to the last turn's end, and its turns' times in ms."""
+    """A run: duration in seconds from the first dial to the end of the last turn, and turn times in ms."""
 
     seconds: float
     first_byte_ms: Sequence[float]

@@ -1,12 +1,12 @@
-"""Time and memory of scoring: every local judge that runs here, over 200 spoken replies.
+"""Time and memory of scoring: every available local judge, on 200 spoken replies.
 
-A run is made of replies that the offline voice speaks (it needs the extra `local`). Each judge scores it in a
-process of its own, then all of them do in one pass: first in one process, then in as many as there are cores
-(`score --jobs`), ``--pairs`` times in turns. The real-time factor is the time of the judge, its loading
-included, by the audio of the replies; processor seconds are those of all processes, memory the most that one
-process held. The aim for all judges on two cores is a real-time factor of 0.2 for replies of 2 to 10 s, and
-equal scores: it prints the largest difference of any number. What each judge takes beside its bare network
-and its package's own loop is measured by the benchmarks of the judges.
+The run consists of replies spoken by the offline voice (requires the `local` extra). Each judge scores the
+run in a separate process, then all judges score it in one pass: alternately in one process and in one process
+per core (`score --jobs`), ``--pairs`` times. The real-time factor is the judge's time, including loading,
+divided by the duration of the replies; CPU seconds are the sum over all processes, memory is the maximum of
+any process. The target for all judges on two cores is a real-time factor of 0.2 for replies of 2 to 10 s, and
+equal scores: the output contains the maximum difference of any score. The judges' own benchmarks compare each
+judge with its bare network and its package's own loop.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ENDINGS = (
 
 
 def make_run(folder: Path, replies: int) -> float:
-    """Write a run of `replies` turns; return the seconds of their replies."""
+    """Write a run of `replies` turns; return the duration of the replies in seconds."""
     voice = Voice()
     cue = Cue("sad expressive voice", "sad", "emotion", CoarseDimension.PARALINGUISTIC)
     user = voice.speak("I did not get the job after all.")
@@ -128,7 +128,7 @@ def score(run: Path, judges: list[str], jobs: int) -> None:
 
 
 def numbers(run: Path) -> dict[tuple[str, str, str], float]:
-    """Return every number of the run's scores by judge, turn and output."""
+    """Return every score of the run by judge, turn and output."""
     with ScoreReader.open(run) as scores:
         return {
             (row.judge, row.turn_id, output): value
@@ -152,7 +152,7 @@ def runnable() -> list[str]:
 
 
 def bring_weights() -> None:
-    """Use weights next to the project."""
+    """Use the weights next to the project."""
     for plugin in find_plugins(JUDGES):
         options = plugin.spec.options if isinstance(plugin.spec, JudgeSpec) else ()
         for weights in (weights for option in options for weights in option.weights):

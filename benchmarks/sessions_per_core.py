@@ -1,16 +1,16 @@
-"""Processor time of one second of a session, both directions with capture and storing, at 100 sessions.
+"""CPU time per second of a session, in both directions with capture and storage, at 100 sessions.
 
-The reference endpoint runs in its own process and streams replies in 20 ms chunks at the pace of speech
-while the harness goes on streaming 20 ms frames. The figure is the processor time of the event loop's
-thread, which connects, streams, receives, parses and captures; all of the process's, which also decodes,
-times, encodes FLAC and stores after each turn, is printed beside it.
+The reference endpoint runs in a separate process and streams replies in real time in 20 ms chunks while the
+harness continues to stream 20 ms frames. The main metric is the CPU time of the event loop's thread, which
+connects, streams, receives, parses and captures; the CPU time of the whole process, which also decodes,
+times, encodes FLAC and stores after each turn, is also printed.
 """
 
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.session.event_loop import run
 
 SESSIONS = 100
-AIM_MS = 3.6  # a straightforward client that records nothing: uvloop, orjson, pybase64, collector off
+AIM_MS = 3.6  # a straightforward client without recording: uvloop, orjson, pybase64, garbage collection off
 
 
 def main() -> None:

@@ -1,18 +1,18 @@
-"""Memory, open files, lag and pauses of the garbage collector over a long run, on WebSocket and on WebRTC.
+"""Memory, open files, lag and garbage collection pauses in a long run, over WebSocket and WebRTC.
 
-`live_eval.run.runner` runs the turns as in any run, against the reference endpoint in a process of its
-own. The figure is how much the resident memory of our process grows for each turn over the last half, when
-caches are full: the slope of a line through it. Next to it, over time: our memory and the endpoint's, open
-files, how late frames left, and how long the endpoint, which answers after `DELAY_MS`, seemed to take.
+`live_eval.run.runner` runs the turns as in any run, against the reference endpoint in a separate process. The
+main metric is the growth of our process's resident memory per turn over the last half, when caches are full:
+the slope of a fitted line. The table also shows, over time, our memory and the endpoint's, open files, the
+lateness of sent frames, and the measured latency of the endpoint, which replies after `DELAY_MS`.
 
-Without options, 2,000 short turns on each transport. ``python benchmarks/soak.py openai-webrtc --turns 500``
-soaks one of them with fewer turns. ``python benchmarks/soak.py reference --sessions 50 --minutes 30`` holds
-50 sessions for about half an hour, with turns of ordinary length. Ctrl-C ends a soak early and shows the
+Without options, 2,000 short turns run on each transport. ``python benchmarks/soak.py openai-webrtc --turns
+500`` tests one transport with fewer turns. ``python benchmarks/soak.py reference --sessions 50 --minutes 30``
+runs 50 sessions for about half an hour, with turns of ordinary length. Ctrl-C ends a soak early and shows the
 rows so far. The exit status is 1 if a turn failed, a file stayed open, or memory grew by more than
-``--growth-kb`` a turn.
+``--growth-kb`` per turn.
 
-A turn takes 23 kB of the temporary folder (11 GB in eight hours with 50 sessions): the run's database stays
-until the end, audio is removed as it comes.
+A turn uses 23 kB of the temporary folder (11 GB in eight hours with 50 sessions): the run's database is kept
+until the end, audio is removed continuously.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from live_eval.session.event_loop import run
 TURNS = 2_000
 SESSIONS = {"reference": 40, "openai-webrtc": 10}
 DELAY_MS = 50
-SHORT_MS, ORDINARY_MS = 250, 2_500  # of speech, and of the reply
-SETUP_S = 0.6  # of a session and the rest of its turn beyond the speech, about
-LONGEST_INTERVAL_S = 60.0  # between two lines
-LINES = 20  # of a soak too short for such intervals
+SHORT_MS, ORDINARY_MS = 250, 2_500  # duration of the speech, and of the reply
+SETUP_S = 0.6  # approximate overhead of a session and its turn beyond the speech
+LONGEST_INTERVAL_S = 60.0  # maximum interval between lines
+LINES = 20  # number of lines if the soak is too short for such intervals
 PARTS = 10  # of the table at the end
 KEPT_AUDIO_S = 60.0
-AIM_KB = 2.0  # memory that allocators keep: the number of objects does not grow
+AIM_KB = 2.0  # memory retained by allocators: the number of objects does not grow
 PAGE_KB = 4
 
 
 class Span(NamedTuple):
-    """Measurements of a span of time; the names are the columns of the table."""
+    """Measurements of a time interval; the field names are the table columns."""
 
     seconds: float
     turns: int
@@ -96,12 +96,12 @@ def row(span: Span) -> str:
 class Watch(Observer):
     """An observer that records memory, open files and lag with each turn, and prints a row at intervals.
 
-    It keeps 24 bytes of a turn; `failed` has a 1 for each that failed.
+    The observer stores 24 bytes per turn; `failed` contains a 1 for each failed turn.
 
     Args:
-        endpoint: Its name.
-        interval_s: Between two rows.
-        table: CSV file for the rows; None for none.
+        endpoint: Name of the endpoint.
+        interval_s: Seconds between two rows.
+        table: CSV file for the rows, or None.
     """
 
     def __init__(self, endpoint: str, interval_s: float, table: TextIO | None) -> None:
@@ -120,13 +120,13 @@ class Watch(Observer):
         return len(self._at_s)
 
     def begin(self, process_id: int) -> None:
-        """Start the time, with the endpoint in a separate process."""
+        """Start timing, with the endpoint in a separate process."""
         self._process_id = process_id
         self._begun_s = time.monotonic()
         print(TABLE_HEAD, flush=True)
 
     def turn(self, record: TurnRecord) -> None:
-        """A turn is in the store."""
+        """Record a stored turn."""
         trace, first_byte_ns = record.trace, record.timing.first_byte.ns
         late_ns = trace.frame_sent_ns - trace.frame_deadline_ns
         at_s = time.monotonic() - self._begun_s
@@ -143,7 +143,7 @@ class Watch(Observer):
             self._due_s = at_s + self._interval_s
 
     def print_rest(self) -> None:
-        """Print a row of the turns since the last one, if there are any."""
+        """Print a row for the turns since the last row, if any."""
         if self._printed == len(self):
             return
         span = self.span(self._printed, len(self))
@@ -156,12 +156,12 @@ class Watch(Observer):
 
     @property
     def growth_kb(self) -> float:
-        """Kilobytes for each turn, over the last half."""
+        """Memory growth over the last half, in kilobytes per turn."""
         ours = np.array(self._ours_kb[len(self) // 2 :])
         return float(np.polyfit(np.arange(len(ours)), ours, 1)[0])
 
     def span(self, begin: int, end: int) -> Span:
-        """Return measurements of some turns: memory after the last one, and the maximum of open files."""
+        """Return the measurements of some turns: memory after the last turn, maximum of open files."""
         late = np.percentile(np.array(self._late_ms[begin:end]), (50, 99))
         first_byte = np.array(self._first_byte_ms[begin:end])
         heard = first_byte[~np.isnan(first_byte)]
@@ -185,12 +185,12 @@ class Watch(Observer):
 
 
 def open_files() -> int:
-    """Return how many files and sockets this process has open."""
+    """Return the number of open files and sockets of this process."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def settle() -> None:
-    """Run an event loop: the first opens a pipe of the process, the next closes the timer of the last one."""
+    """Run an event loop: the first loop opens a process-wide pipe, the next closes the last loop's timer."""
     clock = SystemClock()
     run(clock.sleep_until(clock.now_ns() + 1_000_000))
     gc.collect()
@@ -202,7 +202,7 @@ def _resident_kb(process: str) -> int:
 
 @contextlib.contextmanager
 def removing_audio(folder: Path) -> Iterator[None]:
-    """Remove audio that is a minute old, in a thread, so that a long soak fills no disk."""
+    """Remove audio older than a minute, in a thread, so that a long soak does not fill the disk."""
     ended = threading.Event()
 
     def remove() -> None:
@@ -223,7 +223,7 @@ def removing_audio(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def pauses() -> Iterator[list[float]]:
-    """Collect how long the full collections take, in milliseconds."""
+    """Record the durations of full garbage collections, in milliseconds."""
     found: list[float] = []
     begun_ns = 0
 
@@ -277,11 +277,11 @@ def report(endpoint: str, watch: Watch, left: int, took_s: float, full_ms: Seque
     """Print the results of a soak.
 
     Args:
-        endpoint: Its name.
-        watch: Of the soak.
-        left: Files that it left open.
-        took_s: Its duration.
-        full_ms: The full collections.
+        endpoint: Name of the endpoint.
+        watch: Observer of the soak.
+        left: Number of files left open.
+        took_s: Duration of the soak.
+        full_ms: Durations of the full garbage collections.
     """
     total = watch.span(0, len(watch))
     print(f"\n{endpoint}, by tenths of its turns:\n{TABLE_HEAD}")
@@ -298,7 +298,7 @@ def report(endpoint: str, watch: Watch, left: int, took_s: float, full_ms: Seque
 
 
 def main() -> int:
-    """Return the exit status: 0 if nothing failed, grew or stayed open."""
+    """Return the exit status: 0 unless a turn failed, memory grew or a file stayed open."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

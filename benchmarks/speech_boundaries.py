@@ -1,11 +1,11 @@
 """The error of speech boundaries on constructed recordings with known boundaries.
 
-Speech is gated, hard or with a short fade, at samples that are chosen by level alone: the 30 ms inside each
-gate are at least as loud as the clip less 10 dB, which in noise of 10 dB SNR is as loud as the noise. The
-same holds of breaths and sighs in noise; fainter ones, which end below the noise, are listed apart. The SNR
-is that of the gated clip, pauses included.
+Speech is gated, hard or with a short fade, at samples selected by level alone: the level of the 30 ms inside
+each gate is at least the clip level minus 10 dB, which at 10 dB SNR is the noise level. The same applies to
+breaths and sighs in noise; fainter sounds, which end below the noise, are listed separately. The SNR is
+computed over the gated clip, including pauses.
 
-Clips with an even number were used while the method was made; the figures are from the odd ones (`--half 0`
+Even-numbered clips were used to develop the method; the results are from the odd-numbered clips (`--half 0`
 shows the others).
 """
 
@@ -62,7 +62,7 @@ SENTENCES = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How recordings are made; levels are of the last 30 ms, relative to the clip."""
+    """Parameters of the constructed recordings; levels are of the last 30 ms, relative to the clip."""
 
     name: str
     noise: str = ""
@@ -98,7 +98,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A constructed recording and its truth in samples."""
+    """A constructed recording and its true boundaries in samples."""
 
     audio: Audio
     onset: int
@@ -107,7 +107,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Measured minus true, in ms, of one condition."""
+    """Measured minus true boundaries of one condition, in ms."""
 
     end_ms: Samples
     onset_ms: Samples
@@ -121,7 +121,7 @@ def rms(samples: Samples) -> float:
 
 @cache
 def clips(speed: float, half: int) -> tuple[Samples, ...]:
-    """Return the half of the clips, all equally loud."""
+    """Return half of the clips, normalised to equal loudness."""
     voice = Voice()
     found = [voice.speak(text, speed=speed).samples for text in SENTENCES]
     if speed == 1.0 and ECHOMIND.is_dir():
@@ -134,7 +134,7 @@ def clips(speed: float, half: int) -> tuple[Samples, ...]:
 
 
 def whisper(voiced: Samples, rng: np.random.Generator) -> Samples:
-    """Return the clip with noise in place of the voice, under the same spectral envelope."""
+    """Return the clip with the voice replaced by noise with the same spectral envelope."""
     size, hop = 1024, 256
     window = np.hanning(size)
     padded = np.pad(voiced, size)
@@ -154,7 +154,7 @@ def whisper(voiced: Samples, rng: np.random.Generator) -> Samples:
 
 
 def loud_samples(clip: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return samples for a gate: 30 ms and 5 ms inside are as loud as the clip minus 10 dB."""
+    """Return candidate samples for a gate: 30 ms and 5 ms inside reach the clip level minus 10 dB."""
     energy = np.concatenate(([0.0], np.cumsum(clip**2)))
     at = np.arange(BLOCK, len(clip) - BLOCK, RATE_HZ // 200)
     least = rms(clip) ** 2 * 10 ** (-SNR_DB / 10)
@@ -169,7 +169,7 @@ def loud_samples(clip: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def unvoiced(clip: Samples, end: int) -> bool:
-    """Return whether most of the power of the 30 ms before `end` lies above 2.5 kHz."""
+    """Return whether most of the power in the 30 ms before `end` is above 2.5 kHz."""
     power = np.abs(np.fft.rfft(clip[end - BLOCK : end] * np.hanning(BLOCK))) ** 2
     return bool(power[np.fft.rfftfreq(BLOCK, 1 / RATE_HZ) > 2500].sum() > 0.6 * power.sum())
 
@@ -183,7 +183,7 @@ def faded(samples: Samples, fade: int) -> Samples:
 
 
 def gated(clip: Samples, rng: np.random.Generator) -> Samples:
-    """Return the clip between two gates; two of five close in an unvoiced sound if there is one."""
+    """Return the clip between two gates; two of five clips end in an unvoiced sound, if available."""
     opens, closes = loud_samples(clip)
     if rng.random() < 0.4:
         hissing = [end for end in closes if unvoiced(clip, end)]
@@ -195,7 +195,7 @@ def gated(clip: Samples, rng: np.random.Generator) -> Samples:
 def shaped_noise(
     count: int, peaks_hz: Sequence[tuple[float, float, float]], rng: np.random.Generator
 ) -> Samples:
-    """Return noise with formants (centre, width, height), like air in a throat."""
+    """Return noise with formants (centre, width, height), similar to breath noise."""
     spectrum = np.fft.rfft(rng.standard_normal(count))
     hz = np.fft.rfftfreq(count, 1 / RATE_HZ)
     gain = np.zeros(len(hz))
@@ -206,7 +206,7 @@ def shaped_noise(
 
 
 def breath(rng: np.random.Generator) -> Samples:
-    """Return 250 to 600 ms of breath that swells, then falls by 8 dB."""
+    """Return 250 to 600 ms of breath with increasing level, followed by an 8 dB decrease."""
     count = int(rng.uniform(0.25, 0.6) * RATE_HZ)
     low, high = rng.uniform(700, 1200), rng.uniform(1600, 2400)
     noise = shaped_noise(count, [(low, 400, 1), (high, 700, 0.9), (rng.uniform(3500, 5000), 1500, 0.6)], rng)
@@ -215,7 +215,7 @@ def breath(rng: np.random.Generator) -> Samples:
 
 
 def sigh(rng: np.random.Generator) -> Samples:
-    """Return 500 to 900 ms that begin as a falling voice, end as breath and fall by 8 dB."""
+    """Return a 500 to 900 ms sigh that begins as a falling voice, ends as breath and decreases by 8 dB."""
     count = int(rng.uniform(0.5, 0.9) * RATE_HZ)
     at = np.arange(count) / count
     peaks = [(rng.uniform(500, 900), 300, 1), (rng.uniform(1300, 1900), 500, 0.7), (3200, 1200, 0.3)]
@@ -227,7 +227,7 @@ def sigh(rng: np.random.Generator) -> Samples:
 
 
 def background(kind: str, count: int, half: int, rng: np.random.Generator) -> Samples:
-    """Return noise: white, pink, rain (pink with drops, 150 a second) or babble of eight other voices."""
+    """Return noise: white, pink, rain (pink with 150 drops per second) or babble of eight other voices."""
     if kind == "white":
         return rng.standard_normal(count)
     if kind in ("pink", "rain"):
@@ -251,7 +251,7 @@ def background(kind: str, count: int, half: int, rng: np.random.Generator) -> Sa
 
 
 def construct(condition: Condition, number: int, half: int) -> Recording:
-    """Return recording `number` of a condition."""
+    """Return the recording with index `number` for a condition."""
     rng = np.random.default_rng([half, CONDITIONS.index(condition), number])
     pool = clips(condition.speed, half)
     clip = pool[number % len(pool)]
@@ -271,7 +271,7 @@ def construct(condition: Condition, number: int, half: int) -> Recording:
 
 
 def measure(condition: Condition, count: int, half: int) -> Errors:
-    """Return the errors over `count` recordings of a condition."""
+    """Return the errors over `count` recordings in a condition."""
     end_ms, onset_ms, uncertain, hidden = [], [], [], []
     for number in range(count):
         recording = construct(condition, number, half)

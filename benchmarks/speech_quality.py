@@ -1,17 +1,17 @@
-"""The judges `distillmos` and `nisqa` against the packages of their networks, and their sensitivity.
+"""The judges `distillmos` and `nisqa` compared with their networks' packages, and their sensitivity.
 
-Agreement is the largest difference of any number on any reply from the package's own inference, reply by
-reply: `distillmos` as its README has it, `nisqa` by torchmetrics. Beside it stands what would become of
-DistillMOS with the resampler of the rest of live-eval. Three are timed, in turns, a few replies at a time, so
-that what else the machine does meets all of them alike:
+Agreement is the maximum difference of any rating on any reply from the package's own inference, one reply at
+a time: `distillmos` as in its README, `nisqa` by torchmetrics. The output also contains DistillMOS with the
+resampler used elsewhere in live-eval. Three methods are timed alternately, a few replies at a time, so that
+other load affects them equally:
 
-- judge: the judge's `score`, resampling and features included;
-- network: the network's modules on the very tensors that the judge gave them: what the computing costs;
-- package: the package's own inference, resampling and features included, one reply after the other.
+- judge: the judge's `score`, including resampling and features;
+- network: the network's modules on the same tensors as in the judge: the cost of the computation;
+- package: the package's own inference, including resampling and features, one reply at a time.
 
-Last comes what `dnsmos`, `distillmos` and `nisqa` say of known degradations
-(`live_eval.analysis.audit.degradations`): the mean over replies, and for how many of them the number fell
-below that of the reply as it was.
+The last table contains the ratings of known degradations (`live_eval.analysis.audit.degradations`) by
+`dnsmos`, `distillmos` and `nisqa`: the mean over replies, and the number of replies with a lower rating than
+the original.
 
 NISQA needs its weights.
 """
@@ -71,9 +71,9 @@ class Contest:
     Args:
         spec: The judge's specification.
         judge: The judge.
-        modules: The parts of its network that it calls, each by itself.
+        modules: The network modules that the judge calls separately.
         package: The package's own inference.
-        besides: Other ways to the package's numbers, by what is other about them; not timed.
+        besides: Variants of the package's inference, by their difference; not timed.
     """
 
     spec: JudgeSpec
@@ -84,7 +84,7 @@ class Contest:
 
 
 def replies(limit: int) -> list[Audio]:
-    """Return replies of the sample and of EchoMind's demonstration, `limit` of each, evenly chosen."""
+    """Return replies of the sample and of EchoMind's demonstration, `limit` of each, evenly spaced."""
     found: list[Audio] = []
     for folder in FOLDERS:
         paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
@@ -107,7 +107,7 @@ def of_distillmos(device: str) -> Contest:
     torchaudio = import_torchaudio()
     from distillmos import ConvTransformerSQAModel
 
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints the path of its weights
+    with contextlib.redirect_stdout(io.StringIO()):  # suppress the printed path of the weights
         model = ConvTransformerSQAModel().eval().to(device)
 
     def rate(at_rate: torch.Tensor) -> list[float]:
@@ -143,7 +143,7 @@ def of_nisqa(device: str, weights: str, folder: Path) -> Contest:
 
 
 def calls_in(contest: Contest, sounds: Sequence[Audio]) -> list[Callable[[], Any]]:
-    """Record the calls of the network's modules while the judge scores, for replay."""
+    """Record the calls of the network's modules during scoring, for replay."""
     calls: list[Callable[[], Any]] = []
 
     def note(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -157,7 +157,7 @@ def calls_in(contest: Contest, sounds: Sequence[Audio]) -> list[Callable[[], Any
 
 
 def call_all(calls: Sequence[Callable[[], Any]], device: str) -> None:
-    # As the judges do: masks are made on the default device.
+    # As in the judges: masks are created on the default device.
     with exact_inference(), torch.device(device):
         for call in calls:
             call()
@@ -178,9 +178,9 @@ def seconds(work: Callable[[], object], device: str) -> float:
 def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int) -> None:
     name = contest.spec.name
     audio_s = sum(len(sound.samples) / sound.rate_hz for sound in sounds)
-    contest.package(sounds[0])  # memory and caches
+    contest.package(sounds[0])  # warm up memory and caches
     best = {"judge": 0.0, "network": 0.0, "package": 0.0}
-    # Of similar length, as in scoring.
+    # Batches of similar length, as in scoring.
     in_order = sorted(sounds, key=lambda sound: sound.duration_ns)
     for start in range(0, len(in_order), GROUP):
         group = in_order[start : start + GROUP]
@@ -209,7 +209,7 @@ def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int)
 
 
 def degrade(judges: Sequence[tuple[JudgeSpec, LocalJudge]], sounds: Sequence[Audio]) -> None:
-    """Print the scores of degraded replies."""
+    """Print the scores for degraded replies."""
     names = [score_name(spec.name, output.name) for spec, _ in judges for output in spec.outputs]
     said = {
         title: np.concatenate(
@@ -237,7 +237,7 @@ def main() -> None:
     parser.add_argument("--nisqa", default=default, help="weights of NISQA: nisqa, or the path of nisqa.tar")
     arguments = parser.parse_args()
 
-    warnings.simplefilter("ignore")  # librosa warns of short recordings, and of its dependencies
+    warnings.simplefilter("ignore")  # librosa warns about short recordings and its dependencies
     sounds = replies(arguments.limit)
     with tempfile.TemporaryDirectory() as folder:
         contests = [of_distillmos(arguments.device)]

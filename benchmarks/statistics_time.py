@@ -1,10 +1,9 @@
-"""Time of the statistics of a full-size run: 3,356 turns of 1,137 scripts, with simulated scores.
+"""Time of the statistics for a full-size run: 3,356 turns of 1,137 scripts, with simulated scores.
 
-Two runs of EchoMind's size are written, with every number of the judges of replies drawn at random, and a
-question of either task about each script, so that levels have something to relate; a third plays each
-recording twice, for cue sensitivity. Then each command that computes statistics is run on them in a process
-of its own. The aim is 30 s for all of them on two cores. With ``--keep FOLDER`` the runs stay there and are
-used again.
+Two runs of EchoMind's size are written, with random scores for all reply judges and a question of each task
+for each script, so that levels can be related; a third run contains each recording twice, for cue
+sensitivity. Each command that computes statistics then runs on them in a separate process. The target is 30 s
+in total on two cores. With ``--keep FOLDER`` the runs are kept there and reused.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ COMMANDS = {
 
 
 def cases() -> Iterator[Case]:
-    """Yield conversations about every recording, and a question of either task about each script."""
+    """Yield conversations for every recording, and a question of each task for each script."""
     for script in range(SCRIPTS):
         attribute = f"attribute {script % ATTRIBUTES}"
         cue = Cue(attribute, attribute, FINE[script % len(FINE)], list(CoarseDimension)[script % 3])
@@ -89,11 +88,11 @@ def cases() -> Iterator[Case]:
 
 
 def write_turns(path: Path, *, conversations: int) -> None:
-    """Write a run without scores, its replies a few milliseconds of a tone.
+    """Write a run without scores, whose replies are tones of a few milliseconds.
 
     Args:
-        path: Its folder.
-        conversations: Repetitions of each; questions only without repetitions.
+        path: Folder of the run.
+        conversations: Number of repetitions of each conversation; questions are included only for one.
     """
     random = np.random.default_rng(0)
     user = tone(40)
@@ -115,7 +114,7 @@ def write_turns(path: Path, *, conversations: int) -> None:
 
 
 def score(path: Path, seed: int) -> int:
-    """Score a run at random; returns how many numbers a turn has."""
+    """Write random scores for a run; return the number of scores per turn."""
     random = np.random.default_rng(seed)
     with RunReader.open(path) as run:
         captured = [(turn.turn_id, turn.case.task) for turn in run.turns() if turn.captured]

@@ -1,12 +1,11 @@
-"""Error rates and coverage of the statistics, by simulated comparisons of runs.
+"""Error rates and coverage of the statistics, from simulated run comparisons.
 
-Scripts have one to three variants (the number differs from script to script) and a difficulty that both
-runs share; metrics are binary (accuracy), Likert (1 to 5) and continuous (skewed, as latencies). Measured
-over 1,000 comparisons each: how often a difference is called where there is none, for one metric and for any
-of 20 metrics after Holm's correction; how often 95 % intervals of the difference and of d_z hold the truth,
-where there is no difference and where there is one; how often a difference is shown that was planned for with
-a power of 80 %, and what plans from a pilot come to. Every figure stands beside its bound: the nominal value
-and three standard errors of so many comparisons.
+Scripts have one to three variants (the number differs between scripts) and a difficulty shared by both runs;
+metrics are binary (accuracy), Likert (1 to 5) and continuous (skewed, like latencies). Over 1,000 comparisons
+each, the benchmark measures the false positive rate for one metric and for any of 20 metrics after Holm's
+correction; the coverage of 95 % intervals of the difference and of d_z, with and without a true difference;
+and the power of comparisons planned for a power of 80 %, including plans from a pilot. Every value is printed
+with its bound: the nominal value plus or minus three standard errors.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from live_eval.analysis.statistics.intervals import LEVEL, estimate_mean
 from live_eval.analysis.statistics.paired import ALPHA, holm, sign_flip, standardised_mean
 
 KINDS = ("binary", "Likert", "continuous")
-# A shift on each model's own scale; it makes a difference of about 0.25 standard deviations.
+# A shift on each model's own scale, equal to a difference of about 0.25 standard deviations.
 SHIFTS = {"binary": 0.45, "Likert": 0.25, "continuous": 0.08}
 SCRIPTS = (15, 60, 500)
 FAMILY = 20
@@ -36,7 +35,7 @@ POWER = 0.8
 PILOT = 60
 MOST_SCRIPTS = 200_000
 ERRORS = 3.0
-# Percentile intervals of few and coarse values, even widened, cover less than 95 %; this much is
+# Percentile intervals of few, coarse values cover less than 95 %, even if widened; this shortfall is
 # allowed up to this number of scripts, and the coverage is printed.
 FEW_SCRIPTS = 20
 SLACK = 0.02
@@ -55,13 +54,13 @@ class Figure:
 
     @property
     def kept(self) -> bool:
-        """Whether it keeps the bound."""
+        """Whether the value is within the bound."""
         return self.low <= self.value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """True differences of a model, over very many scripts."""
+    """True differences of a model, over a very large number of scripts."""
 
     mean: float
     spread: float
@@ -72,7 +71,7 @@ def differences(
 ) -> NDArray[np.float64]:
     """Return each script's difference between two runs, shape (scripts, metrics).
 
-    Metrics share the script's difficulty and half of each turn's chance.
+    Metrics share the script's difficulty and half of each turn's random variation.
     """
     variants = np.arange(3)[:, None, None] < random.integers(1, 4, size=(scripts, 1))[None]
     script = random.normal(size=(1, scripts, 1))
@@ -131,7 +130,7 @@ def single(kind: str, scripts: int, trials: int, seed: int) -> Iterator[Figure]:
 
 
 def family(kind: str, trials: int, seed: int) -> Iterator[Figure]:
-    """Yield how often any of many metrics is called, uncorrected and corrected."""
+    """Yield the rate of any false positive among many metrics, uncorrected and corrected."""
     random = np.random.default_rng([seed, 20, KINDS.index(kind)])
     raw = corrected = 0
     for _ in range(trials):

@@ -1,11 +1,11 @@
-"""The text judges against the packages that they use: the largest difference, and the time.
+"""The text judges compared with the packages that they use: maximum difference and time.
 
-Replies are made of the reference replies of the bundled sample and of EchoMind's demonstration (where it lies
-beside the project): the first sentence of one, and what follows it in another; each is held against a whole
-one. Packages are called as documented: BLEU, ROUGE-L, METEOR and WER pair by pair, BERTScore
-and SemSim with all pairs at once, in their own batches, on the model that a package carries. Judge and
-package take turns; of each the shortest time counts. In which language a reply is, is told once for all
-judges of a run, and timed apart. Where a judge lacks something here, that is said.
+Replies are composed from the reference replies of the bundled sample and of EchoMind's demonstration (if
+available next to the project): the first sentence of one reply, and the remainder of another; each is
+compared with a complete reply. Packages are called as documented: BLEU, ROUGE-L, METEOR and WER pair by pair,
+BERTScore and SemSim with all pairs at once, in their own batches, on a packaged model. Judge and package run
+alternately; the minimum time of each counts. Language detection runs once for all judges of a run, and is
+timed separately. Missing requirements of a judge are reported.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Theirs: TypeAlias = Callable[[Sequence[Pair]], list[dict[str, float]]]
 
 
 def pairs(wanted: int) -> list[Pair]:
-    """Return replies and references, `wanted` at least."""
+    """Return at least `wanted` replies and references."""
     texts = [
         text
         for path in SCRIPTS
@@ -86,7 +86,7 @@ def turns(found: Sequence[Pair]) -> list[JudgedTurn]:
 
 
 def by_nltk_bleu(found: Sequence[Pair]) -> list[dict[str, float]]:
-    # nltk.word_tokenize wants Punkt's trained data; these sentences end where a space follows their mark.
+    # nltk.word_tokenize requires Punkt's trained data; these sentences end at a mark followed by a space.
     words, smoothing = NLTKWordTokenizer(), SmoothingFunction().method1
 
     def cut(text: str) -> list[str]:
@@ -157,7 +157,7 @@ def by_bert_score(folder: str) -> Theirs:
 
 
 def measure(name: str, judge: LocalJudge, theirs: Theirs, found: Sequence[Pair]) -> None:
-    """Print the largest difference from the package, and both times."""
+    """Print the maximum difference from the package, and both times."""
     batch = turns(found)
     judge.score(batch[:2])
     theirs(found[:2])
@@ -189,7 +189,7 @@ def main() -> None:
     )
     parser.add_argument("--replies", type=int, default=500, help="how many replies, about (default 500)")
     found = pairs(parser.parse_args().replies)
-    other_language("Hello there.", "en")  # loads its model
+    other_language("Hello there.", "en")  # load the model
     began = time.perf_counter()
     for reply, _ in found:
         other_language(reply, "en")

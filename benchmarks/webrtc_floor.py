@@ -1,13 +1,14 @@
-"""Our own share of a latency over WebRTC: the time of a burst to an echo and back.
+"""Our own contribution to WebRTC latency: the round-trip time of a burst to an echo endpoint.
 
-The user hands over a burst of sound every half second, silence between; the delay is from handing over its
-frame until the packet arrives in which the echo becomes loud. The echo runs in a process of its own, twice:
+The user sends a burst of audio every half second, with silence between; the delay is the time from sending
+the burst's frame to the arrival of the packet in which the echo becomes loud. The echo runs in a separate
+process, in two variants:
 
-* as anybody writes it with aiortc (``addTrack`` of the track that came): its jitter buffer holds four packets
-  back and it decodes and encodes, which is 80 ms and more that are not ours;
-* packet by packet, as it came: what is left is ours and the network's.
+* a typical aiortc echo (``addTrack`` of the received track): its jitter buffer delays four packets and it
+  decodes and encodes, which adds 80 ms or more that are not ours;
+* packets returned unchanged: the remaining delay is ours and the network's.
 
-Beside it, as given: echo bots of pipecat (255 ms) and fastrtc (263 ms), measured by a plain aiortc client.
+For comparison: echo bots of pipecat (255 ms) and fastrtc (263 ms), measured by a plain aiortc client.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ ECHOES = ("by aiortc", "by packets")
 
 
 class PacketEcho(MediaStreamTrack):
-    """Sends back each packet unchanged."""
+    """A track that returns each packet unchanged."""
 
     kind = "audio"
 
@@ -59,7 +60,7 @@ class PacketEcho(MediaStreamTrack):
 
 
 async def echo(told: Connection, kind: str) -> None:
-    """Serve an echo until the other end of the pipe closes; send the port."""
+    """Serve an echo endpoint until the other end of the pipe closes; send the port."""
 
     async def offer(request: web.Request) -> web.Response:
         connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
@@ -95,7 +96,7 @@ async def listen(transport: WebRtcTransport, clock: SystemClock, came: list[tupl
 
 
 async def measure(port: int) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, float]]:
-    """Return the delays of the echoes, of packets from their stamp to us, and of the setup, in ms."""
+    """Return the delays of the echoes, of packets from their timestamp to us, and of the setup, in ms."""
     clock = SystemClock()
     transport = WebRtcTransport(clock)
     dial = Dial(f"http://127.0.0.1:{port}/", signalling=Signalling(SdpBody.SDP, SdpBody.SDP))

@@ -1,7 +1,7 @@
-"""Hooks of mkdocs.yml: the generated pages of the documentation's site, and links that lead out of docs/.
+"""MkDocs hooks: generated pages of the documentation site, and links to files outside docs/.
 
-The pages in docs/ are read on GitHub too, where a link to ../CONTRIBUTING.md or ../examples works. The site
-has a page under source/ for each such file, and for the files that it links to.
+The pages in docs/ are also read on GitHub, where links to ../CONTRIBUTING.md or ../examples work. The site
+has a page under source/ for each linked file, and for the files that this file links to.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ PYTHON = {
     "testing": ("Testing", "live_eval.testing"),
 }
 """Pages on public modules and names: title, then what is described."""
-_log = logging.getLogger("mkdocs.docs_site")  # warnings below `mkdocs` are errors of a strict build
+_log = logging.getLogger("mkdocs.docs_site")  # warnings below `mkdocs` are errors in a strict build
 _DOCTEST = re.compile(r"^>>> .*(?:\n(?!\n).*)*", re.MULTILINE)
 _DIRECTIVE = re.compile(r" *# doctest: .*")
 _LINK = re.compile(r"(?<=\]\()[^)#:\s]+(?=[#)])")
 
 
 class _LikeGitHub(Extension):
-    """Nest lists by two spaces, as GitHub does."""
+    """Nest lists by two spaces, as on GitHub."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the interface of Python-Markdown
         md.tab_length = 2
@@ -69,18 +69,18 @@ class _LikeGitHub(Extension):
 
 
 class FencedDoctests(griffe.Extension):
-    """Marks the doctests of docstrings as code: `>>>` is a quotation in Markdown."""
+    """Mark doctests in docstrings as code: `>>>` is a quotation in Markdown."""
 
     def on_object(self, *, obj: griffe.Object, **_: object) -> None:
-        """Fence the doctests of an object."""
+        """Fence an object's doctests."""
         if obj.docstring is not None:
             code = _DIRECTIVE.sub("", obj.docstring.value)
             obj.docstring.value = _DOCTEST.sub(r"```pycon\n\g<0>\n```", code)
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Render lists as GitHub does."""
-    # First, since other extensions add to the parser.
+    """Render lists as on GitHub."""
+    # First, since other extensions extend the parser.
     config.markdown_extensions.insert(0, _LikeGitHub())
 
 
@@ -94,16 +94,16 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
-    """Point links out of docs/ to the pages under source/."""
+    """Redirect links to files outside docs/ to the pages under source/."""
     if page.file.generated_by is not None:
         return markdown
     return _relinked(markdown, DOCS / page.file.src_uri, page.file.src_uri)
 
 
 def on_page_content(html: str, *, page: Page, **_: object) -> str:
-    """Warn if the site renders lists, tables and code of a page differently from GitHub."""
+    """Warn if the site renders a page's lists, tables or code differently from GitHub."""
     if page.file.generated_by is not None:
-        return html.replace("<p>::</p>", "")  # docstrings mark blocks of text in this way
+        return html.replace("<p>::</p>", "")  # docstrings mark text blocks in this way
     on_github = MarkdownIt("gfm-like", {"linkify": False}).render(page.markdown or "")
     for tag in ("li", "pre", "table"):
         here, there = (text.count(f"<{tag}>") + text.count(f"<{tag} ") for text in (html, on_github))
@@ -119,7 +119,7 @@ def on_page_content(html: str, *, page: Page, **_: object) -> str:
 
 
 def _sources() -> dict[str, str | bytes]:
-    """Return the files under source/: pages of Markdown, and other files unchanged."""
+    """Return the files under source/: Markdown pages, and other files unchanged."""
     sources: dict[str, str | bytes] = {}
     todo = [*LINKED_IN_NAVIGATION]
     for path in DOCS.glob("*.md"):
@@ -139,7 +139,7 @@ def _sources() -> dict[str, str | bytes]:
 
 
 def _markdown(path: Path) -> str:
-    """Return a file or folder of the repository as Markdown whose links are relative to it."""
+    """Return a repository file or folder as Markdown, with links relative to the file or folder."""
     name = path.relative_to(ROOT).as_posix()
     if path.is_dir():
         about = _file(path).read_text("utf-8") if _file(path).exists() else f"# {name}\n"
@@ -152,12 +152,12 @@ def _markdown(path: Path) -> str:
 
 
 def _file(path: Path) -> Path:
-    """Return the file that links on a path's page are relative to."""
+    """Return the base file for relative links on a path's page."""
     return path / "README.md" if path.is_dir() else path
 
 
 def _linked(markdown: str, file: Path) -> Iterator[Path]:
-    """Yield the files and folders of the repository that a file links to."""
+    """Yield the repository files and folders that a file links to."""
     for target in _LINK.findall(markdown):
         path = (file.parent / target).resolve()
         if path.exists() and ROOT in path.parents:
@@ -165,7 +165,7 @@ def _linked(markdown: str, file: Path) -> Iterator[Path]:
 
 
 def _uri(path: Path) -> str:
-    """Return where the site has a file or folder: its Markdown, if it is code, a page or a folder."""
+    """Return the site path of a file or folder; code, pages and folders have a Markdown page."""
     if path.is_relative_to(DOCS):
         return path.relative_to(DOCS).as_posix()
     path = _file(path)
@@ -173,12 +173,12 @@ def _uri(path: Path) -> str:
 
 
 def _relinked(markdown: str, file: Path, uri: str) -> str:
-    """Return a file's Markdown with links that hold on the site.
+    """Return a file's Markdown with links that work on the site.
 
     Args:
-        markdown: Its Markdown; MkDocs reports broken links.
+        markdown: Markdown of the file; MkDocs reports broken links.
         file: The file.
-        uri: Where the site has it.
+        uri: Site path of the file.
     """
 
     def moved(link: re.Match[str]) -> str:

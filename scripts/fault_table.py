@@ -1,8 +1,8 @@
 """Measure the tables of docs/faults.md and docs/impair.md.
 
-Run ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py`` in the root of the repository: a run of one
-turn for each fault and dialect, eight at a time, five to ten minutes on two cores. Prints how long it took,
-at which load, and the cells that differ from what the catalogue expects: the exit status is then 1.
+Run ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py`` in the repository root: a run of one turn for
+each fault and dialect, eight at a time, five to ten minutes on two cores. Prints the duration, the load, and
+the cells that differ from the catalogue; if there are any, the exit status is 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.fault_matrix import BEGIN, END, TOXIC_DIALECTS, Cell, cells, 
 
 
 def main() -> int:
-    """Measure all cells, write them to the pages, and return the number of unexpected ones."""
+    """Measure all cells, write them to the pages, and return the number of unexpected cells."""
     began_s = time.monotonic()
     with TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder

@@ -1,4 +1,4 @@
-"""Write docs/licences.md: the licence of every package that live-eval installs, and of weights and data.
+"""Write docs/licences.md: licences of all packages that live-eval installs, and of weights and data.
 
 Licences are read from the metadata of the installed packages, so install every extra first.
 """
@@ -18,7 +18,7 @@ from live_eval.registry import installed_judges
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 NOT_SHIPPED = ("dev", "bench", "docs", "fuzz")
-# Their metadata lacks the licence or contradicts the installed file, which was read instead.
+# The metadata lacks the licence or contradicts the installed file, which was read instead.
 READ = {
     "agent-client-protocol": "Apache-2.0",
     "kaldiio": "NTT software evaluation licence",
@@ -54,12 +54,12 @@ None is part of the package but the bundled sample.
 
 
 def normal(name: str) -> str:
-    """Return a distribution's name as indexes compare it."""
+    """Return a distribution's normalised name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def licence(name: str) -> str:
-    """Return the licence of an installed package, in one line."""
+    """Return the licence of an installed package on one line."""
     if name in READ:
         return READ[name]
     about = metadata.metadata(name)
@@ -73,7 +73,7 @@ def licence(name: str) -> str:
 
 
 def shipped(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, list[Requirement]]:
-    """Return the requirements of users: by extra, the base ones under the empty name."""
+    """Return the users' requirements by extra; base requirements have the empty name."""
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     return {
@@ -101,7 +101,7 @@ def needed(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str
 
 
 def packages() -> dict[str, str]:
-    """Return the packages that are installed for users, with the extra of each: ``""`` or the first extra."""
+    """Return the packages installed for users, each with its extra: ``""`` or the first extra."""
     found: dict[str, str] = {}
     for extra, requirements in shipped().items():
         for requirement in requirements:

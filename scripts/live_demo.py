@@ -1,4 +1,4 @@
-"""Start the built-in assistant and the studio, until Ctrl-C.
+"""Run the built-in assistant and the studio until Ctrl-C.
 
 Arguments are those of ``live-eval studio``.
 """

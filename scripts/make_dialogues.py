@@ -1,10 +1,10 @@
-"""Make the bundled dialogues: recordings with a cue that changes midway, and their manifest.
+"""Create the bundled dialogues: recordings with a cue that changes midway, and their manifest.
 
-Run with the extra ``local``:
+Run with the ``local`` extra:
 
     python scripts/make_dialogues.py [--out live_eval/data/sample/dialogues]
 
-The same versions of the packages give the same files.
+The same package versions produce the same files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OUT = Path(__file__).parent.parent / "live_eval" / "data" / "sample" / "dialogu
 
 
 def main() -> None:
-    """Make the dialogues."""
+    """Create the dialogues."""
     parser = argparse.ArgumentParser(description="Make the bundled dialogues.")
     parser.add_argument("--out", type=Path, default=_OUT)
     out: Path = parser.parse_args().out
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _turn(out: Path, name: str, turn: dict[str, Any], say: Say) -> dict[str, Any]:
-    """Write a turn's recording, and under a background the take without it; return its row."""
+    """Write a turn's recording and, if it has a background, the clean take; return the manifest row."""
     row = {"audio": f"{name}.flac", "text": turn["text"], "cue": turn["say"], "reference_text": turn["reply"]}
     background = BACKGROUNDS.get(turn["say"])
     if background is None:

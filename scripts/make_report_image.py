@@ -1,6 +1,6 @@
-"""Write the README's pictures of reports.
+"""Write the report screenshots for the README.
 
-Usage: ``python scripts/make_report_image.py FOLDER``, the folder of a scored run or of a latency campaign.
+Usage: ``python scripts/make_report_image.py FOLDER``, the folder of a scored run or latency campaign.
 Needs Chromium (Debian: ``apt-get install chromium``).
 """
 
@@ -25,7 +25,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def main() -> None:
-    """Render a page in a headless browser and save its first screen."""
+    """Render a page in a headless browser and save a screenshot of its first screen."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of a scored run, or of a latency campaign")
     folder = parser.parse_args().folder
@@ -43,7 +43,7 @@ def main() -> None:
             [
                 browser,
                 "--headless",
-                "--no-sandbox",  # the page is our own
+                "--no-sandbox",  # the page is trusted
                 "--hide-scrollbars",
                 f"--window-size={SIZE}",
                 f"--screenshot={image}",

@@ -1,11 +1,11 @@
-"""Make the bundled sample: our scripts in EchoMind's layout, from one synthetic voice and signal processing.
+"""Create the bundled sample: our scripts in EchoMind's layout, from a synthetic voice and signal processing.
 
-Run with the extra ``local``:
+Run with the ``local`` extra:
 
     python scripts/make_sample.py [--out live_eval/data/sample] [--check]
 
-The same versions of the packages give the same files. ``--check`` lets the offline recogniser transcribe the
-existing files and prints the length, level and word error rate of each.
+The same package versions produce the same files. ``--check`` transcribes the existing files with the offline
+recogniser and prints the duration, level and word error rate of each.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SCRIPTS = Path(__file__).with_name("sample.toml")
 _QUESTIONS = Path(__file__).with_name("sample_questions.toml")
 _OUT = Path(__file__).parent.parent / "live_eval" / "data" / "sample"
 _MAX_BYTES = 4_000_000
-# Replies are references for text and tone: three bits less halve their size, at a noise floor of −83 dBFS.
+# Replies are references for text and tone: three bits fewer halve their size, at a −83 dBFS noise floor.
 _REPLY_STEP = 8
 
 
 def main() -> None:
-    """Make the sample, or check the existing one."""
+    """Create the sample, or check the existing sample."""
     parser = argparse.ArgumentParser(description="Make the bundled sample.")
     parser.add_argument("--out", type=Path, default=_OUT)
     parser.add_argument("--check", action="store_true", help="transcribe the existing files, make nothing")
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _make_part(out: Path, part: str, scripts: list[dict[str, Any]], say: Say, reply: Say) -> None:
-    """Write one of the two folders of the layout."""
+    """Write one of the layout's two folders."""
     folder = out / f"data_{part}"
     entries = []
     for script in scripts:
@@ -105,7 +105,7 @@ def _make_part(out: Path, part: str, scripts: list[dict[str, Any]], say: Say, re
 
 
 def write_questions(out: Path, scripts: list[dict[str, Any]]) -> None:
-    """Write the questions about both folders of the layout."""
+    """Write the questions for both folders."""
     by_id = {script["id"]: script for script in scripts}
     for task, questions in tomllib.loads(_QUESTIONS.read_text(encoding="utf-8")).items():
         entries = _placed(questions, by_id)
@@ -122,7 +122,7 @@ def write_questions(out: Path, scripts: list[dict[str, Any]]) -> None:
 
 
 def _placed(questions: list[dict[str, Any]], scripts: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the questions in EchoMind's form, with keys spread evenly over the positions."""
+    """Return the questions in EchoMind's format, with answer keys distributed evenly over the positions."""
     entries = []
     keys: Counter[str] = Counter()
     for number, question in enumerate(questions):
@@ -213,7 +213,7 @@ Recordings are FLAC, 24 kHz, mono; the spoken replies are quantised to 13 bits t
 
 
 def _check(folder: Path) -> None:
-    """Transcribe every recording and reply, and print length, level and word error rate."""
+    """Transcribe every recording and reply, and print duration, level and word error rate."""
     recogniser, normalise = Recogniser(), EnglishTextNormalizer()
     print(f"{'case':28} {'cue':18} {'s':>5} {'dBFS':>6} {'peak':>5} {'WER':>5}")
     errors: dict[str, list[float]] = {"recordings": [], "replies": []}

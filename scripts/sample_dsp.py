@@ -1,4 +1,4 @@
-"""Signal processing that turns one synthetic voice into the styles of the bundled sample.
+"""Signal processing that creates the bundled sample's styles from one synthetic voice.
 
 All audio is float32 mono, shape (samples,), at 24_000 Hz, in [-1, 1). The caller seeds the generator
 of all noise.
@@ -29,8 +29,8 @@ class Style:
     """A style of speech.
 
     Args:
-        speak: Synthesises a text from the voice and a generator for noise.
-        does: What the processing does, for the sample's README.
+        speak: Function that synthesises a text from the voice and a noise generator.
+        does: Description of the processing, for the sample's README.
     """
 
     speak: Callable[[str, Say, np.random.Generator], Sound]
@@ -46,7 +46,7 @@ def level_db(sound: Sound) -> float:
 
 
 def mixed(speech: Sound, background: Sound, snr_db: float) -> Sound:
-    """Lay a background under speech: same length, speech untouched.
+    """Mix a background into speech; the length and the speech are unchanged.
 
     The SNR is the speech's `level_db` over the background's RMS.
     """
@@ -67,19 +67,19 @@ def _silence(seconds: float) -> Sound:
 
 
 def _trimmed(sound: Sound) -> Sound:
-    """Cut inaudible samples from both ends."""
+    """Trim inaudible samples at both ends."""
     loud = np.flatnonzero(np.abs(sound) > 1e-3)
     return sound[loud[0] : loud[-1] + 1] if len(loud) else sound
 
 
 def _pitched(text: str, say: Say, factor: float, pace: float) -> Sound:
-    """Speak a text with pitch and formants times `factor`: spoken slower, played faster, or reversed."""
+    """Speak with pitch and formants scaled by `factor`: synthesise slower, resample faster, or vice versa."""
     spoken = say(text, pace / factor)
     return np.asarray(soxr.resample(spoken, RATE_HZ * factor, RATE_HZ, quality="VHQ"), np.float32)
 
 
 def lowered(say: Say) -> Say:
-    """Return another speaker: the voice with pitch and formants down by 0.8."""
+    """Return another speaker: the voice with pitch and formants scaled by 0.8."""
     return lambda text, speed: _pitched(text, say, 0.8, speed)
 
 
@@ -119,7 +119,7 @@ def _sigh(text: str, say: Say, noise: np.random.Generator) -> Sound:
 
 
 def _breathless(text: str, say: Say, noise: np.random.Generator) -> Sound:
-    """Speak a text in short phrases, a gasp before each and panting after the last."""
+    """Speak a text in short phrases, with a gasp before each phrase and panting after the last."""
     words, parts = text.split(), [_silence(0.1)]
     for run in _runs(words, 4):
         parts += [_gasp(0.34, noise), _silence(0.04), _airy(_trimmed(say(run, 1.15)), noise), _silence(0.05)]
@@ -134,7 +134,7 @@ def _runs(words: list[str], length: int) -> list[str]:
 
 
 def _airy(voice: Sound, noise: np.random.Generator) -> Sound:
-    """Lay breath under a voice, along its own envelope."""
+    """Mix breath noise into a voice, following the voice's envelope."""
     return (voice + 0.35 * _voiceless(voice, noise)).astype(np.float32)
 
 
@@ -147,7 +147,7 @@ def _puff(seconds: float, noise: np.random.Generator) -> Sound:
 
 
 def _breath(seconds: float, noise: np.random.Generator, *, rise: float, formants: tuple[float, ...]) -> Sound:
-    """Return air through an open mouth: noise in a vocal tract, swelling over `rise` of it, then fading."""
+    """Return breath noise through an open mouth, increasing over the fraction `rise`, then decreasing."""
     samples = round(seconds * RATE_HZ)
     air = noise.standard_normal(samples)
     sound = 0.05 * sosfilt(butter(1, [300, 7_000], "band", fs=RATE_HZ, output="sos"), air)
@@ -162,7 +162,7 @@ def _breath(seconds: float, noise: np.random.Generator, *, rise: float, formants
 
 
 def _voiceless(voice: Sound, noise: np.random.Generator, order: int = 28) -> Sound:
-    """Replace the voice's excitation by noise: linear prediction by frame, with the residual's energy."""
+    """Replace the voice's excitation with noise: linear prediction per frame, with the residual's energy."""
     size, hop = 720, 240
     window = np.hanning(size + 1)[:-1]
     emphasised = lfilter([1, -0.95], [1], voice.astype(np.float64))
@@ -179,7 +179,7 @@ def _voiceless(voice: Sound, noise: np.random.Generator, order: int = 28) -> Sou
         gain = np.sqrt(max(power[0] - taps @ power[1:], 0) / (window @ window))
         out[at : at + size] += lfilter([gain], [1, *-taps], excitation[at : at + size]) * window
         weight[at : at + size] += window
-    # The pre-emphasis is only half undone: a whisper has less of the low end than a voice.
+    # The pre-emphasis is only half undone: a whisper has less low-frequency energy than a voice.
     whispered = lfilter([1], [1, -0.6], out / np.maximum(weight, 0.1))
     return np.asarray(whispered[size : size + len(voice)], np.float32)
 
@@ -201,7 +201,7 @@ STYLES: Mapping[str, Style] = {
 
 
 def _rain(samples: int, noise: np.random.Generator) -> Sound:
-    """Return rain: a steady hiss and drops, short bursts at random times, heights and pitches."""
+    """Return rain: steady hiss and drops, which are short bursts at random times, levels and pitches."""
     hiss = sosfilt(butter(1, [600, 9_000], "band", fs=RATE_HZ, output="sos"), noise.standard_normal(samples))
     drops = np.zeros(samples)
     for at in noise.integers(0, samples, 90 * samples // RATE_HZ):
@@ -212,7 +212,7 @@ def _rain(samples: int, noise: np.random.Generator) -> Sound:
 
 
 def _wind(samples: int, noise: np.random.Generator) -> Sound:
-    """Return wind: low noise with wandering strength and pitch."""
+    """Return wind: low-frequency noise with slowly varying level and pitch."""
     low = sosfilt(butter(2, [60, 500], "band", fs=RATE_HZ, output="sos"), noise.standard_normal(samples))
     howl = sosfilt(butter(2, [500, 900], "band", fs=RATE_HZ, output="sos"), noise.standard_normal(samples))
     gusts = sosfilt(butter(2, 0.8, fs=RATE_HZ, output="sos"), noise.standard_normal(samples + RATE_HZ))
@@ -221,7 +221,7 @@ def _wind(samples: int, noise: np.random.Generator) -> Sound:
 
 
 def _alarm(samples: int, _: np.random.Generator) -> Sound:
-    """Return a digital alarm clock: four beeps of 90 ms, then a pause, again and again."""
+    """Return a digital alarm clock: four 90 ms beeps and a pause, repeated."""
     at = np.arange(samples) / RATE_HZ
     in_round = at % 1.0
     on = (in_round < 0.6) & (in_round % 0.15 < 0.09)

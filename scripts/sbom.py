@@ -1,7 +1,7 @@
 """Write build/sbom.cdx.json: packages of live-eval and its extras, with versions and licences (CycloneDX).
 
-Versions come from the environment that runs this, so install every extra first. Development tools are left
-out. The scope of a package is "required" if everybody gets it, "optional" if an extra brings it.
+Versions come from the current environment, so install every extra first. Development tools are excluded. A
+package's scope is "required" for base packages, and "optional" for packages of extras.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE = ROOT / "build" / "sbom.cdx.json"
 
 
 def environment() -> dict[str, Any]:
-    """Return the document of all installed packages."""
+    """Return the document for all installed packages."""
     command = [
         Path(sys.executable).with_name("cyclonedx-py"),
         "environment",
@@ -34,11 +34,11 @@ def environment() -> dict[str, Any]:
 
 
 def shipped(document: dict[str, Any], brought: dict[str, str]) -> dict[str, Any]:
-    """Return the document with only the packages of users.
+    """Return the document with only the users' packages.
 
     Args:
-        document: Of an environment.
-        brought: The packages, each with the extra that brings it; empty for the base.
+        document: SBOM of an environment.
+        brought: Packages, each with the extra that installs it; empty for base packages.
     """
     components = []
     for component in document["components"]:

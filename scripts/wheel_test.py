@@ -1,7 +1,7 @@
 """Build the wheel, install it into a fresh environment with its dependencies, and run a session.
 
-Run it with the Python to test. Builds write into their source, so a copy is built. Arguments are passed to
-``pip install``.
+Run with the Python version to test. Builds write into their source, so a copy is built. Arguments are passed
+to ``pip install``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The voice agent under test: a parrot that repeats what it heard.
+"""The voice agent under test: a parrot that repeats the user's audio.
 
-It speaks as much of OpenAI Realtime's protocol as a conversation needs. ``python agent.py`` serves it on a
-free port and prints its URL.
+The agent implements the part of OpenAI Realtime's protocol that a conversation needs. ``python agent.py``
+serves the agent on a free port and prints its URL.
 """
 
 import json
@@ -48,7 +48,7 @@ def talk(connection: ServerConnection) -> None:
 
 
 def reply(send, response_id: str, pcm: bytes) -> None:
-    """Send the reply in chunks of 100 ms."""
+    """Send the reply in 100 ms chunks."""
     time.sleep(THINKING_S)
     response = {"id": response_id, "status": "in_progress", "output": []}
     send("response.created", response=response)

@@ -1,4 +1,4 @@
-"""A judge in its own package: the share of the reply's words that are fillers (um, uh, you know)."""
+"""A judge in a separate package: the share of fillers (um, uh, you know) among the reply's words."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from live_eval.judging import (
 
 SPEC = JudgeSpec(
     name="filler_words",
-    version="1",  # change it whenever the numbers may change: scores are stored by version
+    version="1",  # change the version whenever scores may change: scores are stored by version
     title="filler words in the reply's transcript",
     kind=JudgeKind.LOCAL,
     implementation="filler_words:FillerWords",
@@ -33,7 +33,7 @@ class FillerWords:
     """Share of the reply's words that are fillers, in percent.
 
     Args:
-        fillers: The words that count, comma-separated. Options always arrive as text.
+        fillers: Comma-separated filler words. Options are always passed as text.
     """
 
     def __init__(self, *, fillers: str) -> None:

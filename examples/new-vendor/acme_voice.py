@@ -1,4 +1,4 @@
-"""Acme Voice, a fictional vendor: OpenAI's events, a key in its own header, and a heartbeat."""
+"""Acme Voice, a fictional vendor: OpenAI events, a custom key header, and a heartbeat."""
 
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
 from live_eval.dialect import ClientSpec
@@ -21,6 +21,6 @@ class AcmeVoice(OpenAIRealtime):
     ignored = OpenAIRealtime.ignored | {"heartbeat"}
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of the handshake: the key is sent as ``X-Acme-Key``."""
+        """Return the handshake headers: the key is sent as ``X-Acme-Key``."""
         key = self.settings.key
         return {"X-Acme-Key": key.reveal()} if key is not None else {}

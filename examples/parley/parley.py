@@ -1,6 +1,6 @@
 """Parley, a fictional vendor with its own protocol.
 
-JSON over WebSocket: the client joins, streams the microphone and leaves; the endpoint says who has the floor.
+JSON over WebSocket: the client joins, streams the microphone and leaves; the endpoint announces the speaker.
 """
 
 from collections.abc import Sequence
@@ -72,11 +72,11 @@ class Parley(EventDialect):
         }
 
     def dial(self) -> Dial:
-        """Return the address and the headers of the connection."""
+        """Return the URL and headers of the connection."""
         return Dial(websocket_url(self.settings.base_url, "talk", {}), bearer_header(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Join."""
+        """Join the session."""
         return (send_json({"op": "join", "brief": self.settings.instructions}),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
@@ -84,7 +84,7 @@ class Parley(EventDialect):
         return (send_json({"op": "mic", "pcm": b64encode_as_string(pcm)}),)
 
     def finish(self, at_ns: int) -> Sequence[Output]:
-        """Leave and close."""
+        """Leave the session and close."""
         return send_json({"op": "leave"}), *super().finish(at_ns)
 
     def _on_joined(self, event: Fields, at_ns: int) -> list[Output]:

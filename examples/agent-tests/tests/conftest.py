@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def live_eval_base_url() -> Iterator[str]:
-    """Start the agent in a separate process, so that it and the measurement do not disturb each other."""
+    """Start the agent in a separate process, so that agent and measurement do not affect each other."""
     with subprocess.Popen([sys.executable, "-m", "agent"], stdout=subprocess.PIPE, text=True) as agent:
         assert agent.stdout is not None
         yield agent.stdout.readline().strip()
