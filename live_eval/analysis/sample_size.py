@@ -1,12 +1,12 @@
 """Estimate the sample size that a comparison needs, from existing runs.
 
 The difference is paired and averaged within scripts, as in `live_eval.analysis.comparison`; the sample size
-follows from its variation between scripts. Two runs show that. With one run, the correlation with
-another run is assumed, and the output says so; repetitions in the run give a lower bound.
+follows from its variation between scripts. Two runs show this variation. With one run, the correlation with
+another run is assumed, which the output states; repetitions in the run provide a lower bound.
 
 The power is that of the paired t test (non-central t), which the sign-flip test approximates; see
-``benchmarks/statistics_validity.py``. A number of scripts with which no sign flip can give a p below the
-level is never enough.
+``benchmarks/statistics_validity.py``. A number of scripts is never sufficient if no sign flip can produce a p
+below the level.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from live_eval.text.wording import significant
 
 __all__ = ["Aim", "Basis", "SamplePlan", "detectable", "plan_sample", "power_of", "scripts_needed"]
 
-# The most conservative first; it is the one to use.
+# Most conservative first, which is the value to use.
 _ASSUMED = (0.0, 0.5)
 _MOST_SCRIPTS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What to show.
+    """The aim of a comparison.
 
     Args:
-        detect: The difference, in the metric's unit.
-        power: The probability of showing the difference if it exists.
-        alpha: The probability of showing a difference if there is none.
-        tests: Number of tests that p will be corrected over; Holm's first step divides alpha by it.
+        detect: Difference to detect, in the metric's unit.
+        power: Probability of showing the difference if it exists.
+        alpha: Probability of showing a difference if there is none.
+        tests: Number of tests in the correction; Holm's first step divides alpha by this number.
 
     Raises:
         UsageError: A value is out of range.
@@ -72,7 +72,7 @@ class Aim:
 
     @property
     def level(self) -> float:
-        """Alpha for one of the tests."""
+        """Alpha for a single test."""
         return self.alpha / self.tests
 
 
@@ -83,7 +83,7 @@ def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -
     Student's t at 1 − α/2. Scripts are independent, their differences normal.
 
     Args:
-        detect: The difference δ.
+        detect: Difference δ.
         spread: Standard deviation σ of a script's difference, above 0.
         scripts: Number of scripts k, at least 2.
         alpha: Level of the test.
@@ -92,12 +92,12 @@ def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -
 
     freedom, centre = scripts - 1, detect * math.sqrt(scripts) / spread
     bound = float(stdtrit(freedom, 1 - alpha / 2))
-    # The upper tail as the lower one of the mirrored distribution.
+    # The upper tail is computed as the lower tail of the mirrored distribution.
     return noncentral_below(-bound, freedom, -centre) + noncentral_below(-bound, freedom, centre)
 
 
 def scripts_needed(aim: Aim, spread: float) -> int:
-    """Return the smallest number of scripts with the power, at least as many as a test needs.
+    """Return the smallest number of scripts with the required power, at least the minimum for a test.
 
     `spread` is the standard deviation of a script's difference.
 
@@ -122,7 +122,7 @@ def scripts_needed(aim: Aim, spread: float) -> int:
 
 
 def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
-    """Return the smallest difference that this many scripts show with the power, or None.
+    """Return the smallest difference that this many scripts can show with the required power, or None.
 
     The difference in `aim` is ignored; `spread` is the standard deviation of a script's difference.
     """
@@ -144,18 +144,19 @@ def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """The sample size with one estimate of the variation of differences.
+    """The sample size from one estimate of the variation of differences.
 
     Args:
-        basis: ``runs``, ``repetitions`` or ``assumed``.
-        in_words: The estimate, in words.
-        rho: Correlation of two runs' script means, observed or assumed.
+        basis: Basis of the estimate: ``runs``, ``repetitions`` or ``assumed``.
+        in_words: Description of the estimate.
+        rho: Observed or assumed correlation between two runs' script means.
         spread: Standard deviation of a script's difference.
         scripts: Number of scripts with a value in both runs.
-        scripts_interval: The same at both ends of the interval of `spread`, if it has one.
-        play: Number of scripts to run so that this many have a value.
-        turns: The same in turns per run, with the run's variants and repetitions.
-        detectable: The difference that the existing scripts could show; None if they are too few for any.
+        scripts_interval: Number of scripts at both ends of the interval of `spread`, if any.
+        play: Number of scripts to run to obtain this many with a value.
+        turns: Corresponding number of turns per run, with the run's variants and repetitions.
+        detectable: Smallest difference that the existing scripts could show; None if there are too few
+            scripts.
     """
 
     basis: str
@@ -169,7 +170,7 @@ class Basis:
     detectable: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval plan --json`` prints it; keys are only ever added."""
+        """Return the plan as printed by ``live-eval plan --json``; keys are only ever added."""
         interval = self.spread.interval
         return {
             "basis": self.basis,
@@ -187,15 +188,15 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
-    """The sample size that a comparison needs to show a difference in a metric.
+    """The sample size needed to show a difference in a metric.
 
     Args:
-        aim: What to show.
-        runs: The runs that it is estimated from.
-        n_scripts: Scripts with a value in them.
-        turns_per_script: Turns of a script in the run.
-        scored: Share of its scripts with a value.
-        bases: The estimates, the one to use first.
+        aim: Aim of the comparison.
+        runs: Runs that the estimate is based on.
+        n_scripts: Number of scripts with a value in these runs.
+        turns_per_script: Number of turns per script in the run.
+        scored: Share of the run's scripts with a value.
+        bases: Estimates, preferred estimate first.
         notes: Remarks.
     """
 
@@ -210,7 +211,7 @@ class SamplePlan:
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval plan --json`` prints it; keys are only ever added."""
+        """Return the plan as printed by ``live-eval plan --json``; keys are only ever added."""
         chosen = self.bases[0]
         return {
             "metric": self.metric,
@@ -234,10 +235,10 @@ class SamplePlan:
 def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: bool = False) -> SamplePlan:
     """Return the sample size needed to show a difference, from one run, or two of the same data.
 
-    `metric` is as in `find_series`; `common` uses the common cases, even if each run has others.
+    `metric` is as in `find_series`; `common` uses the common cases, even if runs have other cases.
 
     Raises:
-        UsageError: The runs are of different data, do not have the metric, or have too few scripts.
+        UsageError: The runs have different data, lack the metric, or have too few scripts.
     """
     series = [find_series(run, metric) for run in runs]
     means = _script_means(runs[0], series[0])
@@ -314,7 +315,7 @@ def _design(aim: Aim, run: ComparedRun, turns: Collection[TurnKey], scripts: int
 def _from_one(
     run: ComparedRun, series: Series, means: NDArray[np.float64], design: _Design
 ) -> Sequence[Basis]:
-    """Return the estimates from one run: from assumptions, and from repetitions if it has any."""
+    """Return the estimates from one run: from assumptions, and from repetitions, if any."""
     total = standard_deviation(means)
     bases = [
         design.basis(
@@ -336,9 +337,9 @@ def _from_one(
 
 
 def _noise(run: ComparedRun, series: Series) -> float | None:
-    """Return the chance variance of a script's mean over all repetitions; None without repetitions.
+    """Return the chance variance of a script's mean over all repetitions; None if there are no repetitions.
 
-    It is the variance between the means of a script's repetitions, over the cases with a value in each.
+    It is derived from the variance between a script's repetition means, over the cases with a value in each.
     """
     repeats = sorted({repeat for _, repeat in series.values})
     if len(repeats) < 2:

@@ -1,4 +1,4 @@
-"""A stored turn as reports, the studio and exports read it: record, scores, latencies and texts."""
+"""A stored turn for reports, the studio and exports: record, scores, latencies and texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["TimelineMark", "TurnView", "milliseconds"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineMark:
-    """A moment of a turn: its kind, its title, and its time in seconds from the session's sample 0."""
+    """A mark of a turn: kind, title, and time in seconds from the session's sample 0."""
 
     kind: str
     title: str
@@ -33,9 +33,9 @@ class TurnView:
     """A stored turn with its scores.
 
     Args:
-        table: The scores of its run; at least those of this turn.
-        folder: The run's folder, to which paths of audio are relative.
-        lost_audio: Why its audio is missing; empty if it is not.
+        table: Scores of the run, or at least of this turn.
+        folder: Run folder, to which audio paths are relative.
+        lost_audio: Reason for missing audio; empty if the audio exists.
     """
 
     record: TurnRecord
@@ -45,7 +45,7 @@ class TurnView:
 
     @property
     def turn_id(self) -> str:
-        """Unique in the run."""
+        """The turn's ID, unique in the run."""
         return self.record.turn_id
 
     @property
@@ -55,33 +55,33 @@ class TurnView:
 
     @property
     def warnings(self) -> list[str]:
-        """The kinds of its warnings."""
+        """The kinds of the turn's warnings."""
         return [warning.kind.value for warning in self.record.warnings]
 
     @property
     def dialogue_index(self) -> int | None:
-        """Its number in its dialogue, from 0; None outside a dialogue."""
+        """The turn's index in its dialogue, from 0; None outside a dialogue."""
         return None if self.record.case.dialogue_id is None else self.record.case.turn_index
 
     @property
     def seconds(self) -> float:
-        """Length of the audio of both sides; 0 without audio."""
+        """The length of both sides' audio; 0 if there is none."""
         peaks = self.record.envelope
         return 0.0 if peaks is None else len(peaks) * (PEAK_NS / 1e9)
 
     @property
     def latencies(self) -> dict[str, Latency]:
-        """Each latency, or why it is missing."""
+        """The latencies, or the reasons for missing ones."""
         return {name: latency(self.record.timing, name) for name in LATENCIES}
 
     @property
     def latency_ms(self) -> dict[str, float | None]:
-        """Each latency in milliseconds."""
+        """The latencies in milliseconds."""
         return {name: milliseconds(found.ns) for name, found in self.latencies.items()}
 
     @property
     def scores(self) -> dict[str, ScoreCell]:
-        """Each score, or why it is missing, by the name of its column."""
+        """The scores, or the reasons for missing ones, by column name."""
         turn = self.record
         return {
             column.name: self.table.cell(turn.turn_id, turn.case.task, column)
@@ -95,7 +95,7 @@ class TurnView:
 
     @property
     def read_as(self) -> str | None:
-        """How the answer to a question was interpreted; None if it was not judged."""
+        """The interpretation of the answer to a question; None if it was not judged."""
         row = self.table.row(self.turn_id, JudgeRole.MULTIPLE_CHOICE)
         if row is None or row.status != "scored":
             return None
@@ -103,7 +103,7 @@ class TurnView:
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """The texts of the turn with their titles."""
+        """The turn's texts with titles."""
         case, question = self.record.case, None
         if case.question is not None:
             options = " ".join(f"{letter}. {text}" for letter, text in case.question.options)
@@ -164,11 +164,11 @@ class TurnView:
     def responses(
         self, unit: str, since: Callable[[int | None], float | None]
     ) -> Iterator[tuple[ResponseRecord, dict[str, Any]]]:
-        """Yield each response with its texts and times, as JSON values.
+        """Yield each response with texts and times, as JSON values.
 
         Args:
-            unit: The unit of the times, the last part of their names.
-            since: Converts a moment of the session to that unit.
+            unit: Unit of the times, used as the suffix of their names.
+            since: Function that converts a session time to that unit.
         """
         for marks in self.record.responses:
             times = {
@@ -190,12 +190,12 @@ class TurnView:
             )
 
     def audio_path(self, file: Path | None) -> str | None:
-        """Return an audio file relative to the run's folder, so that it stays valid if the folder moves."""
+        """Return an audio path relative to the run folder, so that it remains valid if the folder moves."""
         return None if file is None else file.relative_to(self.folder).as_posix()
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """Further facts in words, by name; only those that apply."""
+        """Additional facts as text, by name, if applicable."""
         turn, timing = self.record, self.record.timing
         greeting = next(greetings_of([turn]), None)
         notes: dict[str, object] = {

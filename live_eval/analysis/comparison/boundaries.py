@@ -1,4 +1,4 @@
-"""The end of the user's speech in the turns of two runs, and the method that found it."""
+"""The end of the user's speech in the turns of two runs, and the detection method."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from live_eval.types import SpeechBoundaries
 __all__ = ["Boundaries", "SpeechEnd", "boundaries_of", "speech_ends"]
 
 UNKNOWN_METHOD = "not recorded"
-"""The method of a turn recorded before methods were stored."""
+"""The method for turns recorded before methods were stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechEnd:
-    """The end of the user's speech in one turn, from its recording's first sample; the method in words."""
+    """The end of the user's speech in a turn, from the recording's first sample, and the detection method as
+    text."""
 
     method: str
     at_ns: int
@@ -26,14 +27,14 @@ class SpeechEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundaries:
-    """How the speech boundaries of two runs differ, over their common turns.
+    """The differences between two runs' speech boundaries, over their common turns.
 
     Args:
-        first: The methods used in the first run.
-        other: The methods used in the other run.
-        turns: Turns whose end of speech is known in both.
-        changed: Turns among them with different methods.
-        moved: Turns among them with different times, by up to `largest_ms`.
+        first: Methods used in the first run.
+        other: Methods used in the other run.
+        turns: Number of turns whose end of speech is known in both runs.
+        changed: Number of these turns with different methods.
+        moved: Number of these turns with different times, by up to `largest_ms`.
     """
 
     first: tuple[str, ...]
@@ -44,7 +45,7 @@ class Boundaries:
     largest_ms: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval compare --json`` prints it."""
+        """Return the differences as printed by ``live-eval compare --json``."""
         return {
             "first": list(self.first),
             "other": list(self.other),
@@ -78,7 +79,7 @@ def speech_ends(turns: Sequence[Observation]) -> dict[TurnKey, SpeechEnd]:
 
 
 def boundaries_of(first: Mapping[TurnKey, SpeechEnd], other: Mapping[TurnKey, SpeechEnd]) -> Boundaries:
-    """Return how the speech boundaries of two runs differ."""
+    """Return the differences between two runs' speech boundaries."""
     pairs = [(first[key], other[key]) for key in first if key in other]
     distances_ns = [abs(two.at_ns - one.at_ns) for one, two in pairs]
     return Boundaries(

@@ -1,4 +1,4 @@
-"""One metric in two runs: the difference, its uncertainty, and a verdict in words."""
+"""One metric in two runs: the difference, its uncertainty, and a verdict."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class Verdict(StrEnum):
 class Difference:
     """One metric in two runs, over the scripts with a value in both.
 
-    A script counts once: its variants and repetitions with a value in both runs are averaged first.
+    Each script counts once: variants and repetitions with a value in both runs are averaged first.
 
     Args:
-        kind: ``turns``, ``latency`` or ``score``.
-        higher_is_better: Its direction, or None.
-        first: Mean of the first run over the pairs; None without pairs.
+        kind: Kind of metric: ``turns``, ``latency`` or ``score``.
+        higher_is_better: Better direction, or None.
+        first: Mean of the first run over the pairs; None if there are no pairs.
         other: Mean of the other run.
-        difference: ``other − first`` with its interval; n counts the pairs of turns.
+        difference: Difference ``other − first`` with its interval; n is the number of turn pairs.
         test: Sign-flip test of the scripts' differences.
-        p_holm: p, corrected over all tests of a comparison, or None.
+        p_holm: Holm-corrected p over all tests of a comparison, or None.
         tests: Number of these tests.
         effect: Cohen's d_z of the scripts' differences.
-        cases: Cases among the pairs.
-        turns: Common turns that the metric applies to, with or without values.
-        without_first: Turns without a value in the first run alone; likewise `without_other`.
-        without_both: Turns without a value in either.
-        failed_first: Failed turns of the first run; likewise `failed_other`.
+        cases: Number of cases among the pairs.
+        turns: Number of common turns that the metric applies to, with or without values.
+        without_first: Number of turns without a value in the first run only; likewise `without_other`.
+        without_both: Number of turns without a value in both runs.
+        failed_first: Number of failed turns in the first run; likewise `failed_other`.
     """
 
     name: str
@@ -95,14 +95,14 @@ class Difference:
 
     @property
     def is_close(self) -> bool:
-        """Whether a difference is shown although the interval of d_z, which assumes normality, contains 0."""
+        """Whether a difference is shown although the d_z interval, which assumes normality, contains 0."""
         effect = self.effect.interval
         shown = self.verdict not in (Verdict.TOO_FEW, Verdict.NOT_SHOWN)
         return shown and effect is not None and effect.low <= 0 <= effect.high
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether no difference can be shown with these scripts and so many tests."""
+        """Whether no difference can be shown with these numbers of scripts and tests."""
         return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property
@@ -120,7 +120,7 @@ class Difference:
         return f"{self.verdict.value}: {reason or self.difference.reason}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""
+        """Return the difference as printed by ``live-eval compare --json``; keys are only ever added."""
         return {
             "kind": self.kind,
             "unit": self.unit,
@@ -156,9 +156,9 @@ def difference_of(
     flips: int = FLIPS,
     seed: int = 0,
 ) -> Difference:
-    """Return how a metric differs between two runs, with an uncorrected p.
+    """Return the difference of a metric between two runs, with an uncorrected p.
 
-    `flips` is the number of random sign assignments, as from `flips_for`; `seed` is for all draws.
+    `flips` is the number of random sign assignments (see `flips_for`); `seed` is used for all draws.
     """
     keys = [key for key in first.values if key in other.values]
     without = Counter((first.values[key] is None, other.values[key] is None) for key in keys)
@@ -191,12 +191,12 @@ def difference_of(
 
 
 def script_differences(first: Series, other: Series, scripts: Mapping[TurnKey, str]) -> NDArray[np.float64]:
-    """Return ``other − first`` averaged within each script that has a pair, shape (scripts,)."""
+    """Return ``other − first``, averaged within each script with a pair, shape (scripts,)."""
     return _differences(_paired(first, other), scripts)
 
 
 def _paired(first: Series, other: Series) -> dict[TurnKey, tuple[float, float]]:
-    """Return the values of the turns with one in both runs."""
+    """Return the values of turns with a value in both runs."""
     return {
         key: (before, after)
         for key, before in first.values.items()

@@ -1,4 +1,4 @@
-"""The same endpoint with several prompts: how much each metric changes, and which prompt is best."""
+"""Compare prompts on the same endpoint: the effect on each metric, and the best prompt."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class BestPrompt:
     """The best prompt by one metric, over the turns with a value for every prompt.
 
     Args:
-        means: Its mean over scripts for each prompt, by the name of the first run with it, best first.
-        best: The first run with the best prompt, or None.
-        lead: The difference from the next best, with an uncorrected p, or None.
-        n: Turns with a value for every prompt.
-        reason: Why there is no best; empty if there is.
+        means: Mean over scripts for each prompt, by the name of the first run with the prompt, best first.
+        best: First run with the best prompt, or None.
+        lead: Difference from the second-best prompt, with an uncorrected p, or None.
+        n: Number of turns with a value for every prompt.
+        reason: Reason why there is no best prompt; empty if there is.
     """
 
     metric: str
@@ -46,7 +46,7 @@ class BestPrompt:
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""
+        """Return the result as printed by ``live-eval compare --json``; keys are only ever added."""
         return {
             "best": self.best,
             "means": {name: round(mean, 6) for name, mean in self.means.items()},
@@ -56,7 +56,7 @@ class BestPrompt:
         }
 
     def in_words(self, prompts: Mapping[str, str]) -> str:
-        """Return a sentence that names it; `prompts` has the prompt of each run, by the run's name."""
+        """Return a sentence on the best prompt; `prompts` contains each run's prompt, by run name."""
         if self.best is None or self.lead is None:
             return f"best prompt by {self.metric}: none: {self.reason}"
         count = Counter(prompts.values())
@@ -79,7 +79,7 @@ class BestPrompt:
 class PromptSensitivity:
     """Runs of one endpoint that differ only in the prompt, by run and by metric.
 
-    `stating_cue` names the runs whose prompt states the cue in words: an upper bound, excluded from the best.
+    `stating_cue` contains the runs whose prompt states the cue: an upper bound, not eligible as best prompt.
     """
 
     prompts: Mapping[str, str]
@@ -87,7 +87,7 @@ class PromptSensitivity:
     best: Mapping[str, BestPrompt]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""
+        """Return the result as printed by ``live-eval compare --json``; keys are only ever added."""
         return {
             "prompts": dict(self.prompts),
             "told_the_cue": list(self.stating_cue),
@@ -95,7 +95,7 @@ class PromptSensitivity:
         }
 
     def in_words(self) -> tuple[str, ...]:
-        """Return sentences on the effect of the prompt, for below a table of differences."""
+        """Return sentences on the effect of the prompt, to print below a difference table."""
         stated = ", ".join(self.prompts[name] for name in self.stating_cue)
         return (
             "The runs differ in no setting but the prompt. Latencies also differ by the load of the day.",
@@ -109,7 +109,7 @@ class PromptSensitivity:
 
 
 def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptSensitivity | None:
-    """Return the effect of the prompt if the runs differ in nothing else; otherwise None."""
+    """Return the effect of the prompt if only the prompt differs between the runs; otherwise None."""
     if not prompts_alone_differ([run.manifest for run in runs]):
         return None
     prompts = dict(zip([run.name for run in runs], prompt_names([run.manifest for run in runs]), strict=True))
@@ -151,7 +151,7 @@ def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], 
 def averaged(series: Sequence[Series]) -> Series:
     """Return a metric averaged over runs, turn by turn, so that each prompt counts once.
 
-    A turn without a value in one of the runs has none.
+    A turn without a value in any of the runs has no mean.
     """
     values: dict[TurnKey, float | None] = {}
     for key in series[0].values:
@@ -162,7 +162,7 @@ def averaged(series: Sequence[Series]) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class RankedPrompts:
-    """Prompts ranked by their mean over scripts, best first, and the turns with a value for every prompt."""
+    """Prompts ranked by mean over scripts, best first, and the turns with a value for every prompt."""
 
     means: Mapping[str, float]
     keys: tuple[TurnKey, ...]
@@ -175,7 +175,7 @@ class RankedPrompts:
 
 
 def rank_prompts(series: Mapping[str, Series], scripts: Mapping[TurnKey, str]) -> RankedPrompts | None:
-    """Return prompts from best to worst by one metric; None if no turn has a value for every prompt."""
+    """Rank prompts by one metric, best first; return None if no turn has a value for every prompt."""
     keys = [key for key in scripts if all(one.values.get(key) is not None for one in series.values())]
     if not keys:
         return None

@@ -1,4 +1,4 @@
-"""The settings of the endpoint, its prompt and the impairment in runs' manifests, and how they differ."""
+"""The endpoint, prompt and impairment settings in run manifests, and their differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of the endpoint, its prompt or the impairment that differs between two runs."""
+    """An endpoint, prompt or impairment setting that differs between two runs."""
 
     name: str
     first: str
@@ -35,7 +35,7 @@ class Setting:
 
 
 def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Setting]:
-    """Yield the settings of the endpoint, the impairment and the prompt that differ between two manifests."""
+    """Yield the endpoint, impairment and prompt settings that differ between two manifests."""
     settings_of = [dict(_settings(manifest)) for manifest in (first, other)]
     for name in dict.fromkeys((*settings_of[0], *settings_of[1])):
         values = [settings.get(name, "") for settings in settings_of]
@@ -60,7 +60,7 @@ def _settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the prompt is the only setting of the endpoint that differs.
 
-    An address that the user gave is a setting, since any model may be there; the address of a built-in
+    An address specified by the user is a setting, since it may serve any model; the address of a built-in
     endpoint started for the run is not in the manifest.
     """
     for one, other in combinations(manifests, 2):
@@ -70,12 +70,12 @@ def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def states_cue(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a run's prompt states in words how each recording was spoken."""
+    """Return whether a run's prompt describes how each recording was spoken."""
     return "{cue}" in str(part_of(manifest, "prompt").get("text"))
 
 
 def prompt_names(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a name for the prompt of each run, with its hash if two prompts of one name differ."""
+    """Return a name for each run's prompt, with its hash if different prompts have the same name."""
     names = [str(part_of(manifest, "prompt").get("name") or NOT_RECORDED) for manifest in manifests]
     hashes: dict[str, set[str]] = {}
     for name, manifest in zip(names, manifests, strict=True):

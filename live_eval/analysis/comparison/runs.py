@@ -1,6 +1,4 @@
-"""Compare several runs with the first: whether they are comparable, which settings differ, and the
-differences.
-"""
+"""Compare several runs with the first: comparability, differing settings, and differences."""
 
 from __future__ import annotations
 
@@ -39,18 +37,18 @@ _SHOWN_CASES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunComparison:
-    """How a run differs from the first one.
+    """The differences between a run and the first run.
 
     Args:
-        other: The run's name.
-        settings: Settings of the endpoint and the prompt that differ.
-        differences: By metric.
-        without_flagged: The latencies among them, without the turns that are flagged in either run.
-        flagged_first: Common turns that are flagged in the first run, because the harness itself was late.
-        flagged_other: Common turns that are flagged in the other run.
-        flagged: Common turns that are flagged in either.
-        boundaries: How the speech boundaries differ.
-        notes: What is not compared and why, and other remarks.
+        other: Name of the run.
+        settings: Differing settings of the endpoint and the prompt.
+        differences: Differences by metric.
+        without_flagged: Differences of the latencies, without turns that are flagged in either run.
+        flagged_first: Number of common turns flagged in the first run, because the harness itself was late.
+        flagged_other: Number of common turns flagged in the other run.
+        flagged: Number of common turns flagged in either run.
+        boundaries: Differences between the speech boundaries.
+        notes: Excluded comparisons with reasons, and other remarks.
     """
 
     other: str
@@ -64,7 +62,7 @@ class RunComparison:
     notes: tuple[str, ...]
 
     def flagged_in_words(self, first: str) -> str:
-        """Return a note on the flagged turns; empty without any, or if no latency is compared."""
+        """Return a note on the flagged turns; empty if there are none or no latency is compared."""
         if not (self.flagged and self.without_flagged):
             return ""
         return (
@@ -75,7 +73,7 @@ class RunComparison:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""
+        """Return the comparison as printed by ``live-eval compare --json``; keys are only ever added."""
         return {
             "other": self.other,
             "differs": {
@@ -102,7 +100,8 @@ class RunComparison:
 class ComparedRuns:
     """Comparisons of runs with the first.
 
-    `tests` counts the tests in Holm's correction: every metric of every comparison in which a script differs.
+    `tests` is the number of tests in Holm's correction: every metric of every comparison in which a script
+    differs.
     """
 
     first: str
@@ -110,7 +109,7 @@ class ComparedRuns:
     tests: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return them as ``live-eval compare --json`` prints them; keys are only ever added."""
+        """Return the comparisons as printed by ``live-eval compare --json``; keys are only ever added."""
         return {
             "first": self.first,
             "correction": {"method": "Holm", "tests": self.tests},
@@ -124,26 +123,26 @@ def compare_runs(
     """Compare runs with the first of them.
 
     Args:
-        runs: At least two.
-        metrics: Only these; all common ones if empty.
-        common: Compare the common cases, even if each run has others.
-        seed: Seed of resampling and of sign flips.
+        runs: Runs to compare, at least two.
+        metrics: Metrics to compare; all common metrics if empty.
+        common: Whether to compare the common cases, even if runs have other cases.
+        seed: Seed for resampling and sign flips.
 
     Raises:
-        UsageError: The runs are of different data, or one does not have a requested metric.
+        UsageError: The runs have different data, or a requested metric is missing in a run.
     """
     first, *others = runs
     if not others:
         raise UsageError("one run was named, expected at least two")
     for other in others:
         check_same_data(first, other, common=common)
-    # Look for the metrics in every run, so that a wrong name is reported.
+    # Look up the metrics in every run, to report wrong names.
     wanted = [{find_series(run, name).name for name in metrics} for run in runs]
-    # The largest possible number of tests; the actual one is known afterwards.
+    # The maximum number of tests; the actual number is known afterwards.
     flips = flips_for(len(others) * len(wanted[0] or first.series))
     made = [_compare(first, other, wanted[0], flips, seed) for other in others]
     corrected = _corrected([comparison.differences for comparison in made])
-    # The same family of tests, as if the flagged turns had not been run.
+    # The same tests, as if the flagged turns had not been run.
     unflagged = _corrected([{**each.differences, **each.without_flagged} for each in made])
     comparisons = tuple(
         replace(
@@ -162,10 +161,10 @@ def compare_runs(
 
 
 def _corrected(families: Sequence[Mapping[str, Difference]]) -> list[dict[str, Difference]]:
-    """Return differences with p corrected over all of them."""
+    """Return differences with p corrected over all differences."""
     tested = [each.test.p for family in families for each in family.values() if each.test.informative]
     corrected = iter(holm(tested))
-    # If no script differs, no sign flip changes anything and there is nothing to correct.
+    # If no script differs, sign flips have no effect, and there is nothing to correct.
     return [
         {
             name: replace(
@@ -178,7 +177,7 @@ def _corrected(families: Sequence[Mapping[str, Difference]]) -> list[dict[str, D
 
 
 def _on_flagged(comparison: RunComparison) -> Iterator[str]:
-    """Yield a note on each verdict on a latency that depends on flagged turns."""
+    """Yield a note for each latency verdict that depends on flagged turns."""
     for name, clear in comparison.without_flagged.items():
         verdict = comparison.differences[name].verdict
         if clear.verdict not in (verdict, Verdict.TOO_FEW):
@@ -186,10 +185,10 @@ def _on_flagged(comparison: RunComparison) -> Iterator[str]:
 
 
 def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
-    """Check that two runs are of the same data; with `common`, common cases are enough.
+    """Check that two runs have the same data; with `common`, common cases are sufficient.
 
     Raises:
-        UsageError: They are not; says how they differ.
+        UsageError: The data differ; the message contains the differences.
     """
     problem = next(_data_differs(first, other, common), None)
     if problem is not None:
@@ -227,7 +226,7 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
 
 
 def _cases(keys: Sequence[TurnKey]) -> str:
-    """Return the number of turns, and the names of the first ones."""
+    """Return the number of turns and the names of the first turns."""
     shown = ", ".join(
         case if repeat == 0 else f"{case} (repetition {repeat + 1})" for case, repeat in keys[:_SHOWN_CASES]
     )
@@ -299,7 +298,7 @@ def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, the
     """Check that a metric is the same in two runs.
 
     Raises:
-        UsageError: It is not; says why.
+        UsageError: The metric differs; the message contains the reason.
     """
     why = ""
     if mine.name != theirs.name:
@@ -313,12 +312,12 @@ def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, the
 
 
 def _versions_differ(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> str:
-    """Return a note on the versions of the judge."""
+    """Return a note on the judge versions."""
     return f"judged by version {mine.version} in {first.name} and by {theirs.version} in {other.name}"
 
 
 def latencies_differ(first: ComparedRun, other: ComparedRun) -> str:
-    """Return why the latencies of two runs are not comparable; empty if they are."""
+    """Return the reason why two runs' latencies are not comparable; empty if they are."""
     endpoints = [part_of(run.manifest, "endpoint") for run in (first, other)]
     modes = [endpoint.get("turn_mode") for endpoint in endpoints]
     if modes[0] != modes[1]:

@@ -1,4 +1,4 @@
-"""The values of a run, one series for each metric, by case and repetition."""
+"""The values of a run, as one series per metric, by case and repetition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 CAPTURED = "captured"
-"""1 for a turn that was captured, 0 for one that failed; turns that live-eval itself failed have none."""
+"""1 for a captured turn, 0 for a failed turn; no value if live-eval itself was the cause of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Series:
     """The values of one metric in one run.
 
     Args:
-        name: The metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
+        name: Metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
             (``mcq.accuracy:reasoning``) if it is split by task.
-        values: The value, or None, of each turn that the metric applies to.
-        higher_is_better: The direction; None if neither is better, or if unknown.
-        version: The judge's version; empty for other metrics.
+        values: Value, or None, of each turn that the metric applies to.
+        higher_is_better: Better direction; None if there is none or it is unknown.
+        version: Judge version; empty for other metrics.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Series:
     version: str = ""
 
     def without(self, turns: Collection[TurnKey]) -> Series:
-        """Return the metric without some turns."""
+        """Return the metric without the given turns."""
         kept = {key: value for key, value in self.values.items() if key not in turns}
         return replace(self, values=kept)
 
@@ -60,16 +60,16 @@ class ComparedRun:
     """A run prepared for comparison.
 
     Args:
-        name: Its name, unique among the compared runs.
-        path: Its folder.
-        ended: Whether it has ended.
-        scripts: The script of each turn.
-        contents: What was said and asked in each turn.
-        tasks: The tasks of its turns.
-        timing_version: Version of the definition of its latencies; None if there are several.
-        series: Its metrics, by name.
-        flagged: Its captured turns whose lag exceeds the bound.
-        speech_ends: The end of the user's speech in each turn.
+        name: Name, unique among the compared runs.
+        path: Run folder.
+        ended: Whether the run has ended.
+        scripts: Script of each turn.
+        contents: Speech and question of each turn.
+        tasks: Tasks of the turns.
+        timing_version: Version of the latency definitions; None if there are several.
+        series: Metrics by name.
+        flagged: Captured turns whose lag exceeds the bound.
+        speech_ends: End of the user's speech in each turn.
     """
 
     name: str
@@ -89,7 +89,7 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
     """Read runs for comparison; with `retime`, recompute the latencies with the current definitions.
 
     Raises:
-        UsageError: A run is named twice.
+        UsageError: A run is given twice.
         StoreError: A folder is not a run.
     """
     folders = [path.resolve() for path in paths]
@@ -157,7 +157,7 @@ def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool 
 def score_series(
     turns: Sequence[Observation], table: ScoreTable, column: ScoreColumn, task: Task | None = None
 ) -> Series:
-    """Return one score of a run, over the turns that it applies to, failed ones included.
+    """Return one score of a run, over the turns that it applies to, including failed turns.
 
     The name includes the `task` of the turns if the score is split by task.
     """
@@ -172,12 +172,13 @@ def score_series(
 
 
 def find_series(run: ComparedRun, wanted: str) -> Series:
-    """Return the metric that the user named, in any case.
+    """Find the metric with a name given by the user, ignoring case.
 
-    The name is full, or the end of a name (``C4`` for ``rubric.c4``), without the task if there is only one.
+    The name is a full name or its end (``C4`` for ``rubric.c4``); the task may be omitted if there is only
+    one.
 
     Raises:
-        UsageError: No metric or several match; lists the candidates.
+        UsageError: No metric or several metrics match; the message lists the candidates.
     """
     key = wanted.casefold()
     for name, series in run.series.items():
@@ -192,7 +193,7 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
 
 
 def _short_names(name: str, tasks: Collection[Task]) -> set[str]:
-    """Return the short names of a metric: its end, without its task, and with the run's only task."""
+    """Return a metric's short names: its end, its name without the task, and with the run's only task."""
     names = {name, name.partition(":")[0]}
     if ":" not in name and len(tasks) == 1:
         names.update(f"{name}:{task.value}" for task in tasks)

@@ -1,10 +1,10 @@
 """Cue sensitivity: does the reply change when only the voice changes?
 
-EchoMind has each script in up to three styles. If each recording is used more than once, two replies to one
-script are either to the same recording or to different styles. An endpoint that hears only the words replies
-to another style as it does to the same recording again. So the distance between replies to different styles
-is
-compared with that between replies to the same recording, within each script, without a judge or a reference.
+EchoMind contains each script in up to three styles. If each recording is used more than once, two replies to
+a script are either to the same recording or to different styles. An endpoint that uses only the words replies
+to another style as to a repetition of the same recording. Therefore, the distance between replies to
+different styles is compared with the distance between replies to the same recording, within each script,
+without a judge or a reference.
 
 For a script s, ``δ_s = B_s − W_s``: the mean distance of its replies to different styles minus that of
 its replies to the same recording, among the recordings of one source. The effect is

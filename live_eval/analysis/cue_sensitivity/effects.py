@@ -1,4 +1,4 @@
-"""The effect of the voice on replies by one measure, with an interval and a permutation test."""
+"""The voice's effect on replies by one measure, with an interval and a permutation test."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _UNDEFINED = "not defined: replies do not depend on the words"
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of the voice on replies, by one measure.
+    """The voice's effect on replies by one measure.
 
     Args:
-        estimate: The effect with its interval, or the reason why it is missing.
+        estimate: Effect with its interval, or the reason why it is missing.
         p: p of the permutation test, or None.
         consistency: Cohen's d_z of δ over scripts; None with fewer than 8 scripts, or if all δ are equal.
         between: Mean distance of replies to different styles of a script.
@@ -60,7 +60,7 @@ class Effect:
     scripts: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the effect as ``cue-sensitivity --json`` prints it."""
+        """Return the effect as printed by ``cue-sensitivity --json``."""
         found = self.estimate.interval
         return {
             "effect": self.estimate.value,
@@ -81,10 +81,10 @@ class ScriptEffect:
     """The contribution of a script to an effect.
 
     Args:
-        between: Mean distance of its replies to different styles.
-        within: Mean distance of its replies to the same recording.
+        between: Mean distance between its replies to different styles.
+        within: Mean distance between its replies to the same recording.
         far: Mean distance of its replies from replies to other scripts.
-        exchanged: ``between − within`` with the styles exchanged, shape (`PERMUTATIONS`,).
+        exchanged: Values of ``between − within`` with permuted styles, shape (`PERMUTATIONS`,).
     """
 
     script_id: str
@@ -99,8 +99,8 @@ def scripts_of(
 ) -> list[list[ScriptEffect]]:
     """Return, for each measure, the scripts with replies to two styles and two to the same recording.
 
-    Styles are compared and exchanged among the recordings of one source, since another speaker is not another
-    cue. A script with several sources counts once, with the mean over them.
+    Styles are compared and permuted within one source, since another speaker is not another cue. A script
+    with several sources counts once, with the mean over the sources.
     """
     found: dict[int, list[ScriptEffect]] = {}
     # Measures of the same replies share the random draws.
@@ -154,9 +154,9 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
         return np.asarray(np.divide(drawn @ deltas, below, out=without, where=below > 0))
 
     exchanged = np.sum([each.exchanged for each in scripts], axis=0)
-    # At least the observed effect, allowing for rounding.
+    # at least the observed effect, up to rounding
     as_much = int((exchanged >= deltas.sum() - 1e-9 * max(1.0, abs(float(deltas.sum())))).sum())
-    # If no script changes, the effect is 0 and its interval has no width.
+    # If no script changes, the effect is 0 and its interval has zero width.
     estimate = estimate_statistic(ratio, [each.script_id for each in scripts], no_width="", seed=seed)
     if estimate.value is None:
         estimate = Estimate(None, len(scripts), len(scripts), reason=_UNDEFINED)
@@ -178,7 +178,7 @@ def usable_scripts(replies: Sequence[Reply]) -> int:
 
 
 def why_too_few(measure: Measure, replies: Sequence[Reply]) -> str:
-    """Return why fewer than `FEWEST_SCRIPTS` scripts contribute, and what would help."""
+    """Return the reason why fewer than `FEWEST_SCRIPTS` scripts contribute, with a remedy."""
     if usable_scripts(replies) >= FEWEST_SCRIPTS:
         missing = [
             f"only {count} of {len(replies)} replies have {what}"
@@ -215,7 +215,7 @@ def _usable(replies: Sequence[Reply], places: Sequence[int]) -> bool:
 def _neighbours(
     replies: Sequence[Reply], there: frozenset[int], random: np.random.Generator
 ) -> Mapping[str, list[tuple[int, int]]]:
-    """Return, for each script, its replies with replies to other scripts in the same style."""
+    """Return each script's replies with replies to other scripts in the same style."""
     by_style: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place in sorted(there):
         by_style[replies[place].source, replies[place].variant].append(place)
@@ -237,13 +237,13 @@ def _contrasts(
     places: Sequence[int],
     random: np.random.Generator,
 ) -> list[tuple[float, float, NDArray[np.float64]]]:
-    """Return what a script's replies to one source contribute to `ScriptEffect` by each measure."""
+    """Return the contribution to `ScriptEffect` of a script's replies to one source, by measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
     pairs = list(combinations(range(len(places)), 2))
     ones, others = np.asarray(pairs).T
     drawn = np.vstack([labels, random.permuted(np.tile(labels, (PERMUTATIONS, 1)), axis=1)])
     same = (drawn[:, ones] == drawn[:, others]).astype(np.float64)
-    inside = int(same[0].sum())  # however the styles are exchanged
+    inside = int(same[0].sum())  # for any permutation of the styles
     found = []
     for measure in measures:
         distances = np.asarray([measure.distance(places[one], places[other]) for one, other in pairs])

@@ -1,4 +1,4 @@
-"""Distances between two replies: by their words, their delivery, or their scores."""
+"""Distances between two replies, by words, delivery or scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["COMPONENTS", "Embedder", "Measure", "Reply", "read_measures", "words
 
 
 class Embedder(Protocol):
-    """A sentence embedding model: similar meanings get similar vectors."""
+    """A sentence embedding model, which maps similar meanings to similar vectors."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a vector of unit length for each text, shape (texts, dimensions)."""
@@ -34,12 +34,12 @@ class Reply:
     """A captured reply to a conversation.
 
     Args:
-        source: The source of the recording; different sources have different speakers.
-        variant: The style in which it was spoken.
-        attribute: The cue for which the script was written, or None.
-        text: The reply's transcript, or None.
-        heard: What the endpoint's transcriber heard, or None.
-        instructions: The system prompt of its session; empty for none.
+        source: Source of the recording; different sources have different speakers.
+        variant: Speaking style of the recording.
+        attribute: Cue that the script was written for, or None.
+        text: Transcript of the reply, or None.
+        heard: Transcript of the user by the endpoint, or None.
+        instructions: System prompt of the session; empty for none.
     """
 
     turn_id: str
@@ -57,10 +57,10 @@ class Measure:
     """A distance between two replies.
 
     Args:
-        title: In words.
-        distance: Distance of two replies, given their indices; 0 for equal ones, never negative.
-        there: Indices of the replies that it can measure.
-        needs: What a reply needs to be measured, and how many replies have it.
+        title: Human-readable title.
+        distance: Function from two reply indices to a distance; 0 for equal replies, never negative.
+        there: Indices of the measurable replies.
+        needs: Required reply data, and the number of replies with this data.
     """
 
     name: str
@@ -80,13 +80,13 @@ _FEATURES = ("pitch_hz", "pitch_range", "level", "rate", "pauses")
 def read_measures(
     replies: Sequence[Reply], rows: Mapping[tuple[str, str], ScoreRow], embedder: Embedder | None
 ) -> list[Measure]:
-    """Return the measures that the replies and their scores, by judge and turn, allow."""
+    """Return the measures that are possible with these replies and their scores, by judge and turn."""
     measures = [_meaning(replies, embedder) if embedder is not None else _words(replies)]
 
     judges = {judge for judge, _ in rows}
 
     def scored_by(names: Iterable[str]) -> tuple[str, dict[int, ScoreRow]]:
-        """Return the first of some judges that scored replies, and its scores by the replies' indices."""
+        """Return the first judge that scored replies, and its scores by reply index."""
         judge = next((name for name in names if name in judges), "")
         return judge, {
             place: row
@@ -148,7 +148,7 @@ def _words(replies: Sequence[Reply]) -> Measure:
 
 def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
     table = np.asarray(list(features.values()), np.float64)
-    table[:, 0] = 12 * np.log2(np.maximum(table[:, 0], 1.0))  # pitch in semitones, as it is heard
+    table[:, 0] = 12 * np.log2(np.maximum(table[:, 0], 1.0))  # pitch in semitones, a perceptual scale
     spread = table.std(axis=0)
     table = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     rows = dict(zip(features, table.tolist(), strict=True))

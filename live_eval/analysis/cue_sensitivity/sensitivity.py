@@ -44,17 +44,17 @@ _PROMPT_DIFFERS = (
 
 @dataclass(frozen=True, slots=True)
 class CueSensitivity:
-    """The effects of the voice on the replies of a run.
+    """The voice's effects on a run's replies.
 
     Args:
-        run: The run's folder.
-        seed: Seed of the random choices.
+        run: Run folder.
+        seed: Seed for random choices.
         overall: Effect by all components together.
-        components: Their names.
-        measures: By measure.
-        attributes: By the cue that scripts were written for, overall measure, with p corrected after Holm.
-        left_out: Turns that are left out, by reason.
-        replies: Number of replies that count.
+        components: Names of the components.
+        measures: Effects by measure.
+        attributes: Effects by the overall measure for each script attribute, with Holm-corrected p.
+        left_out: Number of excluded turns, by reason.
+        replies: Number of included replies.
         notes: Remarks.
     """
 
@@ -69,7 +69,7 @@ class CueSensitivity:
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``cue-sensitivity --json`` prints it."""
+        """Return the effects as printed by ``cue-sensitivity --json``."""
         return {
             "run": self.run,
             "seed": self.seed,
@@ -91,11 +91,10 @@ def cue_sensitivity(
     no_embedder: str = "no model was given",
     seed: int = 0,
 ) -> CueSensitivity:
-    """Return how sensitive a run's replies are to the voice.
+    """Measure the sensitivity of a run's replies to the voice.
 
-    The run has each recording at least twice (``--repeat 2``). Scores of prosody, of emotion and of how
-    well the cue is answered add measures. Without an embedder, replies are compared word by word;
-    `no_embedder` is the reason.
+    The run must contain each recording at least twice (``--repeat 2``). Prosody, emotion and cue scores add
+    measures. Without an embedder, replies are compared word by word; `no_embedder` is the reason.
     """
     captured, left_out = _captured(run)
     replies = _same_prompt(captured)
@@ -137,7 +136,7 @@ def cue_sensitivity(
 def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
     """Return the captured replies to single conversations, and the number of other turns by reason.
 
-    The replies are sorted by name, so that the random draws do not depend on which finished first.
+    The replies are sorted by name, so that random draws do not depend on completion order.
     """
     left_out: Counter[str] = Counter()
     replies: list[Reply] = []
@@ -145,7 +144,7 @@ def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
         case = turn.case
         if case.task is not Task.CONVERSATION:
             left_out["no conversation"] += 1
-        elif case.dialogue_id is not None:  # its reply depends on what was said before
+        elif case.dialogue_id is not None:  # the reply depends on earlier turns
             left_out["a turn of a dialogue"] += 1
         elif not turn.captured:
             left_out["the turn failed"] += 1
@@ -179,7 +178,7 @@ def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
 
 
 def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) -> Measure:
-    """Return the mean of measures, each divided by its mean distance over the run."""
+    """Return the mean of the measures, each divided by its mean distance over the run."""
     scales = [_spread(measure, seed) for measure in measures]
     there = frozenset.intersection(*(measure.there for measure in measures))
 

@@ -1,4 +1,4 @@
-"""What published definitions of latency read of a stored turn: its timeline, its audio and its words."""
+"""The input of published latency definitions: a stored turn's timeline, audio and words."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ NO_RECOGNISER = "no words: the offline recogniser was not asked"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What is known of one turn.
+    """The data of one turn for published definitions.
 
     Args:
-        turn: Its record.
-        log: Every message with its stamp, in order.
-        both_sides: int16, shape (samples, 2), left the user, right the endpoint as heard; sample 0 is spoken
-            at ``turn.trace.t0_ns``. None without audio.
-        both_rate_hz: Its rate.
-        user_audio_ns: Length of the user's recording, with the silence at its end; None if missing.
-        words: The words of the reply, timed from its first sample; None if they were not recognised.
-        no_words: Why not; empty if they were.
+        turn: Record of the turn.
+        log: All messages with stamps, in order.
+        both_sides: Audio, int16, shape (samples, 2), user left, endpoint as heard right; sample 0 is spoken
+            at ``turn.trace.t0_ns``. None if there is no audio.
+        both_rate_hz: Sample rate of `both_sides`.
+        user_audio_ns: Length of the user's recording, including trailing silence; None if missing.
+        words: Words of the reply, timed from its first sample; None if not recognised.
+        no_words: Reason for missing words; empty if they were recognised.
     """
 
     turn: TurnRecord
@@ -50,13 +50,13 @@ def read_evidence(
     *,
     no_words: str = NO_RECOGNISER,
 ) -> list[Evidence]:
-    """Return what is known of captured turns of a run.
+    """Return the data of a run's captured turns.
 
     Args:
-        run: The run.
-        turns: Some of its turns.
-        recognise: Returns the words of a turn's reply; None without a recogniser.
-        no_words: Why there is no recogniser.
+        run: Run of the turns.
+        turns: Turns to read.
+        recognise: Function that returns the words of a turn's reply; None if there is no recogniser.
+        no_words: Reason why there is no recogniser.
     """
     return [_evidence(run, turn, recognise, no_words) for turn in turns if turn.captured]
 

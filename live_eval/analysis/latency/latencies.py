@@ -1,9 +1,9 @@
 """The latencies of a condition of a campaign: percentiles with intervals, and the tail.
 
-A latency counts from the end of the user's speech (docs/timing.md) or, with ``_from_intended``, from when the
-turn was due. They differ under load: a turn that begins late because an earlier one stalled has waited, and a
-load generator that starts its clock when it sends omits that wait. This is coordinated omission (Gil Tene,
-"How NOT to Measure Latency", 2013; wrk2, https://github.com/giltene/wrk2).
+A latency is measured from the end of the user's speech (docs/timing.md) or, with ``_from_intended``, from the
+turn's due time. The two differ under load: a turn that begins late because an earlier turn stalled has
+waited, and a load generator that starts its clock on sending omits this wait. This is coordinated omission
+(Gil Tene, "How NOT to Measure Latency", 2013; wrk2, https://github.com/giltene/wrk2).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ __all__ = [
 ]
 
 OUR_FAILURES = frozenset(kind for kind, cause in FAILURE_CAUSES.items() if cause is FailureCause.HARNESS)
-"""Failures of live-eval itself, which say nothing about the endpoint."""
+"""Failures of live-eval itself, which are unrelated to the endpoint."""
 OUR_FAILURE = "live-eval itself failed"
-"""Why a turn with such a failure has no latency."""
+"""The reason for a missing latency after such a failure."""
 
 TURNS = "turns"
 """The resampling unit if there are too few scripts."""
@@ -68,11 +68,10 @@ _TICKS_PER_HALVING = 5
 
 
 def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
-    """Return one of `METRICS` in ms, by turn, for the turns behind its percentiles.
+    """Return a latency of `METRICS` in ms, by turn, for the turns behind its percentiles.
 
-    These are the captured turns that have it and, if it counts from the end of speech, whose end is certain.
-    A
-    turn that failed once it was connected counts in ``connect``.
+    These are the captured turns with this latency and, if it begins at the end of speech, with a certain end
+    of speech. ``connect`` includes turns that failed after connecting.
     """
     return {
         turn.turn_id: ns / 1e6
@@ -82,10 +81,10 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
 
 
 def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return one of `METRICS` over the turns of a condition, as ``live-eval latency --json`` prints it.
+    """Return a latency of `METRICS` over a condition's turns, as printed by ``live-eval latency --json``.
 
-    Percentiles are of the turns of `latency_values`; ``uncertain`` counts the turns left out because the end
-    of the user's speech is uncertain, ``missing`` those without this latency, by reason.
+    Percentiles are over the turns of `latency_values`; ``uncertain`` is the number of turns excluded because
+    the end of the user's speech is uncertain, ``missing`` the number without this latency, by reason.
     """
     by_turn = latency_values(name, turns)
     values = list(by_turn.values())
@@ -124,8 +123,9 @@ def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
 
 def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
-    """Return how many turns lack a latency through no fault of ours, given the turns without it by reason."""
-    if name == "connect":  # of turns that share a session, only the first one connects
+    """Return the number of turns without a latency through no fault of ours, given the missing turns by
+    reason."""
+    if name == "connect":  # only the first turn of a session connects
         return missing.get(TURN_FAILED, 0)
     return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)
 
@@ -141,7 +141,7 @@ def _quantile_with_unanswered(values: Sequence[float], unanswered: int, share: f
     highest = math.ceil(round(share * (len(values) + unanswered - 1), 9))
     if highest >= len(values):
         return None
-    return quantile([*values, *[max(values)] * unanswered], share)  # values beyond the rank do not matter
+    return quantile([*values, *[max(values)] * unanswered], share)  # values beyond the rank are irrelevant
 
 
 def _counted(turn: TurnRecord, name: str) -> Latency:
@@ -155,16 +155,18 @@ def _counted(turn: TurnRecord, name: str) -> Latency:
         if kind is FailureKind.DIALOGUE_ENDED:
             return Latency(None, "an earlier turn ended the session")
         found = latency_of(turn, name)
-        if found.ns is not None or turn.trace.t0_ns is not None:  # it had a session, maybe an earlier turn's
+        if (
+            found.ns is not None or turn.trace.t0_ns is not None
+        ):  # the turn had a session, maybe from an earlier turn
             return found
     return Latency(None, TURN_FAILED)
 
 
 def latency_of(turn: TurnRecord, name: str) -> Latency:
-    """Return one of `METRICS` of a turn, or the reason why it has none.
+    """Return a latency of `METRICS` for a turn, or the reason why it is missing.
 
-    ``complete`` counts from the end of the user's speech until the endpoint reports the end of its response;
-    ``start_delay`` from when the turn was due until dialling began.
+    ``complete`` is measured from the end of the user's speech until the endpoint reports the end of its
+    response; ``start_delay`` from the turn's due time until the start of dialling.
     """
     if name == "complete":
         return _complete(turn)
@@ -189,7 +191,7 @@ def _complete(turn: TurnRecord) -> Latency:
 
 
 def intended_delay(trace: TurnTrace) -> Latency:
-    """Return how long after its intended start a turn was dialled."""
+    """Return the delay between a turn's intended start and dialling."""
     if trace.intended_ns is None:
         return Latency(None, "no intended start")
     return Latency(trace.dial_ns - trace.intended_ns)
@@ -199,7 +201,7 @@ def intended_delay(trace: TurnTrace) -> Latency:
 class ResamplingUnits:
     """The resampling units of intervals over turns.
 
-    `of_turns` has the unit of each turn; `drawn_as` is ``scripts`` or ``turns``.
+    `of_turns` contains the unit of each turn; `drawn_as` is ``scripts`` or ``turns``.
     """
 
     of_turns: Sequence[str]
@@ -209,8 +211,8 @@ class ResamplingUnits:
 def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
     """Return the unit of each turn: its script, or the turn itself if there are too few scripts.
 
-    With fewer than eight scripts, an interval over scripts has no meaning. One over turns describes these
-    recordings alone.
+    With fewer than eight scripts, an interval over scripts is not meaningful. An interval over turns applies
+    to these recordings only.
     """
     scripts = [turn.case.script_id for turn in turns]
     if len(set(scripts)) >= MIN_CLUSTERS or not turns:
@@ -219,7 +221,7 @@ def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
 
 
 def tail(values: Sequence[float]) -> list[list[float]]:
-    """Return the distribution at percentiles that grow finer towards the end, as ``[percentile, value]``.
+    """Return the distribution at percentiles with increasing resolution, as ``[percentile, value]``.
 
     As HdrHistogram's percentile iterator with five ticks for each halving of the distance to 100
     (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
