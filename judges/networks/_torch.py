@@ -189,7 +189,7 @@ def fill(
         JudgeError: A tensor is missing or has another shape.
     """
     # The packages of these networks load matching tensors and leave the rest random, so that a wrong
-    # file gives meaningless ratings.
+    # file yields meaningless ratings.
     wanted = network.state_dict()
     given = {name: tensors.get((names or {}).get(name, name)) for name in wanted}
     for name, tensor in given.items():

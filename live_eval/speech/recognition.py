@@ -74,7 +74,7 @@ class Transcript:
 
 
 class Recogniser:
-    """A Whisper model in memory; the same recording always gives the same transcript.
+    """A Whisper model in memory; the same recording always produces the same transcript.
 
     Safe to share between threads; calls run one at a time. A call takes about a tenth of the recording's
     duration, so never call it in an event loop.
