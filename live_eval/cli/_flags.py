@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import tomllib
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -123,13 +126,11 @@ def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> An
 
 
 def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
-    """Parse settings of the form ``KEY=VALUE``; a value is TOML if possible, otherwise text.
+    """Parse settings of the form ``KEY=VALUE``; a value is TOML, a JSON object or array, or text.
 
     Raises:
         UsageError: An item contains no ``=``.
     """
-    import tomllib
-
     pairs: dict[str, Any] = {}
     for item in items:
         name, equals, text = item.partition("=")
@@ -139,4 +140,8 @@ def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
             pairs[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             pairs[name] = text
+            # Vendors document settings as JSON; in text, a secret field would not be recognised.
+            if text.lstrip().startswith(("{", "[")):
+                with contextlib.suppress(ValueError, RecursionError):
+                    pairs[name] = json.loads(text)
     return pairs

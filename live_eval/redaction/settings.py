@@ -30,11 +30,14 @@ PUBLIC_QUERY = frozenset({"api-version", "api_version", "deployment", "model"})
 
 _SECRET_WORDS = frozenset(
     {"auth", "authorization", "bearer", "cookie", "credential", "credentials", "jwt", "passphrase", "passwd"}
-    | {"password", "passwords", "pat", "pem", "pwd", "secret", "secrets", "signature"}
+    | {"otp", "password", "passwords", "pat", "pem", "psk", "pwd", "secret", "secrets", "signature"}
 )
 _SECRET_ENDS = frozenset({"key", "keys", "pass", "sig", "token", "tokens"})
 _AFTER_THE_END = frozenset({"v", "value"})
-_ACCESS_KEY_ID = ["access", "key", "id"]
+_KEY_IDS = (["access", "key", "id"], ["api", "key", "id"])
+_JOINED = re.compile(
+    "(?:access|api|auth|bearer|client|master|priv|private|refresh|secret|session|signing)(?:key|token)s?"
+)
 _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
 _LOGIN = re.compile(r'//[^/@\s"]+@')
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
@@ -49,7 +52,9 @@ def names_secret(name: str) -> bool:
     """
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     words = re.findall("[^\\W\\d_]+", snake)
-    if words == ["headers"] or words[-3:] == _ACCESS_KEY_ID or not _SECRET_WORDS.isdisjoint(words):
+    if words == ["headers"] or words[-3:] in _KEY_IDS or not _SECRET_WORDS.isdisjoint(words):
+        return True
+    if any(map(_JOINED.fullmatch, words)):
         return True
     while words and words[-1] in _AFTER_THE_END:
         words.pop()

@@ -251,7 +251,8 @@ def test_half_a_key_in_a_long_word_is_found_fast() -> None:
             "accessToken",
             "tokens",
         ),
-        *("accessKeyId", "access_key_id", "api-key-v2", "key_value", "Headers"),
+        *("accessKeyId", "access_key_id", "api_key_id", "api-key-v2", "key_value", "Headers", "psk", "otp"),
+        *("apikey", "X-APIKEY", "authtoken", "accesstokens", "secretkey", "privkey", "bearertoken"),
     ],
 )
 def test_a_field_is_secret_by_its_name(name: str) -> None:
@@ -259,7 +260,9 @@ def test_a_field_is_secret_by_its_name(name: str) -> None:
     assert public_settings({name: ["value"]}) == {name: "***"}
 
 
-@pytest.mark.parametrize("name", ["key_terms", "monkey", "author", "path", "signal", "key_id", "header", "v"])
+@pytest.mark.parametrize(
+    "name", ["key_terms", "monkey", "author", "path", "signal", "key_id", "header", "v", "turnkey"]
+)
 def test_a_name_that_resembles_a_secrets_is_public(name: str) -> None:
     assert public_settings({name: "value"}) == {name: "value"}
 

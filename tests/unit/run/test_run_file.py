@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from live_eval.cli._flags import FLAGS
+from live_eval.cli._flags import FLAGS, parse_pairs
 from live_eval.cli.run import _check_same, command
 from live_eval.errors import PluginError, RunFileError, StoreError
+from live_eval.redaction.settings import public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
@@ -157,3 +158,10 @@ def test_logins_of_turn_servers_stay_out_of_the_manifest(monkeypatch: pytest.Mon
     manifest = json.dumps(plan.manifest())
     assert "turn:***@turn.example:3478" in manifest
     assert "hush-4711" not in manifest
+
+
+def test_json_in_a_setting_is_parsed() -> None:
+    tools = '[{"name": "f", "headers": {"Authorization": "Bearer canary"}}]'
+    pairs = parse_pairs("--extra", [f"tools={tools}", "note={not json", "n=5", 'inline={ a = "b" }'])
+    assert pairs == {"tools": json.loads(tools), "note": "{not json", "n": 5, "inline": {"a": "b"}}
+    assert "canary" not in str(public_settings(pairs))
