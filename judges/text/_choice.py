@@ -63,6 +63,7 @@ _NO_WORD = _any_case(
 _NO_SENTENCE = _any_case(r"\W*$|\s*[^\w\s'-]")  # "option see", but "see if it helps"
 # A letter that is introduced as a letter: "is: a", "option a", "(a)".
 _INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
+_MARKED_OFF = re.compile(r"\s*[,;:)]")  # "A, happy" says A, whatever the text of an option begins with
 _WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are also words
 _ANOTHER = _any_case(
     r"\W*,\W*[b-h]\b(?!\W*$)"
@@ -185,7 +186,7 @@ def _is_a_word(
         texts: The words of each option's text.
         spelled: Whether the text of an option begins at the match.
     """
-    if named[1].lower() not in _WORDS:
+    if named[1].lower() not in _WORDS or _MARKED_OFF.match(after):
         return False
     if spelled:
         return True

@@ -193,6 +193,7 @@ def test_which_letters_are_mentioned_makes_no_difference(phrasing: str) -> None:
     ("reply", "letter"),
     [
         ("The answer is: A dog barking.", "C"),
+        ("The answer is: A, dog barking", "A"),  # as "B, dog barking" is B
         ("The answer is: A dog.", None),  # an option's text begins so, not the letter
         ("the answer is a dog", None),
         ("It's a tough one.", None),
