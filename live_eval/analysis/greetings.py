@@ -1,4 +1,5 @@
-"""How many sessions the endpoint began by speaking first, and for how long. No latency counts greetings."""
+"""Count the sessions in which the endpoint spoke first, and measure its greetings. Latencies exclude
+greetings."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ __all__ = ["Greeting", "GreetingSummary", "greetings_of", "summarise_greetings"]
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """How long an endpoint spoke before the user's first utterance, and whether the user spoke over it."""
+    """The length of a greeting before the user's first utterance, and whether the user spoke over it."""
 
     heard_s: float
     spoken_over: bool
@@ -27,10 +28,10 @@ class GreetingSummary:
     """The greetings of several sessions.
 
     Args:
-        sessions: Sessions in which the user spoke.
-        greeted: Sessions in which the endpoint spoke first.
-        spoken_over: Sessions in which the user began during the greeting.
-        median_s: Median audible length of the greetings; None without any.
+        sessions: Number of sessions in which the user spoke.
+        greeted: Number of sessions in which the endpoint spoke first.
+        spoken_over: Number of sessions in which the user began during the greeting.
+        median_s: Median audible length of the greetings; None if there are none.
     """
 
     sessions: int
@@ -39,7 +40,7 @@ class GreetingSummary:
     median_s: float | None
 
     def in_words(self) -> str:
-        """Return the summary as a note; empty without greetings."""
+        """Return the summary as a note; empty if there are no greetings."""
         if self.median_s is None:
             return ""
         over = f"; the user spoke over {self.spoken_over} of the greetings" if self.spoken_over else ""
@@ -50,7 +51,7 @@ class GreetingSummary:
         return spoke + over
 
     def as_json(self) -> dict[str, Any]:
-        """Return the summary as ``--json`` prints it."""
+        """Return the summary as printed with ``--json``."""
         return {
             "sessions": self.sessions,
             "greeted": self.greeted,
@@ -72,7 +73,7 @@ def greetings_of(turns: Iterable[TurnRecord]) -> Iterator[Greeting | None]:
 
 
 def summarise_greetings(sessions: Sequence[Greeting | None]) -> GreetingSummary:
-    """Return a summary of what `greetings_of` yields."""
+    """Return a summary of the greetings from `greetings_of`."""
     greetings = [greeting for greeting in sessions if greeting is not None]
     return GreetingSummary(
         sessions=len(sessions),
@@ -83,7 +84,7 @@ def summarise_greetings(sessions: Sequence[Greeting | None]) -> GreetingSummary:
 
 
 def _heard(marks: ResponseRecord) -> tuple[int, int] | None:
-    """Return when a response is heard, from its first sample to its last; None without audio."""
+    """Return the times of a response's first and last sample as heard; None if there is no audio."""
     playout = play(marks) if len(marks.chunk_samples) else None
     if playout is None or not playout.heard_samples:
         return None

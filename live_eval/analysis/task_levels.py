@@ -1,18 +1,18 @@
 """Relations between the levels of the benchmark: understanding, reasoning and conversation.
 
-All of them concern the *same recordings* (script, variant, source), whatever was asked about them:
+All relations are over the *same recordings* (script, variant, source), regardless of the question:
 
-* correlations: rank correlations between the accuracy of answers and a metric of another level. Repetitions
-  and questions about a recording are averaged, then recordings with both values by script or attribute.
-* cue recognised: ratings of replies to recordings whose cue was recognised, minus those to the others. A cue
-  counts as recognised if every question about the recording's own cue was answered correctly: questions of
-  the coarse-grained type, of the cue's dimension, or of a type that the paper does not have. Recordings
-  without such a question, and neutral ones, are left out. This is observational: a cue that is hard to hear
-  may also be hard to reply to.
-* speech source: scores of human minus synthetic recordings, paired by task, script, variant and type of
-  question.
+* correlations: rank correlations between answer accuracy and a metric of another level. Repetitions and
+  questions are averaged by recording, and then recordings with both values by script or attribute.
+* cue recognised: ratings of replies to recordings whose cue was recognised, minus ratings of other replies. A
+  cue counts as recognised if every question about the recording's own cue was answered correctly: questions
+  of the coarse-grained type, of the cue's dimension, or of a type that the paper lacks. Recordings
+  without such a question, and neutral recordings, are excluded. This is observational: a cue that is hard to
+  recognise may also be hard to reply to.
+* speech source: scores of human minus synthetic recordings, paired by task, script, variant and question
+  type.
 
-Turns of dialogues are left out, since their replies depend on what was said before. A value from fewer than
+Dialogue turns are excluded, since their replies depend on earlier turns. A value from fewer than
 `MIN_CLUSTERS` scripts or attributes is missing, with the reason.
 """
 
@@ -65,7 +65,7 @@ PLOTTED = (
     ("reasoning", "C1"),
     ("reasoning", "VES"),
 )
-"""The pairs of columns that the paper plots."""
+"""The column pairs plotted in the paper."""
 
 ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -81,7 +81,7 @@ ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
     }
 )
-"""Types of question that ask for a cue, by its fine dimension; the coarse-grained type asks for all.
+"""Question types that ask for a cue, by the cue's fine dimension; the coarse-grained type asks for all.
 
 The paper does not publish this mapping.
 """
@@ -95,7 +95,7 @@ Unit: TypeAlias = Literal["script", "attribute"]
 
 
 class Point(NamedTuple):
-    """The mean of two columns for a script or an attribute."""
+    """The means of two columns for a script or attribute."""
 
     name: str
     first: float
@@ -104,14 +104,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The correlation of two columns of different levels.
+    """The correlation between two columns of different levels.
 
     Args:
         first: Title of one column.
         second: Title of the other column.
-        unit: What is ranked: scripts, or vocal attributes.
-        correlation: Spearman's rank correlation, or the reason why it is missing.
-        points: The pairs of means that are correlated and plotted.
+        unit: Ranked unit: scripts or vocal attributes.
+        correlation: Spearman's rank correlation, or the reason for its absence.
+        points: Pairs of means to correlate and plot.
     """
 
     first: str
@@ -121,14 +121,14 @@ class Relation:
     points: tuple[Point, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the values as printed by ``show --json``."""
         about = {"first": self.first, "second": self.second, "unit": self.unit}
         return {**about, **self.correlation.as_json()}
 
 
 @dataclass(frozen=True, slots=True)
 class CueRecognised:
-    """A column's mean if the cue was recognised, if it was missed, and the first minus the second."""
+    """A column's means with the cue recognised and missed, and the first minus the second."""
 
     measure: str
     recognised: Estimate
@@ -136,7 +136,7 @@ class CueRecognised:
     difference: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the values as printed by ``show --json``."""
         return {
             "measure": self.measure,
             "recognised": self.recognised.as_json(),
@@ -147,14 +147,14 @@ class CueRecognised:
 
 @dataclass(frozen=True, slots=True)
 class SourceGap:
-    """How a score differs between human and synthetic recordings of the same scripts.
+    """The difference of a score between human and synthetic recordings of the same scripts.
 
     Args:
-        task: The task whose turns are scored.
+        task: Task of the scored turns.
         synthesis: Mean over the synthetic recordings of the pairs.
         human: Mean over the human recordings of the pairs.
         difference: Human minus synthetic, paired.
-        unpaired: Scored recordings without a partner; for questions, recordings by type of question.
+        unpaired: Number of scored recordings without a partner; for questions, counted by question type.
     """
 
     score: str
@@ -165,8 +165,8 @@ class SourceGap:
     unpaired: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
-        # Where there are too few pairs for a difference, there are for means.
+        """Return the values as printed by ``show --json``."""
+        # Too few pairs for a difference are also too few for means.
         shown = self.difference.value is not None
         return {
             "score": self.score,
@@ -180,11 +180,11 @@ class SourceGap:
 
 @dataclass(frozen=True, slots=True)
 class TaskLevels:
-    """The relations between the levels in a run; empty if the run has only one level.
+    """The relations between a run's levels; empty if the run has only one level.
 
     Args:
         relations: Correlations of scored columns of different levels, by script and by attribute.
-        cue_recognised: Columns of replies, if there are questions about the same recordings.
+        cue_recognised: Reply columns by cue recognition, if there are questions about the same recordings.
         speech_source: Human minus synthetic scores, if both sources have the same scripts.
     """
 
@@ -193,7 +193,7 @@ class TaskLevels:
     speech_source: tuple[SourceGap, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as ``show --json`` prints it."""
+        """Return the values as printed by ``show --json``."""
         return {
             "relations": [relation.as_json() for relation in self.relations],
             "cue_recognised": [each.as_json() for each in self.cue_recognised],
@@ -202,7 +202,7 @@ class TaskLevels:
 
 
 def related_columns() -> tuple[BenchmarkColumn, ...]:
-    """Return the columns of the paper that are related to each other: answers to questions, and ratings."""
+    """Return the paper's columns for relations: answers to questions, and ratings."""
     return tuple(
         column
         for column in benchmark_columns()
@@ -213,7 +213,7 @@ def related_columns() -> tuple[BenchmarkColumn, ...]:
 def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> TaskLevels:
     """Return the relations between the levels of a run.
 
-    `asks_for` has the types of question that ask for a cue, by the cue's fine dimension.
+    `asks_for` contains the question types that ask for a cue, by the cue's fine dimension.
     """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]
@@ -235,7 +235,7 @@ def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]]
 
 
 class _Recording(NamedTuple):
-    """A script spoken in one style by one source, whatever is asked about it."""
+    """A script spoken in one style by one source, regardless of the question."""
 
     source: str
     script_id: str
@@ -255,7 +255,7 @@ def _means(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
 
 
 def _if_enough(estimate: Estimate, unit: str = "script") -> Estimate:
-    """Return an estimate, without its value if it is from too few scripts or attributes."""
+    """Return an estimate, without its value if there are too few scripts or attributes."""
     if estimate.clusters >= MIN_CLUSTERS:
         return estimate
     reason = f"too few: {counted(estimate.clusters, unit)}, expected at least {MIN_CLUSTERS}"
@@ -266,7 +266,7 @@ def _relations(
     scored: Mapping[BenchmarkColumn, Sequence[tuple[Observation, float]]],
     attributes: Mapping[_Recording, str | None],
 ) -> Iterator[Relation]:
-    """Yield the correlation of each pair of columns of different tasks, by script and by attribute."""
+    """Yield the correlation for each pair of columns of different tasks, by script and by attribute."""
     units: tuple[tuple[Unit, Callable[[_Recording], str | None]], ...] = (
         ("script", lambda recording: recording.script_id),
         ("attribute", attributes.get),
@@ -297,7 +297,7 @@ def _cue_recognised(
     with_cue: Iterable[_Recording],
     asks_for: Mapping[str, frozenset[str]],
 ) -> Iterator[CueRecognised]:
-    """Yield the columns of replies by whether questions about the same recording were answered correctly."""
+    """Yield the reply columns by whether questions about the same recording were answered correctly."""
     answers = next((found for column, found in scored.items() if column.task is Task.UNDERSTANDING), None)
     if answers is None:
         return
@@ -331,7 +331,7 @@ def _asks_for_cue(turn: Observation, asks_for: Mapping[str, frozenset[str]]) -> 
 
 
 def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Estimate]) -> Estimate:
-    """Return the mean with the cue recognised minus the mean without, resampled by script."""
+    """Return the mean with the cue recognised minus the mean with the cue missed, resampled by script."""
     for mean, which in zip(means, ("recognised", "not recognised"), strict=True):
         if mean.value is None:
             return Estimate(None, len(replies), 0, reason=f"{mean.reason} with the cue {which}")
@@ -350,7 +350,7 @@ def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Esti
 
 
 def _speech_source(table: ScoreTable, turns: Sequence[Observation]) -> Iterator[SourceGap]:
-    """Yield each score's difference between human and synthetic recordings, in runs that have both."""
+    """Yield each score's difference between human and synthetic recordings, if the run has both."""
     if not {_HUMAN, _SYNTHESIS} <= {turn.source for turn in turns}:
         return
     for column in table.columns:
@@ -375,7 +375,7 @@ def _speech_source(table: ScoreTable, turns: Sequence[Observation]) -> Iterator[
 def _by_question(
     table: ScoreTable, turns: Sequence[Observation], column: ScoreColumn, task: Task, source: str
 ) -> dict[Any, float]:
-    """Return the mean of a score by script, variant and type of question."""
+    """Return a score's means by script, variant and question type."""
     spoken = [turn for turn in turns if turn.task is task and turn.source == source]
     return _means(
         ((turn.script_id, turn.variant, turn.question_kind), value)

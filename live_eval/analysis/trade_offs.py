@@ -1,6 +1,6 @@
-"""Scores against latency: which runs and which turns are on the Pareto front.
+"""Scores against latency, with the runs and turns on the Pareto front.
 
-A point is on the front if no other is at least as fast and at least as good, and better in one of the two.
+A point is on the front if no other point is at least as fast and at least as good, and better in one respect.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from live_eval.analysis.summary.score_table import ScoreSummary
 __all__ = ["LATENCY", "RunTradeOff", "TradeOff", "TradeOffPoint", "pareto_front", "trade_offs"]
 
 LATENCY = "voice_to_voice"
-"""The latency that scores are plotted against."""
+"""The latency on the other axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTradeOff:
-    """A run: its median latency in milliseconds and its mean score, with their intervals.
+    """A run's median latency in milliseconds and mean score, with intervals.
 
     Args:
-        run: Its index among the runs.
-        on_front: Whether no other run is better in both.
+        run: Index of the run.
+        on_front: Whether the run is on the Pareto front of runs.
     """
 
     run: int
@@ -43,8 +43,8 @@ class TradeOffPoint:
     """A turn with a latency and a score.
 
     Args:
-        run: The index of its run.
-        on_front: Whether no other turn, of any run, is better in both.
+        run: Index of the run.
+        on_front: Whether the turn is on the Pareto front of all runs' turns.
     """
 
     run: int
@@ -56,14 +56,14 @@ class TradeOffPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeOff:
-    """One score against `LATENCY`.
+    """A score against `LATENCY`.
 
     Args:
-        name: The score.
-        higher_is_better: Its direction.
-        runs: The runs with both values.
-        turns: Their turns with both values.
-        notes: Runs that are left out, and why.
+        name: Name of the score.
+        higher_is_better: Better direction.
+        runs: Runs with both values.
+        turns: Turns of these runs with both values.
+        notes: Excluded runs, with reasons.
     """
 
     name: str
@@ -74,7 +74,7 @@ class TradeOff:
     notes: tuple[str, ...]
 
     def as_json(self, labels: Sequence[str]) -> dict[str, Any]:
-        """Return the runs as ``live-eval report --format json`` prints them; keys are only ever added."""
+        """Return the runs as printed by ``live-eval report --format json``; keys are only ever added."""
         return {
             "score": self.name,
             "runs": [
@@ -91,7 +91,7 @@ class TradeOff:
 
 
 def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: bool = True) -> set[int]:
-    """Return the indices of the points on the front, each a latency (less is better) and a score.
+    """Return the indices of the points (latency, score) on the front; lower latency is better.
 
     >>> sorted(pareto_front([(100, 3.0), (200, 2.0), (300, 4.0)]))
     [0, 2]
@@ -109,9 +109,8 @@ def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: boo
 def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
     """Return each score with a direction against `LATENCY`, over comparable runs.
 
-    A run is left out of a score if its latencies are not comparable with the first run's (turns ended by
-    other
-    means, other definitions), or if another version of the judge scored it.
+    A run is excluded from a score if its latencies are not comparable with the first run's (another turn mode
+    or other definitions), or if it was scored by another version of the judge.
     """
     names = dict.fromkeys(name for _, summary in runs for name in summary.scores)
     found = (_trade_off(name, runs) for name in names)
@@ -160,7 +159,7 @@ def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> Tra
 
 
 def _incomparable(first: ComparedRun, mine: ScoreSummary, other: ComparedRun, theirs: ScoreSummary) -> str:
-    """Return why a run is not comparable with the first run; empty if it is."""
+    """Return the reason why a run is not comparable with the first run; empty if it is."""
     if mine.column.version != theirs.column.version:
         return (
             f"{mine.column.judge} judged it in version {theirs.column.version}, and {first.name} in version "

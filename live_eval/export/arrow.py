@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MANIFEST_KEY", "data_frame", "needed", "record_batches", "turn_schema", "write_parquet"]
 
 MANIFEST_KEY = b"live_eval.run"
-"""Key of the schema's metadata for the description of the run, as JSON."""
+"""Schema metadata key for the run description, as JSON."""
 
 
 def needed(package: str, extra: str = "export") -> Any:

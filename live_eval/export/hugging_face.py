@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["write_dataset"]
 
 SPLIT = "test"
-"""The only split: a run is a test of a model, not training data."""
+"""The only split, because a run is a model test, not training data."""
 
 _AUDIO = ("reply_audio", "both_sides_audio")
 _PART = ".live-eval-export.part"

@@ -13,11 +13,11 @@ from live_eval.live.updates import EchoDetected
 __all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "EchoDetector", "find_echo"]
 
 RATE_HZ = 8_000
-"""Rate at which both sides are compared."""
+"""Sample rate for comparing both sides."""
 WINDOW_NS = 2_000_000_000
-"""Length of the microphone's audio that is searched."""
+"""Length of microphone audio to search."""
 LONGEST_NS = 1_000_000_000
-"""Longest delay of an echo that is found."""
+"""Longest detectable echo delay."""
 
 _SECOND_NS = 1_000_000_000
 _LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligible

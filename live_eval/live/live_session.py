@@ -49,7 +49,7 @@ class LiveSession:
         self.first: TurnCapture | None = None
         """The first completed turn with user audio."""
         self.failure: Failure | None = None
-        """Why the last failed turn failed."""
+        """The failure of the last failed turn."""
         self._session = session
         self._recorder = recorder
         self._sink = sink

@@ -27,7 +27,7 @@ from live_eval.session.device_clock import DeviceClock
 __all__ = ["FILE_VARIABLE", "DeviceDelay", "chirp", "find_chirp", "keep_delay", "kept_delay", "measure_delay"]
 
 FILE_VARIABLE = "LIVE_EVAL_DEVICES"
-"""Environment variable that names the file of measured delays."""
+"""Environment variable with the path of the delay file."""
 
 _SECOND_NS = 1_000_000_000
 _CHIRP_S = 0.1

@@ -32,9 +32,9 @@ class Microphone:
         self, device_hz: int, *, rate_hz: int, frame_ns: int, delay_ns: int, half_duplex: bool
     ) -> None:
         self.muted = False
-        """Whether the user has muted it."""
+        """Whether the user has muted the microphone."""
         self.half_duplex = half_duplex
-        """Whether it is muted while a reply plays."""
+        """Whether the microphone is muted while a reply plays."""
         self.is_open = True
         """Whether the last block was passed on unmuted."""
         self.device_hz = device_hz

@@ -50,7 +50,7 @@ class LiveRecorder:
         device_spread_ns: int = 0,
     ) -> None:
         self.error: LiveEvalError | None = None
-        """Why the first turn that could not be stored was not."""
+        """The error of the first turn that could not be stored."""
         self._writer = writer
         self._thread = thread
         self._group = tasks

@@ -105,7 +105,7 @@ class IncomingReply:
         self._loud_until_ns = 0  # for audio that never pauses
         self._ends_ns: int | None = None
         self.heard = HeardAudio()
-        """The reply as it is heard."""
+        """The reply as heard."""
 
     def is_playing(self, at_ns: int) -> bool:
         """Return whether a reply is being heard or has not arrived completely."""

@@ -17,7 +17,7 @@ from live_eval.live.updates import State, StateChanged, Update
 __all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_keys"]
 
 HANG_UP = "\x04"
-"""The key of a terminal that was closed; Ctrl-D is the same."""
+"""The key reported when the terminal is closed; equal to Ctrl-D."""
 
 _MOST_BYTES = 1024
 _POLL_S = 0.005

@@ -121,7 +121,7 @@ _STAGES = {
     "first_byte": ("response", "to the first byte"),
     "voice_to_voice": ("silence", "lead silence"),
 }
-"""The latency that ends each stage of a reply: the stage's style and its name."""
+"""The stages of a reply, by the latency at which each ends: style and name."""
 
 
 def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:

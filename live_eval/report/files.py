@@ -12,5 +12,5 @@ RUN_PAGE = "report.html"
 CAMPAIGN_PAGE = "latency.html"
 DUPLEX_PAGE = "duplex.html"
 SOUNDS = "sounds"
-"""The folder with the audio of trials, in a duplex campaign's folder."""
+"""The folder for trial audio in a duplex campaign folder."""
 SOUND_FORMS = FolderForms(re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"))

@@ -19,7 +19,7 @@ from live_eval.report.tables import Cell
 __all__ = ["Axis", "AxisTick", "Dot", "Plot", "PlotPath", "curve_plot", "curve_style", "level_plots"]
 
 WIDTH, HEIGHT = 1000, 400
-"""The box of paths."""
+"""The size of the path coordinate system."""
 
 _MOST_STEPS = 400
 

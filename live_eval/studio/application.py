@@ -48,7 +48,7 @@ MAX_BODY_BYTES = 256 * 1024
 """Limit for the body of a request."""
 
 _MOST_CONNECTIONS = 512
-"""Most concurrent connections: below the usual limit of open files."""
+"""Maximum number of concurrent connections, below the usual limit of open files."""
 
 
 def application(

@@ -23,9 +23,9 @@ SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
 """The channel of each side."""
 
 LOW_DB = -90.0
-"""The level that is drawn as silence."""
+"""The level drawn as silence."""
 HIGH_HZ = 8_000
-"""The highest frequency that is drawn."""
+"""The highest frequency drawn."""
 
 _WINDOW_S = 0.025
 _HOP_S = 0.005

@@ -31,9 +31,9 @@ Stamp: TypeAlias = tuple[tuple[int, int], ...]
 """Times and sizes of a run's databases; caches are valid until they change."""
 
 RECORDED = "recorded"
-"""The order in which the turns were recorded."""
+"""Recording order."""
 BY_NAME = "turn"
-"""The order of their names; numbers in them count as numbers."""
+"""Name order, with numbers in names sorted numerically."""
 
 _KEPT_RUNS = 8
 CHOICES = ("status", "task", "variant", "cue", "speech")

@@ -24,7 +24,7 @@ from live_eval.studio.turn_index import Stamp, stamp_of
 __all__ = ["add_routes"]
 
 _AROUND_S = 0.2
-"""The audio before and after a line that is recognised too."""
+"""The additional audio before and after a line for recognition."""
 _KEPT_TURNS = 64
 
 

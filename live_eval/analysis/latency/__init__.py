@@ -1,1 +1,1 @@
-"""Latency metrics of the runs of a campaign, computed from stored turns; pure functions."""
+"""Latency metrics of a campaign's runs, computed from stored turns by pure functions."""

@@ -1,4 +1,4 @@
-"""What a minute of conversation costs, from the usage that the endpoint reports."""
+"""The cost per minute of conversation, from the usage reported by the endpoint."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["conversation_s", "cost_per_minute"]
 
 
 def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> dict[str, Any]:
-    """Return tokens and US dollars for a minute of conversation.
+    """Return tokens and US dollars per minute of conversation.
 
-    All responses count, including cancelled ones, over the turns for which the endpoint reports usage.
+    All responses are included, even cancelled responses, over the turns with reported usage.
 
     Returns:
         ``usd`` (None with a ``reason``), ``tokens_per_minute`` (both directions) and the ``minutes`` of
@@ -44,7 +44,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
 
 
 def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
-    """Return which price is missing; empty if none is. Audio costs several times as much as text."""
+    """Return the missing price; empty if none is missing. Audio costs several times as much as text."""
     if price is None:
         return "the price of the model is not known"
     if price.audio_input is None and any(each.audio_input for each in tokens):
@@ -55,7 +55,7 @@ def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
 
 
 def conversation_s(turn: TurnRecord) -> float:
-    """Return the seconds from the user's first sample until the end of the audible answer."""
+    """Return the seconds from the user's first sample to the end of the audible answer."""
     t0_ns, headline = turn.trace.t0_ns, turn.headline
     if t0_ns is None:
         return 0.0

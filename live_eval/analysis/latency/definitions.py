@@ -1,10 +1,8 @@
-"""Published definitions of latency, recomputed from our own recordings of a turn.
+"""Published latency definitions, recomputed from our own recordings of a turn.
 
-Each function implements one source's definition on the stored timeline and audio; the table of a run shows
-how
-far the definition alone moves the value. All return a `Latency`: nanoseconds, or the reason why the
-definition
-gives none for this turn.
+Each function implements one source's definition on the stored timeline and audio; a run's table shows the
+effect of the definition alone on the value. All functions return a `Latency`: nanoseconds, or the reason why
+the definition has no value for this turn.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ __all__ = [
 ]
 
 OURS = "voice_to_voice"
-"""The definition that the others are compared with."""
+"""The reference definition."""
 
 _TICK_NS = 200_000_000
 # Silero's options in aiewf-eval.
 _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
-_VAD_LONGEST_WAIT_NS = 60_000_000_000  # for the reply; later audio is ignored
+_VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; later audio is ignored
 # Full-Duplex-Bench: a reply this short is a backchannel, not a turn.
 _FDB_TURN_S = 1.0
 _FDB_TURN_WORDS = 3
@@ -60,9 +58,9 @@ def voice_to_voice(evidence: Evidence) -> Latency:
 
 
 def aiewf_server_ttfb(evidence: Evidence) -> Latency:
-    """Return the first audio of the reply counted from the server's ``speech_stopped``.
+    """Return the time from the server's ``speech_stopped`` to the first audio of the reply.
 
-    It omits the detector's own delay, and counts silence at the start of the reply as a reply.
+    It omits the detector's own delay, and treats leading silence as part of the reply.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, docs/audio-timing-deep-dive.md, "Server TTFB"):
     ``time(response.audio.delta) − time(input_audio_buffer.speech_stopped)``.
     """
@@ -75,11 +73,10 @@ def aiewf_server_ttfb(evidence: Evidence) -> Latency:
 
 
 def aiewf_wav_v2v(evidence: Evidence) -> Latency:
-    """Return the gap between the user's and the reply's speech as Silero VAD finds them in the recording.
+    """Return the gap between user and reply speech, as detected by Silero VAD in the recording.
 
-    The network decides in steps of 32 ms, ignores everything but speech, and misses a reply of less than 0.9
-    s.
-    The recording of a turn is followed by silence here, as a conversation's is.
+    The network decides in steps of 32 ms, ignores non-speech audio, and misses replies shorter than 0.9 s.
+    Here, silence is appended to a turn's recording, as in a conversation.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, scripts/analyze_ttfb_silero.py, "WAV V2V"):
     threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment,
     excluding
@@ -105,14 +102,12 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
 
     The user's segment ends with the first tick without their speech; the agent's begins with the tick in
     which its
-    first audio arrives, silent or not. So L_R is a multiple of 200 ms, and up to 400 ms too short. In the
-    tick
-    after the user's last, tau2 checks whether the agent is speaking, and if so leaves the turn out: the
-    quickest
-    replies do not count, and the smallest latency is 200 ms.
+    first audio arrives, silent or not. L_R is therefore a multiple of 200 ms, and up to 400 ms too short. If
+    the agent is speaking in the tick after the user's last, tau2 omits the turn: the fastest replies are not
+    counted, and the smallest latency is 200 ms.
     Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
     voice_interaction_metrics.py, ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the
-    user's audio one tick at a time, which adds a delay that a turn at the pace of speech does not show.
+    user's audio one tick at a time, which adds a delay not present in a turn at the pace of speech.
     """
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
@@ -125,14 +120,13 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
 
 
 def fdb_latency(evidence: Evidence) -> Latency:
-    """Return the start of the reply's first recognised word counted from the end of speech, at least 0.
+    """Return the time from the end of speech to the reply's first recognised word, at least 0.
 
-    Only if the turn was taken (TOR 1): the words last a second or longer, or are more than three. Clamping
-    hides early replies, and the value is no better than the recogniser: word times are accurate to about 0.1
-    s,
-    and Whisper may begin the first word in the silence before it.
+    There is a value only if the turn was taken (TOR 1): the words last at least a second, or there are more
+    than three. Clamping hides early replies, and accuracy is limited by the recogniser: word times are
+    accurate to about 0.1 s, and Whisper may begin the first word in the preceding silence.
     Source: Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
-    eval_smooth_turn_taking.py); the words come from our offline recogniser.
+    eval_smooth_turn_taking.py); words are from our offline recogniser.
     """
     trace, headline = evidence.turn.trace, evidence.turn.headline
     if evidence.words is None:
@@ -154,11 +148,10 @@ def fdb_latency(evidence: Evidence) -> Latency:
 
 
 def eva_latency(evidence: Evidence) -> Latency:
-    """Return the first chunk of the reply counted from the end of the user's audio.
+    """Return the time from the end of the user's audio to the first chunk of the reply.
 
-    The user's audio ends with its last chunk and the reply begins with its first, both including silence:
-    both
-    make the latency shorter.
+    The user's audio ends with its last chunk, and the reply begins with its first chunk, both including
+    silence, which reduces the latency.
     Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/metrics/processor.py,
     ``latency_assistant_turns``): "from the end of the user's last audio segment to the start of the
     assistant's first audio segment".
@@ -171,11 +164,11 @@ def eva_latency(evidence: Evidence) -> Latency:
 
 
 def last_first_audio_delay(evidence: Evidence) -> Latency:
-    """Return the first audio of the reply counted from the endpoint's ``response.created``.
+    """Return the time from the endpoint's ``response.created`` to the first audio of the reply.
 
-    It omits the detector and everything that the endpoint does before it announces the response.
+    It omits the detector and all processing before the endpoint announces the response.
     Source: the DashScope SDK (https://github.com/dashscope/dashscope-sdk-python, ``OmniRealtimeConversation.
-    get_last_first_audio_delay``). LiveKit's ``ttft`` of realtime models counts from the same event.
+    get_last_first_audio_delay``). LiveKit's ``ttft`` of realtime models starts at the same event.
     """
     at_ns, headline = _first_audio_ns(evidence), evidence.turn.headline
     if at_ns.ns is None or headline is None:
@@ -186,10 +179,10 @@ def last_first_audio_delay(evidence: Evidence) -> Latency:
 
 
 def response_create_to_first_delta(evidence: Evidence) -> Latency:
-    """Return the first audio of the reply counted from our ``response.create``.
+    """Return the time from our ``response.create`` to the first audio of the reply.
 
-    This is the view of a client that requests the response itself; in a manual turn it begins after the
-    recording's last frame. It has no value if the endpoint's own detector creates the response.
+    This is the latency seen by a client that requests the response itself; in a manual turn, it begins after
+    the recording's last frame. There is no value if the endpoint's own detector creates the response.
     Source: timers around ``response.create`` in clients of OpenAI's Realtime API
     (https://platform.openai.com/docs/guides/realtime-conversations).
     """
@@ -209,9 +202,9 @@ def response_create_to_first_delta(evidence: Evidence) -> Latency:
 
 
 def pipecat_within_ms(evidence: Evidence) -> Latency:
-    """Return the first audio of the reply counted from when the user's utterance was sent.
+    """Return the time from the start of sending the user's utterance to the first audio of the reply.
 
-    The utterance's length is part of it: a limit that holds for a short question fails for a long one.
+    It includes the utterance's length: a limit that is met for a short question fails for a long question.
     Source: pipecat's evals (https://github.com/pipecat-ai/pipecat, src/pipecat/evals/scenario.py,
     ``EvalExpectation.within_ms``): "for audio turns the anchor is when the utterance was sent, not when it
     finishes playing". Applied here to the reply's first audio.
@@ -236,18 +229,18 @@ DEFINITIONS: Mapping[str, tuple[Callable[[Evidence], Latency], str]] = {
     ),
     "pipecat_within_ms": (pipecat_within_ms, "pipecat evals: first audio after sending began"),
 }
-"""Every definition: its function and its source in a few words."""
+"""All definitions, each with its function and a short source."""
 
 
 def definitions_table(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
     """Return every definition over the turns of a run.
 
-    Turns whose end of speech is uncertain are left out.
+    Turns with an uncertain end of speech are excluded.
 
     Returns:
-        For each definition its ``name``, ``source``, the number of turns ``n``, their ``median_ms``, the
-        median ``difference_ms`` from `OURS` over the turns that have both, its ``interval_ms``, and the turns
-        without it by reason, ``missing``.
+        For each definition, its ``name``, ``source``, number of turns ``n``, ``median_ms``, the median
+        ``difference_ms`` from `OURS` over turns with both values, its ``interval_ms``, and ``missing``, the
+        number of turns without a value, by reason.
     """
     certain = [each for each in evidence if not each.turn.timing.uncertain]
     ours = [voice_to_voice(each).ns for each in certain]
@@ -278,7 +271,7 @@ def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) ->
 
 
 def _first_audio_ns(evidence: Evidence) -> Latency:
-    """Return when the first audio of the reply arrived, or why that is not known."""
+    """Return the arrival time of the reply's first audio, or the reason why it is unknown."""
     timing, trace = evidence.turn.timing, evidence.turn.trace
     if timing.first_byte.ns is None or trace.voice_end_ns is None:
         return Latency(None, timing.first_byte.reason or "the end of the user's speech is not known")
@@ -290,7 +283,7 @@ def _user_audio_end_ns(evidence: Evidence) -> Latency:
     if evidence.user_audio_ns is None or trace.t0_ns is None:
         return Latency(None, "the user's recording is missing")
     end_ns = trace.t0_ns + evidence.user_audio_ns
-    if trace.user_done_ns is not None:  # it may have been streamed at another speed
+    if trace.user_done_ns is not None:  # the recording may have been streamed at another speed
         before = trace.frame_deadline_ns[trace.frame_deadline_ns < trace.user_done_ns]
         last_but_one_ns = int(before[-1]) if len(before) else trace.t0_ns
         end_ns = min(max(end_ns, last_but_one_ns), trace.user_done_ns)
@@ -298,7 +291,7 @@ def _user_audio_end_ns(evidence: Evidence) -> Latency:
 
 
 class _SileroModel:
-    """Our network with the interface that silero's own functions expect."""
+    """Our network with the interface expected by silero's own functions."""
 
     def __init__(self) -> None:
         self._vad = StreamingVad()
@@ -311,7 +304,7 @@ class _SileroModel:
 
 
 def _speech_segments(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
-    """Return begin and end in ns of each stretch of speech that Silero finds in int16 mono audio."""
+    """Return start and end in ns of each speech segment detected by Silero in int16 mono audio."""
     samples = resample(Audio(int16_to_float(pcm), rate_hz), VAD_RATE_HZ).samples
     followed = np.pad(samples, (0, VAD_RATE_HZ * (_VAD_MIN_SILENCE_MS + 500) // 1000))
     found = get_speech_timestamps(

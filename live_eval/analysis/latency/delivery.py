@@ -1,4 +1,4 @@
-"""How reply audio arrived: playout stalls and the rate of delivery."""
+"""The delivery of reply audio: playout stalls and delivery rate."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from live_eval.timing import ResponseRecord, play
 __all__ = ["JITTER_BUFFERS_MS", "delivery_rate", "delivery_rate_of", "stalls"]
 
 JITTER_BUFFERS_MS = (0, 20, 40, 60, 100, 200)
-"""Depths of the jitter buffers for which stalls are counted."""
+"""The jitter-buffer depths for which stalls are counted."""
 
 
 def stalls(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
     """Return playout stalls for each of `JITTER_BUFFERS_MS`.
 
     Returns:
-        For each ``buffer_ms``: ``per_minute``, stalls in a minute of reply audio, and ``ms_per_minute``,
-        their length; None without reply audio.
+        For each ``buffer_ms``: ``per_minute``, the number of stalls per minute of reply audio, and
+        ``ms_per_minute``, their length; None if there is no reply audio.
     """
     replies = _replies(turns)
     minutes = sum(play(reply).heard_samples / (reply.rate_hz or 1) for reply in replies) / 60
@@ -42,7 +42,7 @@ def stalls(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
 
 
 def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return how fast reply audio arrived: 1 is the pace of speech, 10 is ten times as fast.
+    """Return the delivery rate of reply audio: 1 is the pace of speech, 10 is ten times as fast.
 
     Returns:
         ``n`` replies, the ``median`` and the 5th percentile ``p05`` of their rates, each the rate of one
@@ -62,11 +62,10 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
 
 def delivery_rate_of(reply: ResponseRecord) -> float | None:
-    """Return the length of a reply's audio by the time in which it arrived, from first to last chunk.
+    """Return the ratio of a reply's audio length to its arrival time, from first to last chunk.
 
-    A chunk has arrived when it is complete, so the last one does not count; nor does an idle gap of the
-    sender.
-    Infinite if all chunks arrived at once; None for fewer than two.
+    A chunk arrives when it is complete, so the last chunk is excluded, as are idle gaps of the sender.
+    Infinite if all chunks arrived at once; None for fewer than two chunks.
     """
     arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples
     followed = np.ones(max(0, len(arrivals) - 1), np.bool_)
@@ -79,6 +78,6 @@ def delivery_rate_of(reply: ResponseRecord) -> float | None:
 
 
 def _replies(turns: Sequence[TurnRecord]) -> list[ResponseRecord]:
-    """Return the answers of the captured turns that have audio."""
+    """Return the captured turns' answers with audio."""
     headlines = (turn.headline for turn in turns if turn.captured)
     return [reply for reply in headlines if reply is not None and len(reply.chunk_samples)]

@@ -1,9 +1,9 @@
-"""Drift in a campaign: the same recordings at its start, in the middle and at the end.
+"""Drift in a campaign, measured with the same recordings at the start, middle and end.
 
-What a drift check shows depends on the metric: the latencies of the reply drift with the endpoint, connection
-setup with the network, and the lag with ourselves. One provider's median over nine runs of the same cell
-ranged from 1,264 to 2,039 ms (cekura-bench, https://github.com/cekura-ai/cekura-bench): without a drift
-check, two conditions of a sweep differ for no reason of their own.
+The metrics show different causes of drift: reply latencies the endpoint, connection setup the network, and
+lag live-eval itself. One provider's median over nine runs of the same cell ranged from 1,264 to 2,039 ms
+(cekura-bench, https://github.com/cekura-ai/cekura-bench): without a drift check, such drift may be mistaken
+for a difference between conditions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from live_eval.recording import TurnRecord
 __all__ = ["DRIFT_METRICS", "drift_metrics"]
 
 DRIFT_METRICS = ("connect", "first_byte", "voice_to_voice", "lag")
-"""One metric of the network, two of the endpoint, and one of ourselves."""
+"""One network metric, two endpoint metrics, and one metric of live-eval itself."""
 
 
 def drift_metrics(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> dict[str, Any]:
     """Return the metrics of one drift check, compared with the campaign's first.
 
-    Its recordings are always the same, so intervals and differences are over turns, not over scripts.
+    The recordings are always the same, so intervals and differences are over turns, not over scripts.
 
     Returns:
         ``answers``: how many of the ``n`` turns of each case were ``answered`` (silence and noise should not
@@ -60,7 +60,7 @@ def drift_metrics(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> d
 
 
 def _values(turns: Sequence[TurnRecord], name: str) -> Mapping[str, float]:
-    """Return a metric of the captured turns, in ms, by turn."""
+    """Return a metric in ms for each captured turn."""
     values: dict[str, float] = {}
     for turn in turns:
         if not turn.captured:

@@ -1,9 +1,9 @@
-"""The endpointing cost: how much later an endpoint answers if its own detector has to end the turn.
+"""The endpointing cost: the additional latency if the endpoint's own detector ends the turn.
 
 The same recordings run with the endpoint's detector and with a manual commit after the last frame, paired by
-case and repetition. A manual turn knows the end of the turn from the data; the difference is the cost of not
-knowing it. A recording may continue after the speech: the time between the frame that contains the end of
-speech and the commit is subtracted from the manual turn.
+case and repetition. In a manual turn, the end of the turn is known from the data; the difference is the cost
+of detecting it. A recording may continue after the speech, so the time from the frame with the end of speech
+to the commit is subtracted from the manual turn.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from live_eval.recording import TurnRecord
 __all__ = ["COSTED", "endpointing_cost"]
 
 COSTED = ("voice_to_voice", "first_byte", "endpointing")
-"""The latencies whose cost is given, the main one first."""
+"""The latencies whose cost is reported, main latency first."""
 
 
 def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return the cost of a setting of the endpoint's detector.
+    """Return the endpointing cost of a detector setting.
 
     Args:
-        detector: Turns that the endpoint's detector ended.
-        manual: The same cases with a manual commit.
+        detector: Turns ended by the endpoint's detector.
+        manual: Turns with the same cases and a manual commit.
 
     Returns:
         For each of `COSTED`, under ``metrics``, the number of pairs ``n``, the medians ``detector_ms`` and
@@ -57,7 +57,7 @@ def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
 
 def _tail_ms(turn: TurnRecord) -> float:
-    """Return how long the commit waited beyond the frame with the end of speech; 0 if unknown."""
+    """Return the time from the frame with the end of speech to the commit; 0 if unknown."""
     trace = turn.trace
     if trace.user_done_ns is None or trace.voice_end_ns is None:
         return 0.0

@@ -1,8 +1,7 @@
-"""How long each step of a turn takes: contributions that add up to the total exactly.
+"""The contribution of each step of a turn; contributions add up exactly to the total.
 
 The user waits twice in a turn: until the session is ready, and from the end of speech until the reply
-arrives.
-Each contribution is the time that a step adds beyond the steps before it, so that overlapping steps (a
+arrives. Each contribution is the time that a step adds to the previous steps, so that overlapping steps (a
 transcript that arrives before the first audio) count once. Pipecat's latency breakdowns add up in the same
 way.
 """
@@ -27,22 +26,22 @@ REPLY_PARTS = {
     "transcript": "transcript",
     "complete": "complete",
 }
-"""The steps of the reply in their order, and the latency at which each ends."""
+"""The steps of the reply in order, with the latency at which each step ends."""
 
 _SESSION = "session"
-_ALONGSIDE = "first_rtp"  # a media track's first packet arrives during other steps, or after them
+_ALONGSIDE = "first_rtp"  # a media track's first packet arrives during or after other steps
 
 
 def waterfall_of(turn: TurnRecord) -> dict[str, int] | None:
-    """Return the contributions of a turn in nanoseconds, by step, in their order.
+    """Return a turn's contributions in nanoseconds, by step, in order.
 
-    First come the steps of the connection's setup, by the transport's names (``dns``, ``tcp``, ``tls``, …),
+    The first steps are those of connection setup, with the transport's names (``dns``, ``tcp``, ``tls``, …),
     then
     ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A later turn of a session has no
     setup. The first step of the reply may be negative: the endpoint may be early.
 
     Returns:
-        The contributions; None for a turn that failed, or whose end of speech is uncertain.
+        The contributions; None if the turn failed or its end of speech is uncertain.
     """
     if not turn.captured or turn.timing.uncertain or turn.trace.voice_end_ns is None:
         return None
@@ -70,11 +69,9 @@ def _reply(turn: TurnRecord) -> dict[str, int]:
 
 
 def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
-    """Return the contributions over the turns of a condition.
+    """Return the contributions over a condition's turns.
 
-    A step that a turn does not have contributes nothing to it. So the means add up to the mean total; the
-    medians
-    do not.
+    A missing step contributes 0, so the means add up to the mean total; the medians do not.
 
     Returns:
         For each step ``part``, ``median_ms``, ``mean_ms`` and ``share`` of the mean total.
@@ -101,8 +98,8 @@ def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
     """Return the total of the contributions of `waterfall`.
 
     Returns:
-        ``n`` turns, the ``mean_ms``, to which the mean contributions add up, and the ``median_ms``, to which
-        their medians do not.
+        The number of turns ``n``; ``mean_ms``, the sum of the mean contributions; and ``median_ms``, which is
+        not the sum of the medians.
     """
     totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
     return {
@@ -113,7 +110,7 @@ def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
 
 def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the steps of all turns: setup steps in the order of their appearance, then the rest."""
+    """Return the steps of all turns: setup steps in order of appearance, then the others."""
     present = dict.fromkeys(name for parts in each for name in parts)
     setup = [name for name in present if name not in (_SESSION, *REPLY_PARTS)]
     return [*setup, *(name for name in (_SESSION, *REPLY_PARTS) if name in present)]

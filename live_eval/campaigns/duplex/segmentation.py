@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 MARGIN = 1.25
-"""The longest pause that an endpoint may make by itself, over the longest one that was observed."""
+"""Ratio of the endpoint's longest possible own pause to its longest observed pause."""
 SOONER = 0.8
-"""The shortest time to an answer that an endpoint may need, over the shortest one that was observed."""
+"""Ratio of the endpoint's shortest possible answer time to its shortest observed answer time."""
 LEAST_REPLIES = 3
-"""Replies without interruption from which the endpoint's own pauses and answers are learned."""
+"""Minimum number of uninterrupted replies to estimate the endpoint's own pauses and answer times."""
 _FOLLOWS_NS = (
     2_000_000_000  # a pause that begins this soon after the user's start may be a reaction to the user
 )

@@ -51,11 +51,10 @@ STIMULI_VERSION: Final = 3
 Version 1 kept the voice's pauses (up to 770 ms) and annotated whole pieces, pauses included.
 """
 LONGEST_SILENCE_MS: Final = 80
-"""The voice's own pauses are shortened to this; strict detectors add the faint sounds around them, up to
-100 ms more."""
+"""Maximum length of the voice's own pauses; strict detectors add up to 100 ms of faint audio."""
 RATE_HZ = 24_000
 _OTHER_VOICE = 0.8
-"""Another voice is the bundled one at this share of its rate: lower, as of a larger person."""
+"""Sample rate of the other voice, relative to the bundled voice: lower, like a larger speaker's."""
 _MANIFEST = "manifest.jsonl"
 
 
@@ -88,7 +87,7 @@ class NoiseKind(StrEnum):
     COUGH = "cough"
     """Two bursts of pink noise that decay within 120 ms."""
     BURST = "burst"
-    """Pink noise that begins and ends at once."""
+    """Pink noise that begins and ends abruptly."""
 
 
 @dataclass(frozen=True, slots=True)

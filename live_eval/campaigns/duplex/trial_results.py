@@ -36,10 +36,10 @@ IMPAIRED = "impaired"
 """Folder of the run with the impairment."""
 
 MOST_ATTEMPTS = 3
-"""Maximum number of attempts at a trial that is void."""
+"""Maximum number of attempts at a void trial."""
 
 ANCHOR_WITHIN_NS = 50_000_000
-"""Maximum distance of the user's interruption from the condition's time; beyond it, the trial is void."""
+"""Maximum deviation of the user's interruption from the condition's time; beyond it, the trial is void."""
 
 _MOST_SILENCE_S = 3600.0
 
@@ -55,7 +55,7 @@ _BEHAVIOUR = frozenset(
         FailureKind.DIALOGUE_ENDED,
     }
 )
-"""Failures of turns that are the endpoint's behaviour and have an outcome; others fail the session."""
+"""Turn failures that are endpoint behaviour and have an outcome; other failures fail the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

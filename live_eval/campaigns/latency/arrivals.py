@@ -27,11 +27,11 @@ class ArrivalKind(StrEnum):
     """The arrival process of sessions."""
 
     CLOSED = "closed"
-    """One begins when another ends."""
+    """A session begins when another session ends."""
     POISSON = "poisson"
-    """Independently of each other, as from many users: exponential gaps."""
+    """Sessions begin independently, like many users: exponential gaps."""
     CONSTANT = "constant"
-    """At equal intervals."""
+    """Sessions begin at equal intervals."""
 
 
 @dataclass(frozen=True, slots=True)

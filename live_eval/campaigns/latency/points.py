@@ -28,7 +28,7 @@ __all__ = [
 
 
 LONGEST_WARM = 10
-"""Maximum number of turns of a warm session."""
+"""Maximum number of turns in a warm session."""
 MOST_POINTS = 1_000
 """Maximum number of steps in a campaign; the page grows by 2 kB per step."""
 _LEAST_ROUNDS = 4  # session rounds per half of a condition; fewer rounds shorten the time at full load
@@ -49,9 +49,9 @@ class SessionKind(StrEnum):
     """The number of turns per session."""
 
     COLD = "cold"
-    """None: each has its own."""
+    """One turn per session."""
     WARM = "warm"
-    """Several follow each other in one."""
+    """Several consecutive turns per session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

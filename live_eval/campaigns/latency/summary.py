@@ -59,7 +59,7 @@ _FACTS = (
 )
 _UNANSWERED = (FailureKind.NO_RESPONSE, FailureKind.EMPTY_REPLY)
 _MOST_DEFINED = 30
-"""Definitions are computed for at most so many turns of the run, spread evenly: words take time."""
+"""Maximum number of turns, evenly spaced, for which definitions are computed: recognition is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ _FURTHER = {
     ("talk_ratio",): "talk ratio",
 }
 _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
-"""The limits of a timeline, relative to the moment at which its trials are aligned."""
+"""The limits of a timeline, relative to the alignment time of its trials."""
 
 
 def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
@@ -219,7 +219,7 @@ _ALIGNED = {
     Rule.FALSE_TRIGGER: "seconds after the sound begins",
 }
 _SHOWN = {"provider_stop", "gave_up", "trigger"}
-"""Marks that are not an end of a bar."""
+"""Marks that do not end a bar."""
 
 
 def _zero_ns(rule: Rule, conversation: Conversation) -> int:

@@ -34,7 +34,7 @@ METRIC_TITLES = {
     "connect": "connect",
     "start_delay": "start delay",
 }
-"""The latencies of a campaign in the order of the page."""
+"""The latencies of a campaign in page order."""
 
 _SHARES = {**PERCENTILES, "max_ms": 1.0}
 _REMARKS = ("premature", "early", "flagged", "uncertain")

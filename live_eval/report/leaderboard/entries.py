@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns")
-"""The headings of the table of runs."""
+"""The headings of the run table."""
 
 _BUNDLED = {SAMPLE: "the bundled sample", SAMPLE_DIALOGUES: "the bundled dialogues"}
 

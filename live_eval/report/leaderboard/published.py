@@ -45,4 +45,4 @@ def _rows() -> dict[str, Mapping[str, float]]:
 
 
 PUBLISHED: Mapping[str, Mapping[str, float]] = MappingProxyType(_rows())
-"""Values by model and column, without those that the paper does not give."""
+"""Values by model and column, if published."""

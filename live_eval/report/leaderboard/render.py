@@ -236,7 +236,7 @@ def _tex(text: str) -> str:
 
 
 _ACROSS = 8
-"""Runs in one part of a heat map: more would shrink its text."""
+"""Maximum number of runs per part of a heat map; more would shrink the text."""
 
 
 def _latex(board: Board) -> str:
@@ -288,7 +288,7 @@ def _latex_row(head: str, cells: Sequence[str]) -> str:
 
 
 _RUN_WIDTHS = (0.17, 0.25, 0.12, 0.19, 0.16)
-"""Widths of the columns after a run's number, relative to the page's width."""
+"""Widths of the columns after the run number, relative to the page width."""
 
 
 def _latex_runs(board: Board) -> str:

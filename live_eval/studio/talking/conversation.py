@@ -26,7 +26,7 @@ __all__ = ["PageConversation"]
 
 _CONNECT_NS = 15_000_000_000
 _DELAY_NS = 120_000_000
-"""From the microphone to the session: packets of a busy browser are up to 80 ms late."""
+"""Delay from the microphone to the session; a busy browser's packets are up to 80 ms late."""
 
 _log = logging.getLogger(__name__)
 

@@ -52,10 +52,10 @@ PROBES = {
         NOISE,
     )
 }
-"""Every probe with stimuli of our own, by name."""
+"""Every probe with bundled stimuli, by name."""
 
 SENTINEL = "sentinel"
-"""The probe that the trials of a drift check are listed under."""
+"""The probe name for drift-check trials."""
 
 
 def sentinel(when: str, turns: int) -> list[Trial]:

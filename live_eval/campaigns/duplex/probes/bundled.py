@@ -54,7 +54,7 @@ OPENERS = (
         "and the moon stand in line, the tides are highest, and when they stand at right angles, lowest.",
     ),
 )
-"""Requests, each with the reply of an endpoint that plays scripts: about twenty seconds."""
+"""Requests, each with the reply of a scripted endpoint: about twenty seconds."""
 
 
 def _opener(variant: int) -> Line:
@@ -165,7 +165,7 @@ CORRECTION = Probe(
 
 
 LADDER_MS = (200, 400, 600, 800, 1000, 1500, 2000, 3000)
-"""Gaps of the ladder, in ms."""
+"""Gap lengths of the ladder in ms."""
 
 _FILLED_MS = (500, 1000)
 _EXPRESSIVE_MS = (1200, 2000)
@@ -225,7 +225,7 @@ EXPRESSIVE_PAUSE = Probe(
 
 
 FLOOR_MS = 20_000
-"""Length of a noise floor."""
+"""Length of a noise-floor stimulus."""
 
 _BACKCHANNEL_MS = (400, 900)
 _REACTION_MS = 900

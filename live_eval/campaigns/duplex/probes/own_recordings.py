@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 OWN = "own"
-"""Name of the probe of a user's annotated recordings."""
+"""Name of the probe for a user's annotated recordings."""
 
 EXPRESSIVE_CUES = (
     "sobbing",
@@ -51,13 +51,13 @@ EXPRESSIVE_CUES = (
     "moan",
     "slow pace",
 )
-"""EchoMind's cues of speakers who may pause."""
+"""EchoMind's cues for speakers who may pause."""
 
 LEAST_PAUSE_MS = 400
-"""The shortest silence that counts as a pause of an expressive speaker."""
+"""The shortest silence that counts as an expressive pause."""
 
 FLUENT_MS = 200
-"""The longest silence within an utterance that ends no turn with any common detector."""
+"""The longest silence within an utterance that no common detector takes for the end of a turn."""
 
 _SPEECH = 0.5
 _WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
