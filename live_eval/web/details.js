@@ -11,7 +11,7 @@ export function remark(kind, message, severity = "failure") {
  * Make a table of values.
  *
  * @param {string} caption
- * @param {string[]} heads Of the names, the values and, if there are any, the reasons.
+ * @param {string[]} heads Headings of the name, value and (if any) reason columns.
  * @param {Array<{name: string, note: string, value: Node|string, reason: string}>} rows
  */
 export function values(caption, [name, value, reason], rows) {
@@ -30,7 +30,7 @@ export function values(caption, [name, value, reason], rows) {
  *
  * @param {Array<{name: string, title: string, ms: number|null, reason: string|null}>} rows
  * @param {{ms: number, flagged: boolean}} lag
- * @param {function(object, string)} [play] Makes a button that plays the audio of a value, or returns its text.
+ * @param {function(object, string)} [play] Returns a button that plays a value's audio, or the value's text.
  */
 export function latencies(rows, lag, play = null) {
   const shown = rows.map((one) => {
@@ -47,8 +47,8 @@ export function latencies(rows, lag, play = null) {
  * Make the table of a turn's scores.
  *
  * @param {Array<{name: string, title: string, value: number|null, unit: string, reason: string|null,
- *     higher_is_better: boolean|null, by: string}>} rows `by` names the judge.
- * @param {function(object, string)} [play] As for `latencies`.
+ *     higher_is_better: boolean|null, by: string}>} rows `by` is the judge.
+ * @param {function(object, string)} [play] See `latencies`.
  */
 export function scores(rows, play = null) {
   if (!rows.length) return make("p", { class: "note" }, "Not scored.");

@@ -1,6 +1,6 @@
 // Waveforms and spectrograms on canvases, in the colours of the page.
 
-/** The loudness that is drawn as the background, and as the darkest, in decibels below full scale. */
+/** The levels drawn as background and as the darkest colour, in decibels below full scale. */
 const QUIET_DB = -80;
 const LOUD_DB = -15;
 
@@ -9,7 +9,7 @@ export function bytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Make a canvas as sharp as the screen. Returns its context and its size in CSS pixels. */
+/** Match a canvas to the screen resolution. Return its context and size in CSS pixels. */
 export function prepare(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
   const scale = window.devicePixelRatio || 1;
@@ -20,7 +20,7 @@ export function prepare(canvas) {
   return { context, width, height };
 }
 
-/** The colour of a custom property of the page, as [red, green, blue]. */
+/** Return the colour of a page's custom property as [red, green, blue]. */
 export function colour(name) {
   const context = new OffscreenCanvas(1, 1).getContext("2d");
   context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -33,15 +33,15 @@ export function colour(name) {
  *
  * @param {HTMLCanvasElement} canvas
  * @param {{start_s: number, step_s: number, levels: Iterable<number>}} peaks 0 to 255 on a square-root scale.
- * @param {[number, number]} view From and to, in seconds.
- * @param {number} gain Of both sides, so that they are drawn to one scale.
+ * @param {[number, number]} view Start and end in seconds.
+ * @param {number} gain Gain for both sides, so that they have the same scale.
  * @param {number[]} rgb
  */
 export function drawWave(canvas, peaks, [from, to], gain, rgb) {
   const { context, width, height } = prepare(canvas);
   const pixels = width / (to - from);
   context.fillStyle = `rgb(${rgb.join(" ")})`;
-  context.beginPath(); // as one shape: separate ones would show seams between neighbours
+  context.beginPath(); // as one shape, because separate shapes would have visible seams
   peaks.levels.forEach((level, index) => {
     const left = (peaks.start_s + index * peaks.step_s - from) * pixels;
     const wide = peaks.step_s * pixels;
@@ -53,9 +53,9 @@ export function drawWave(canvas, peaks, [from, to], gain, rgb) {
 }
 
 /**
- * Make the picture of a spectrogram, one pixel for each byte.
+ * Make the image of a spectrogram, one pixel per byte.
  *
- * @param {{columns: number, rows: number, low_db: number, data: string}} spectrum As the server sends it.
+ * @param {{columns: number, rows: number, low_db: number, data: string}} spectrum The server's response.
  * @param {number[][]} ramp Colours from quiet to loud.
  */
 export function picture({ columns, rows, low_db: lowDb, data }, ramp) {
@@ -89,8 +89,8 @@ function between(ramp, share) {
  *
  * @param {HTMLCanvasElement} canvas
  * @param {{start_s: number, step_s: number, columns: number}} spectrum
- * @param {OffscreenCanvas} image Its `picture`.
- * @param {[number, number]} view From and to, in seconds.
+ * @param {OffscreenCanvas} image The spectrogram's `picture`.
+ * @param {[number, number]} view Start and end in seconds.
  */
 export function drawSpectrogram(canvas, spectrum, image, [from, to]) {
   const { context, width, height } = prepare(canvas);
@@ -104,7 +104,7 @@ export function drawSpectrogram(canvas, spectrum, image, [from, to]) {
   );
 }
 
-/** Ticks of a ruler: moments between `from` and `to`, and how many digits they need. */
+/** Return a ruler's ticks between `from` and `to`, and their number of digits. */
 export function ticks(from, to, most) {
   const unit =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120].find((one) => (to - from) / one <= most) ??

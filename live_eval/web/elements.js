@@ -1,11 +1,11 @@
-// Elements. Text comes from endpoints and data sets: it enters as text, never as markup.
+// Elements. Text from endpoints and data sets is inserted as text, never as markup.
 
 /**
  * Make an element.
  *
  * @param {string} tag
- * @param {object} [attributes] A function listens to the event of its name ("click"); true is an attribute
- *     without a value; null, undefined and false are left out.
+ * @param {object} [attributes] A function is a listener for the event of its name ("click"); true is an
+ *     attribute without a value; null, undefined and false are omitted.
  * @param {...(Node|string|number|null|undefined|false|Array)} children Texts become text nodes.
  */
 export function make(tag, attributes = {}, ...children) {
@@ -31,7 +31,7 @@ export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
-/** A text for screen readers alone. */
+/** Make a text for screen readers only. */
 export function unseen(text) {
   return make("span", { class: "unseen" }, text);
 }
@@ -41,17 +41,17 @@ export function button(label, click, attributes = {}) {
   return make("button", { type: "button", click, ...attributes }, label);
 }
 
-/** Make a small label with a border; kinds are those of the report: failed, flagged, warned. */
+/** Make a small label with a border; kinds are the report's: failed, flagged, warned. */
 export function badge(text, kind = "") {
   return make("span", { class: `badge ${kind}` }, text);
 }
 
 /**
- * Make a table that scrolls sideways in its own frame.
+ * Make a table in a horizontally scrolling frame.
  *
  * @param {string} caption
- * @param {Array<string|{label: string, figure: boolean, sort: string, title: string}>} heads `sort` is the key by
- *     which a `Listing` sorts.
+ * @param {Array<string|{label: string, figure: boolean, sort: string, title: string}>} heads `sort` is the sort
+ *     key of a `Listing`.
  * @param {HTMLTableRowElement[]} rows
  */
 export function table(caption, heads, rows, attributes = {}) {
@@ -72,7 +72,7 @@ export function table(caption, heads, rows, attributes = {}) {
   );
 }
 
-/** Make a row: the first cell names it. */
+/** Make a row whose first cell is its heading. */
 export function row(name, ...cells) {
   return make(
     "tr",
@@ -87,7 +87,7 @@ export function figure(...children) {
   return make("td", { class: "figure" }, children);
 }
 
-/** Make a list of names and texts; entries without a text are left out. */
+/** Make a list of names and texts; entries without text are omitted. */
 export function texts(entries) {
   const shown = entries.filter(([, text]) => text);
   if (!shown.length) return null;
@@ -111,7 +111,7 @@ export function choice(label, name, options, value, change = null) {
   return make("label", {}, label, select);
 }
 
-/** Make a row of buttons of which one is pressed. `options`: [value, text]. */
+/** Make a row of buttons, one of which is pressed. `options`: [value, text]. */
 export function switcher(label, options, value, change) {
   const buttons = options.map(([key, text]) =>
     button(
@@ -127,7 +127,7 @@ export function switcher(label, options, value, change) {
   return make("span", { class: "choice", role: "group", "aria-label": label }, buttons);
 }
 
-/** Show an error where the content would be. */
+/** Show an error in place of the content. */
 export function problem(error) {
   return make("p", { class: "failure", role: "alert" }, error.message);
 }

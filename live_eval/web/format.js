@@ -27,7 +27,7 @@ export function score(value, unit) {
   return value === null || value === undefined ? NONE : `${number(value, 2)}${unit ? ` ${unit}` : ""}`;
 }
 
-/** An ISO time in the browser's own zone. */
+/** An ISO time in the browser's time zone. */
 export function when(iso) {
   if (!iso) return NONE;
   const time = new Date(iso);
@@ -35,7 +35,7 @@ export function when(iso) {
   return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** A name from JSON in words: "voice_to_voice" is "voice to voice". */
+/** A JSON name as words: "voice_to_voice" is "voice to voice". */
 export function words(name) {
   return name.replaceAll("_", " ");
 }

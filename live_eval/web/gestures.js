@@ -1,10 +1,10 @@
-// Keys and pointers on a waveform.
+// Keyboard and pointer control of a waveform.
 
 const STEP_S = 0.1;
 const LONG_STEP_S = 1;
 const DRAG_PIXELS = 4;
 
-/** Move the cursor, play and zoom by keys. */
+/** Move the cursor, play and zoom with keys. */
 export function answerKeys(element, waveform) {
   element.addEventListener("keydown", (event) => {
     const step = event.shiftKey ? LONG_STEP_S : STEP_S;
@@ -28,7 +28,7 @@ export function answerKeys(element, waveform) {
   });
 }
 
-/** Play from a clicked moment, or a dragged interval. */
+/** Play from a clicked time, or play a dragged interval. */
 export function answerPointer(element, waveform) {
   element.addEventListener("pointerdown", (down) => {
     if (down.button !== 0) return;

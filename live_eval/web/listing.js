@@ -1,35 +1,35 @@
-// A table that is searched, filtered, sorted and paged: by the server, or in the page.
+// A table that is searched, filtered, sorted and paged, by the server or in the page.
 import { announce, button, fill, make } from "./elements.js";
 
 export const PAGE = 100;
 const WAIT_MS = 150;
 
-/** Make the form of a listing; its fields are named by parameters of the query. */
+/** Make the form of a listing; field names are query parameters. */
 export function filters(label, ...fields) {
   return make("form", { class: "filters", role: "search", "aria-label": label }, fields, make("output", {}));
 }
 
 /**
- * A table whose rows are asked for.
+ * A table whose rows are loaded on request.
  *
- * Column heads with `data-sort` sort; numbers in descending order first. A focused element with `data-key` keeps the
- * focus when the table is drawn again.
+ * Column heads with `data-sort` sort the table, numbers first in descending order. A focused element with
+ * `data-key` keeps the focus when the table is redrawn.
  */
 export class Listing {
   /**
    * @param {object} parts
-   * @param {HTMLFormElement} parts.form Its fields are parameters of the query; it contains an output.
+   * @param {HTMLFormElement} parts.form Form whose fields are query parameters; contains an output.
    * @param {HTMLElement} parts.frame Contains the table.
-   * @param {HTMLElement} parts.pages For the buttons of the pages.
+   * @param {HTMLElement} parts.pages Container for the page buttons.
    * @param {string} parts.noun "turns".
-   * @param {function(object): Promise<object>} load Called with what is asked for: fields, sort, descending, offset and
-   *     limit (Infinity for all). Returns {total, matching, offset} and what `show` needs.
-   * @param {function(object)} show Draws the rows of an answer.
+   * @param {function(object): Promise<object>} load Called with the query: fields, sort, descending, offset and
+   *     limit (Infinity for all). Returns {total, matching, offset} and the data for `show`.
+   * @param {function(object)} show Draws the rows of a response.
    * @param {object} [options]
-   * @param {string} [options.first] The sort key without a request.
-   * @param {object} [options.asked] What to ask for first.
-   * @param {boolean} [options.all] Offer to show all rows at once.
-   * @param {function(object)} [options.changed] Called with every request of the user.
+   * @param {string} [options.first] The default sort key.
+   * @param {object} [options.asked] The initial query.
+   * @param {boolean} [options.all] Whether to offer all rows at once.
+   * @param {function(object)} [options.changed] Called with every query of the user.
    */
   constructor({ form, frame, pages, noun }, load, show, options = {}) {
     Object.assign(this, { form, frame, pages, noun, load, show });
@@ -44,7 +44,7 @@ export class Listing {
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Ask for other rows. */
+  /** Request other rows. */
   async ask(change) {
     Object.assign(this.asked, change);
     this.changed(this.asked);
@@ -57,12 +57,12 @@ export class Listing {
     announce(this.form.querySelector("output").value);
   }
 
-  /** Ask for the same rows again. */
+  /** Request the same rows again. */
   async refresh() {
     this.newest += 1;
     const number = this.newest;
     const answer = await this.load({ limit: PAGE, ...this.asked });
-    if (number === this.newest) this.draw(answer); // answers may overtake each other
+    if (number === this.newest) this.draw(answer); // responses may arrive out of order
   }
 
   draw(answer) {
@@ -122,7 +122,7 @@ export function searched(rows, search, textOf) {
   return rows.filter((row) => words.every((word) => textOf(row).includes(word)));
 }
 
-/** Return a page of the found rows. */
+/** Return one page of the matching rows. */
 export function pageOf(found, all, { offset, limit }) {
   const first = Number(offset || 0);
   const rows = found.slice(first, first + limit);

@@ -1,13 +1,13 @@
-// Plays the audio files of a recording, from one moment to another.
+// Plays intervals of a recording's audio files.
 import { fill, make, switcher } from "./elements.js";
 import { seconds } from "./format.js";
 
 export class Player {
   /**
    * @param {Array<{title: string, url: string}>} sounds Files of equal length, one per side; the first is selected.
-   * @param {number} length Of the recording, in seconds.
+   * @param {number} length Length of the recording in seconds.
    * @param {AbortSignal} signal Stops playback.
-   * @param {function(number)} moved Called with the current moment.
+   * @param {function(number)} moved Called with the current time.
    */
   constructor(sounds, length, signal, moved) {
     Object.assign(this, { length, moved, until: null });
@@ -48,12 +48,12 @@ export class Player {
     return !this.audio.paused;
   }
 
-  /** Play from a moment until another one, or to the end. */
+  /** Play from one time to another, or to the end. */
   play(from = this.at >= this.length - 0.05 ? 0 : this.at, until = null) {
     this.until = until;
     this.seek(from);
     return this.audio.play().catch((error) => {
-      // Browsers refuse before the first interaction with the page, and abort when another playback starts.
+      // Browsers refuse playback before the first interaction with the page, and abort it if another starts.
       if (!["NotAllowedError", "AbortError"].includes(error.name)) fill(this.failure, error.message);
     });
   }
@@ -63,7 +63,7 @@ export class Player {
     else this.play();
   }
 
-  /** Move to a moment without playing. */
+  /** Move to a time without playing. */
   seek(at) {
     this.audio.currentTime = Math.max(0, Math.min(this.length, at));
     this.drawTime(this.audio.currentTime);

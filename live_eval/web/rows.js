@@ -1,4 +1,4 @@
-// The rows of a table in the page: searched, filtered, sorted, paged, and opened to their details.
+// The rows of a table in the page: search, filters, sorting, paging, and details.
 //
 // A row has a `.name`, its values in data-values, its badges in data-status, searchable text in data-search, and an
 // attribute for each filter of the form. Its details are JSON in a script element.
@@ -11,10 +11,9 @@ import { Listing, PAGE, fieldsOf, pageOf, searched } from "./listing.js";
  * @param {HTMLTableElement} table
  * @param {object} options
  * @param {string} options.noun "turns".
- * @param {string} options.named The parameter of the page's fragment by which other pages link to a row; the filters
- *     are parameters too.
- * @param {function(object, object, AbortSignal): Array} options.details Makes the contents of an open row from the row
- *     and its JSON; the signal is aborted when it is closed.
+ * @param {string} options.named The fragment parameter for links to a row; filters are also fragment parameters.
+ * @param {function(object, object, AbortSignal): Array} options.details Returns the content of an open row, given the
+ *     row and its JSON; the signal is aborted when the row is closed.
  */
 export function listRows(table, { noun, named, details }) {
   const body = table.tBodies[0];

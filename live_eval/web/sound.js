@@ -1,4 +1,4 @@
-// A recording of both sides: its waveforms, a player, and its marks.
+// A recording of both sides: waveforms, player and marks.
 import { bytes } from "./drawing.js";
 import { announce, button, make } from "./elements.js";
 import { seconds } from "./format.js";
@@ -19,7 +19,7 @@ export function handover(marks) {
   };
 }
 
-/** Return the levels of an envelope inside a page, as a `Waveform` loads them. */
+/** Return the levels of an envelope embedded in a page, for a `Waveform`. */
 export function levelsOf({ step, user, endpoint }) {
   return { start_s: 0, step_s: step, user: bytes(user), endpoint: bytes(endpoint) };
 }
@@ -27,8 +27,8 @@ export function levelsOf({ step, user, endpoint }) {
 /**
  * Show a recording.
  *
- * @param {object} drawing As for `Waveform`; and `zoom`: {title, from, to}, an interval to zoom to, or null.
- * @param {Array<{title: string, url: string}>} sounds As for `Player`; empty if the recording cannot be played.
+ * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null.
+ * @param {Array<{title: string, url: string}>} sounds See `Player`; empty if the recording cannot be played.
  * @param {AbortSignal} signal Stops playback.
  * @returns {{element: HTMLElement, refine: function, hear: function|null, follow: function}} `refine` draws the view;
  *     `hear(interval, title)` plays an interval; `follow(element, intervals)` highlights an element while one of its

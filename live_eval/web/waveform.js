@@ -17,7 +17,7 @@ let made = 0;
 export class Waveform {
   /**
    * @param {object} drawing
-   * @param {number} drawing.length Of the recording, in seconds.
+   * @param {number} drawing.length Length of the recording in seconds.
    * @param {Array<{kind: string, title: string, at_s: number}>} drawing.marks
    * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (0 the
    *     user, 1 the endpoint, null both), kind, from, to.
@@ -96,7 +96,7 @@ export class Waveform {
     answerPointer(this.lanes, this);
   }
 
-  /** Set the player for clicks and keys; null without audio. */
+  /** Set the player for clicks and keys; null if there is no audio. */
   playedBy(player) {
     this.player = player;
     fill(
@@ -126,7 +126,7 @@ export class Waveform {
     const pixels = Math.round(this.lanes.clientWidth * (window.devicePixelRatio || 1));
     const columns = Math.min(MOST_COLUMNS, Math.max(200, pixels)) || 1_000;
     const shown = await this.load(...this.view, columns);
-    if (number !== this.asked) return; // answers may overtake each other
+    if (number !== this.asked) return; // responses may arrive out of order
     if (!this.gain) {
       const most = (levels) => levels.reduce((one, other) => Math.max(one, other), 1);
       this.gain = Math.min(3, 255 / Math.max(...SIDES.map((side) => most(shown[side]))));
@@ -136,7 +136,7 @@ export class Waveform {
     this.draw();
   }
 
-  /** Show from one moment to another. */
+  /** Show an interval. */
   look(from, to) {
     const span = Math.max(SHORTEST_S, Math.min(this.length, to - from));
     const start = Math.max(0, Math.min(this.length - span, from));
@@ -157,7 +157,7 @@ export class Waveform {
     this.look(0, this.length);
   }
 
-  /** Mark an interval, and show it with its surroundings. */
+  /** Mark an interval and show it with its context. */
   select(from, to) {
     this.selection = [Math.max(0, from), Math.min(this.length, to)];
     const [left, right] = this.view;
@@ -234,7 +234,7 @@ export class Waveform {
     );
   }
 
-  /** Draw marks with their names, in as many lines as keep neighbours apart. */
+  /** Draw marks with their names, on several lines if names would overlap. */
   drawMarks() {
     const width = this.lanes.clientWidth || 1;
     const ends = [];

@@ -1,6 +1,6 @@
 // The studio's JSON API.
 
-/** An error of the studio, or a missing answer. `kind` is one of live_eval.studio.answers, or "unreachable". */
+/** An error from the studio, or a missing response. `kind`: see live_eval.studio.answers, or "unreachable". */
 export class StudioError extends Error {
   constructor(kind, message) {
     super(message);
@@ -35,7 +35,7 @@ export async function read(address, { query = {}, signal } = {}) {
   return send(withQuery(address, query), { signal });
 }
 
-/** Post JSON and return the JSON of the answer. See `read`. */
+/** Post JSON and return the JSON of the response. See `read`. */
 export async function post(address, body, { signal } = {}) {
   return send(address, {
     method: "POST",

@@ -10,7 +10,7 @@ const MORE = 200;
  *
  * @param {string[]} address The parts of the turn's address.
  * @param {{total: number, rows: object[]}} first The first messages.
- * @param {function(number)|null} hear Plays the audio at a message's time.
+ * @param {function(number)|null} hear Plays the audio from a message's time.
  * @param {AbortSignal} signal
  */
 export function eventList(address, first, hear, signal) {
@@ -88,7 +88,7 @@ function entry(event, hear) {
     ),
     body,
   );
-  // Bodies are long: they are formatted when they are opened.
+  // Bodies are long, so they are formatted when opened.
   details.addEventListener(
     "toggle",
     () => {

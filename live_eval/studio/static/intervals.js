@@ -1,4 +1,4 @@
-// The audio behind a value: pure.
+// The audio interval of a value. Pure.
 
 const STARTS = {
   endpointing: "end",
@@ -10,12 +10,12 @@ const STARTS = {
 };
 
 /**
- * The interval that a latency measures.
+ * Return the interval of a latency.
  *
  * @param {{marks: Array<{kind: string, at_s: number}>}} turn
  * @param {string} name
  * @param {number|null} ms
- * @returns {[number, number]|null} From and to in seconds; null without audio (connect).
+ * @returns {[number, number]|null} Start and end in seconds; null if there is no audio (connect).
  */
 export function behindLatency(turn, name, ms) {
   const start = turn.marks.find((mark) => mark.kind === STARTS[name]);
@@ -25,7 +25,7 @@ export function behindLatency(turn, name, ms) {
 }
 
 /**
- * The interval that a score judges: the reply that answers the turn, or the user's speech.
+ * Return the interval of a score: the reply that answers the turn, or the user's speech.
  *
  * @param {{responses: object[], transcript: object[]}} turn
  * @param {"reply"|"user"} side

@@ -1,4 +1,4 @@
-// The results of a listening test, and the files that other commands import.
+// The results of a listening test, and files to import in other commands.
 import { path, read, withQuery } from "./api.js";
 import { figure, fill, make, row, table } from "./web/elements.js";
 import { NONE, counted, number } from "./web/format.js";

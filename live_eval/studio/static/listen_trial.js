@@ -1,6 +1,5 @@
-// One listener's trials: hear every reply to its end, then vote.
-//
-// Clips and trials have random names, which do not reveal the run of a reply.
+// A listener's trials: play every reply to its end, then vote.
+// Clips and trials have random names that do not reveal a reply's run.
 import { path, post } from "./api.js";
 import { announce, button, fill, make, problem, unseen } from "./web/elements.js";
 import { Sound } from "./listen_sound.js";
@@ -261,7 +260,7 @@ class ListeningSession {
 
   vote(choice) {
     const { trial } = this;
-    if (!trial) return undefined; // the next one is being loaded
+    if (!trial) return undefined; // the next trial is being loaded
     const missing = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
     if (missing.length)
       return announce(`Listen to ${missing.map((sound) => sound.title).join(" and ")} to the end first.`);
@@ -272,7 +271,7 @@ class ListeningSession {
     return this.send({ trial: trial.id, choice, ratings: this.ratings, played });
   }
 
-  /** Send a vote; if its trial is no longer open, report it and continue with the next one. */
+  /** Send a vote; if its trial is no longer open, report this and continue with the next trial. */
   async send(vote) {
     let lost = false;
     const before = this.where;
@@ -282,7 +281,7 @@ class ListeningSession {
       } catch (error) {
         if (error.kind !== "missing") throw error;
         const where = await this.next(before.listener);
-        lost = where.done === before.done; // otherwise the vote was saved and its answer was lost
+        lost = where.done === before.done; // otherwise the vote was saved and the response was lost
         return where;
       }
     });

@@ -1,9 +1,9 @@
-// The progress of a run under way, as the server sends it.
+// The progress of a run, from server-sent events.
 import { path } from "./api.js";
 import { badge, make } from "./web/elements.js";
 import { counted } from "./web/format.js";
 
-/** Browsers open six connections to a server at most, and streams hold theirs. */
+/** Browsers open at most six connections per server, and each stream occupies one. */
 const MOST_STREAMS = 3;
 let open = 0;
 
@@ -13,7 +13,7 @@ let open = 0;
  * @param {string} run Its id.
  * @param {AbortSignal} signal
  * @param {{progress: function, end: function}} calls `progress` gets {state, turns, planned, failed, latest}.
- * @returns {function|null} To call to stop following; null if too many runs are followed already.
+ * @returns {function|null} Function to stop following; null if too many runs are already followed.
  */
 export function follow(run, signal, calls) {
   if (open >= MOST_STREAMS) return null;
@@ -50,7 +50,7 @@ export function gently(work) {
   };
 }
 
-/** The state of a run as the list names it. */
+/** The state of a run for the list. */
 export function stateOf(run) {
   return run.problem ? "unreadable" : (run.state ?? "unknown");
 }
@@ -63,7 +63,7 @@ export function stateBadge(run) {
   return badge(state, kind);
 }
 
-/** A bar with how many turns of a run are recorded. */
+/** A progress bar for the recorded turns of a run. */
 export function progressBar(name, { turns, planned, failed }) {
   const text = planned === null ? counted(turns, "turn") : `${turns} of ${counted(planned, "turn")}`;
   return make(

@@ -24,7 +24,7 @@ export async function show(place, { parts: [id], query, signal }) {
   return folder.name;
 }
 
-/** Show the values; return the run's row of the list, or null on an error. */
+/** Show the values; return the run's list row, or null on an error. */
 async function loadFigures(place, id, signal) {
   try {
     const answer = await read(path("api", "runs", id), { signal });

@@ -1,4 +1,4 @@
-// The list of runs and campaigns, with live progress; or one of them.
+// The list of runs and campaigns with live progress, or a single run or campaign.
 import { read } from "./api.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
@@ -25,7 +25,7 @@ export async function show(place, { parts, query, signal }) {
   return "Runs";
 }
 
-/** The list of runs, with filters, live progress, and a choice of runs to compare. */
+/** The run list, with filters, live progress, and selection for comparison. */
 class RunList {
   constructor(place, query, signal) {
     this.signal = signal;
@@ -65,7 +65,7 @@ class RunList {
   async refresh() {
     const runs = await read("/api/runs", { signal: this.signal });
     const text = JSON.stringify(runs);
-    if (text === this.text) return; // drawing again would move the focus
+    if (text === this.text) return; // redrawing would move the focus
     this.runs = ordered(runs);
     this.text = text;
     const there = new Set(runs.map((run) => run.id));
@@ -229,7 +229,7 @@ class RunList {
   }
 }
 
-/** The latest first; the runs of a campaign follow it. */
+/** Latest first; a campaign's runs follow the campaign. */
 function ordered(runs) {
   const began = new Map(runs.map((run) => [run.id, run.created ?? ""]));
   const place = (run) => [began.get(run.campaign) ?? run.created ?? "", run.campaign ?? run.id];

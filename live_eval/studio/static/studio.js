@@ -20,7 +20,7 @@ const VIEWS = [
 
 const main = document.getElementById("main");
 const navigation = document.querySelector("nav");
-const forListener = "listener" in document.body.dataset; // the server refuses them everything else
+const forListener = "listener" in document.body.dataset; // the server refuses listeners all other pages
 const views = forListener ? VIEWS.filter(({ name }) => name === "listen") : VIEWS;
 if (forListener) document.querySelector(".brand").href = "#/listen";
 for (const { name, title } of views) {
@@ -30,7 +30,7 @@ for (const { name, title } of views) {
 let leaving = new AbortController();
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the fragment names the view
+  event.preventDefault(); // the fragment identifies the view
   main.focus();
 });
 

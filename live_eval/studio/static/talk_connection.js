@@ -1,7 +1,7 @@
-// The browser's microphone and loudspeaker, connected to the studio over WebRTC; no other machine is involved.
+// Connect the browser's microphone and loudspeaker to the studio over WebRTC, without other servers.
 import { StudioError, post } from "./api.js";
 
-// The user's audio is measured, so only the echo of the loudspeaker is removed from it.
+// The user's audio is measured, so only loudspeaker echo is removed.
 const SOUND = { channelCount: 1, echoCancellation: true, noiseSuppression: false, autoGainControl: false };
 const GATHER_MS = 2000;
 
@@ -19,7 +19,7 @@ const REFUSALS = {
  * @param {object} on `received(message)` takes the studio's messages; `lost(message)` is called once if the
  *     connection or the microphone is lost.
  * @param {AbortSignal} signal Aborted if the user leaves before the conversation has begun.
- * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's answer.
+ * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's response.
  * @throws {StudioError} The microphone is not available, or the studio refuses.
  * @throws {DOMException} The user has left.
  */

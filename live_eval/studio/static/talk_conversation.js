@@ -84,7 +84,7 @@ export class Conversation {
     if (!this.committing.hidden) this.ask({ type: "commit" });
   }
 
-  /** Show a message of the studio. */
+  /** Show a message from the studio. */
   receive(message) {
     switch (message.type) {
       case "levels":
@@ -123,7 +123,7 @@ export class Conversation {
     this.log.scrollTop = this.log.scrollHeight;
   }
 
-  /** Show a turn's latencies; updated ones replace earlier ones. */
+  /** Show a turn's latencies, replacing earlier values. */
   figures(message) {
     this.turns.hidden = false;
     const shown = this.turns.querySelector(`[data-number="${message.number}"]`);
@@ -158,7 +158,7 @@ export class Conversation {
   }
 }
 
-/** Make a level meter of one side. */
+/** Make a level meter for one side. */
 function meter(name) {
   const bar = make("meter", {
     min: SILENT_DB,

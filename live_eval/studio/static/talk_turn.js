@@ -2,7 +2,7 @@
 import { figure, make, row } from "./web/elements.js";
 import { milliseconds, number, words } from "./web/format.js";
 
-/** Make the latencies of a turn step by step, from the end of the user's speech. */
+/** Make the step-by-step latencies of a turn, from the end of the user's speech. */
 export function turnFigures({
   number: count,
   turn: id,

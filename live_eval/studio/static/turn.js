@@ -106,7 +106,7 @@ async function openSound(address, turn, signal) {
 
 // -- Values ------------------------------------------------------------------------------------------------------
 
-/** Make a value that plays its audio, if there is any; stored by name for links to it. */
+/** Make a value that plays its audio, if any; stored by name for links. */
 function playable(name, text, interval, hear, figures) {
   if (!hear || !interval) return text;
   const play = () => hear(interval, `${words(name)}, ${text}`);

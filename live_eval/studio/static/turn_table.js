@@ -1,4 +1,4 @@
-// The turns of a run: searched, filtered, sorted and paged by the server.
+// The turns of a run; the server searches, filters, sorts and pages them.
 import { path, read } from "./api.js";
 import { badge, choice, figure, fill, make, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
@@ -15,7 +15,7 @@ const LAGS = [
 
 let listed = { run: null, turns: [] };
 
-/** Return the ids of the turns before and after a turn in the latest list, or null. */
+/** Return the ids of the previous and next turn in the latest list, or null. */
 export function neighbours(run, turn) {
   const index = listed.run === run ? listed.turns.indexOf(turn) : -1;
   return index < 0
@@ -23,7 +23,7 @@ export function neighbours(run, turn) {
     : { before: listed.turns[index - 1] ?? null, after: listed.turns[index + 1] ?? null };
 }
 
-/** A link to a turn's page, which opens at a value. */
+/** A link to a value on a turn's page. */
 export function turnLink(run, turn, figureName = null) {
   const query = figureName ? `?figure=${encodeURIComponent(figureName)}` : "";
   return `#/runs/${run}/turns/${encodeURIComponent(turn)}${query}`;
@@ -55,7 +55,7 @@ export class TurnTable {
     return this.listing.refresh();
   }
 
-  /** Keep the query in the address. */
+  /** Store the query in the address. */
   keep() {
     const query = new URLSearchParams(Object.entries(this.asked).filter(([, value]) => value)).toString();
     history.replaceState(null, "", `#/runs/${this.run}${query ? `?${query}` : ""}`);
