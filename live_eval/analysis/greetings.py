@@ -1,5 +1,4 @@
-"""Count the sessions in which the endpoint spoke first, and measure its greetings. Latencies exclude
-greetings."""
+"""Count and measure the endpoint's greetings before the user's first utterance; latencies exclude them."""
 
 from __future__ import annotations
 

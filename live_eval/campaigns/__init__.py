@@ -1,2 +1,1 @@
-"""Campaigns: ordered runs against one endpoint with one document, for latency profiles and turn-taking
-probes."""
+"""Campaigns: ordered runs against one endpoint, for latency profiles and turn-taking probes."""

@@ -91,8 +91,7 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
 
 
 def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> dict[str, Any]:
-    """Return a page of a turn's messages in chronological order: ``in`` from the endpoint, ``out`` to the
-    endpoint."""
+    """Return a page of a turn's messages in chronological order: received (``in``) and sent (``out``)."""
     log = run.log(turn.turn_id)
     zero_ns = zero_ns_of(turn)
     return {

@@ -81,8 +81,7 @@ class Asker:
         return [judgements[place] for place in range(len(items))]
 
     def _batches(self, count: int, repeat: int) -> list[list[int]]:
-        """Return batches: single turns in the first repeat, random groups of up to five turns in later
-        repeats."""
+        """Return batches: single turns in the first repeat, random groups of up to five turns in others."""
         random = np.random.default_rng([self._seed, repeat])
         places = random.permutation(count).tolist()
         batches: list[list[int]] = []

@@ -148,8 +148,7 @@ class Visibility(StrEnum):
     """How a judge responds to a degradation."""
 
     SEES = "sees"
-    """The interval of the mean difference is on the worse side of 0 (on either side, if there is no
-    direction)."""
+    """The interval of the mean difference is on the worse side of 0 (on either side, if undirected)."""
     BLIND = "does not see"
     """The interval contains 0."""
     PREFERS = "prefers"

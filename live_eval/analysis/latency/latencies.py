@@ -123,8 +123,7 @@ def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
 
 def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
-    """Return the number of turns without a latency through no fault of ours, given the missing turns by
-    reason."""
+    """Return the number of missing latencies not caused by live-eval itself, given the number by reason."""
     if name == "connect":  # only the first turn of a session connects
         return missing.get(TURN_FAILED, 0)
     return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)

@@ -95,8 +95,7 @@ class RunFacts:
     nodes: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the facts as printed by ``show --json``; the key ``calibration`` is absent if there was
-        none."""
+        """Return the facts as printed by ``show --json``; ``calibration`` is omitted if it is None."""
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_JSON}
         calibration = facts.pop("calibration")
         return facts if calibration is None else facts | {"calibration": calibration.model_dump(mode="json")}

@@ -181,8 +181,7 @@ def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorR
     sums = np.asarray(counts, np.float64).reshape(-1, 2)
 
     def all_errors(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the total errors divided by the total words, in percent; every utterance has at least one
-        word."""
+        """Return total errors divided by total words, in percent; every utterance has at least one word."""
         errors, words = (drawn @ sums).T
         return np.asarray(100.0 * errors / words, np.float64)
 

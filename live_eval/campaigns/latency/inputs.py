@@ -103,8 +103,7 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
 
 
 def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]:
-    """Join recordings, repeating them as needed, to this number of samples; the last few milliseconds fade
-    out."""
+    """Join recordings, repeated as needed, to this number of samples; fade out the last few milliseconds."""
     pieces: list[NDArray[np.int16]] = []
     left = samples
     for piece in itertools.cycle(speech):

@@ -58,8 +58,7 @@ def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
 
 
 def load_in_words(figures: Mapping[str, Any]) -> str:
-    """Return the settings that vary between conditions: concurrency, arrivals, input, detector, kind of
-    session."""
+    """Return the settings varied between conditions: concurrency, arrivals, input, detector, session kind."""
     arrivals, sessions, input_s = figures["arrivals"], figures["sessions"], figures["input_s"]
     parts = [
         f"{counted(figures['concurrency'] or 1, 'concurrent session')}",
