@@ -69,8 +69,7 @@ def flatten(audio: Audio) -> Audio:
     WORLD (Morise et al. 2016) decomposes the recording into pitch, spectral envelope and aperiodicity. Every
     voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. The result is brought to the active
     level, except in pauses (20 dB or more below that level), by its power in 200 ms around each sample, with
-    gains
-    smoothed in decibels over the same window. The overall level is unchanged.
+    gains smoothed in decibels over the same window. The overall level is unchanged.
 
     The vocoder adds artefacts: compare the result with `resynthesise`, not with the recording.
     """

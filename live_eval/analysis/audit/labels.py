@@ -62,8 +62,7 @@ def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
 
     Columns: ``score``; ``turn_id``, or ``case_id`` if the run has only one turn of the case; and optionally
     ``rater`` and ``output`` (an output of the judge, or the name of a score, as ``rubric.c4``; the judge's
-    first
-    output by default). Rows about other scores or other turns are counted and ignored.
+    first output by default). Rows about other scores or other turns are counted and ignored.
 
     Raises:
         DataError: The file cannot be read, or a row is invalid; the message has the row and the expected

@@ -79,8 +79,7 @@ def aiewf_wav_v2v(evidence: Evidence) -> Latency:
     Here, silence is appended to a turn's recording, as in a conversation.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, scripts/analyze_ttfb_silero.py, "WAV V2V"):
     threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment,
-    excluding
-    one that begins before the user.
+    excluding one that begins before the user.
     """
     trace, rate_hz = evidence.turn.trace, evidence.both_rate_hz
     if evidence.both_sides is None or rate_hz is None:
@@ -101,10 +100,9 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
     """Return L_R of tau2: end of the user's segment until the agent's, both on a grid of 200 ms.
 
     The user's segment ends with the first tick without their speech; the agent's begins with the tick in
-    which its
-    first audio arrives, silent or not. L_R is therefore a multiple of 200 ms, and up to 400 ms too short. If
-    the agent is speaking in the tick after the user's last, tau2 omits the turn: the fastest replies are not
-    counted, and the smallest latency is 200 ms.
+    which its first audio arrives, silent or not. L_R is therefore a multiple of 200 ms, and up to 400 ms too
+    short. If the agent is speaking in the tick after the user's last, tau2 omits the turn: the fastest
+    replies are not counted, and the smallest latency is 200 ms.
     Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
     voice_interaction_metrics.py, ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the
     user's audio one tick at a time, which adds a delay not present in a turn at the pace of speech.

@@ -30,9 +30,8 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
     Returns:
         For each of `COSTED`, under ``metrics``, the number of pairs ``n``, the medians ``detector_ms`` and
-        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason``
-        if one is missing, and all of this ``without_flagged`` turns; ``voice_to_voice`` also at the top. And
-        the
+        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason`` if
+        one is missing, and all of this ``without_flagged`` turns; ``voice_to_voice`` also at the top. And the
         responses that the detector began too early (``premature``), and the turns that only one side has
         (``unpaired``).
     """

@@ -36,9 +36,8 @@ def waterfall_of(turn: TurnRecord) -> dict[str, int] | None:
     """Return a turn's contributions in nanoseconds, by step, in order.
 
     The first steps are those of connection setup, with the transport's names (``dns``, ``tcp``, ``tls``, …),
-    then
-    ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A later turn of a session has no
-    setup. The first step of the reply may be negative: the endpoint may be early.
+    then ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A later turn of a session
+    has no setup. The first step of the reply may be negative: the endpoint may be early.
 
     Returns:
         The contributions; None if the turn failed or its end of speech is uncertain.

@@ -2,10 +2,9 @@
 
 The variants and repetitions of a script are not independent: the bootstrap draws whole *scripts* with
 replacement. Intervals are percentile intervals of `RESAMPLES` resamples, with the tails moved out by
-Student's
-t and the factor √(k/(k−1)) for k scripts ("expanded percentile interval": Hesterberg, "What Teachers Should
-Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the plain percentile
-interval is too narrow for few scripts.
+Student's t and the factor √(k/(k−1)) for k scripts ("expanded percentile interval": Hesterberg, "What
+Teachers Should Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the plain
+percentile interval is too narrow for few scripts.
 
 An interval needs `MIN_CLUSTERS` scripts; for a quantile, also `MIN_BEYOND` expected values beyond it (100
 turns for the 95th percentile); for a mean, also values that differ, since identical values do not show any

@@ -114,8 +114,8 @@ def score_task(
     """Match a conversation's predictions with its events, one to one.
 
     Each event is matched with the earliest unmatched prediction in its window, which ends at the next event
-    at the latest. A
-    prediction outside all windows and within a negative span makes that span a false positive.
+    at the latest. A prediction outside all windows and within a negative span makes that span a false
+    positive.
 
     Args:
         events_ns: Events to detect.

@@ -13,8 +13,7 @@ FALSE_TRIGGER  not to be answered, while nothing else is said      `Outcome.IGNO
 =============  ==================================================  =====================
 
 A stop is the last audible sample of the reply that is audible when the user begins, whatever the endpoint
-announces.
-`YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
+announces. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
 ``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
 response before the user had finished; silence inside audio does not count as talking; an endpoint that a
 backchannel silenced has failed; and a reply that ended by itself is void, not a success.
