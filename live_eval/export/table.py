@@ -37,7 +37,7 @@ class ExportTable:
         self.run = run
         """The run."""
         self.scores: ScoreTable = read_scores(scores, judges_asked_for(run.manifest))
-        """Its scores."""
+        """The run's scores."""
         self._retime = retime
 
     @property

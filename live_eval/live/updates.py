@@ -56,7 +56,7 @@ class StateChanged:
     """The state of the conversation has changed.
 
     Args:
-        failure: Why the session ended; None if nothing failed.
+        failure: Reason for the session's end; None if nothing failed.
     """
 
     state: State

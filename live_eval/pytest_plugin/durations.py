@@ -20,7 +20,7 @@ class Duration:
         ns: Nanoseconds, possibly negative; None if nothing could be measured.
         error_bar_ns: Maximum part of the duration due to live-eval's own lateness; None if unknown or not
             measured.
-        reason: Why `ns` is None; empty otherwise.
+        reason: Reason why `ns` is None; empty otherwise.
 
     >>> ms(900) < ms(1200)
     True

@@ -124,7 +124,8 @@ def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]
     """Return whether a pairwise judge prefers the first or the second position, regardless of the replies.
 
     Returns:
-        As ``live-eval audit --json`` prints it, for ``n`` pairs: ``flipped``, the share whose verdict changes
+        The values printed by ``live-eval audit --json``, for ``n`` pairs: ``flipped``, the share whose
+        verdict changes
         when they are swapped, including from or to a tie; ``position``, the mean of both verdicts, from −1
         (always the second) to 1 (always the first), 0 for a judge that ignores the order; ``preference``, the
         mean of ``(forward − backward) / 2``: how much better one side is, with the order effect removed; and
@@ -145,7 +146,7 @@ def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]
 
 
 class Visibility(StrEnum):
-    """How a judge responds to a degradation."""
+    """A judge's response to a degradation."""
 
     SEES = "sees"
     """The interval of the mean difference is on the worse side of 0 (on either side, if undirected)."""
@@ -170,9 +171,10 @@ def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> 
     """Return whether a judge notices a degradation; without a direction, any change beyond chance counts.
 
     Returns:
-        As ``live-eval audit --json`` prints it, for ``n`` turns: the mean ``difference``, degraded minus
-        clean, in the output's unit, of which negative is worse whatever the output's direction; the share of
-        turns rated ``worse``, None without a direction or without turns; and the ``verdict``, a `Visibility`.
+        The values printed by ``live-eval audit --json``, for ``n`` turns: the mean ``difference``, degraded
+        minus clean, in the output's unit, where negative is worse regardless of the output's direction; the
+        share of turns rated ``worse``, None without a direction or without turns; and the ``verdict``, a
+        `Visibility`.
     """
     before, after = [row.before for row in rows], [row.after for row in rows]
     difference = paired_difference(before, after, [row.script_id for row in rows], seed=seed)

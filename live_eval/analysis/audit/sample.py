@@ -148,7 +148,7 @@ class Opponents:
         of_reference = {Need.REPLY_AUDIO: Need.REFERENCE_AUDIO, Need.REPLY_TEXT: Need.REFERENCE_TEXT}
         needed = {of_reference[need] for need in spec.needs if need in of_reference}
         self.looks_at = frozenset(needed) if path is None else frozenset[Need]()
-        """What else of a turn is read."""
+        """The additional turn data to read."""
 
     def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
         """Return the turn to compare a reply with, or the reason why there is none."""

@@ -30,10 +30,10 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
     Returns:
         For each of `COSTED`, under ``metrics``, the number of pairs ``n``, the medians ``detector_ms`` and
-        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason`` if
-        one is missing, and all of this ``without_flagged`` turns; ``voice_to_voice`` also at the top. And the
-        responses that the detector began too early (``premature``), and the turns that only one side has
-        (``unpaired``).
+        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason`` for
+        a missing value, and the same ``without_flagged`` turns; ``voice_to_voice`` also at the top level.
+        Also the number of responses that the detector began too early (``premature``), and of turns present
+        on one side only (``unpaired``).
     """
     figures = {name: _cost(name, detector, manual) for name in COSTED}
     sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]

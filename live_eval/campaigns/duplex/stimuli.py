@@ -130,7 +130,7 @@ class Line:
 
     Args:
         pieces: Pieces of the utterance, in order.
-        speech: How the endpoint should treat it.
+        speech: Expected treatment by the endpoint.
         anchor: Planned start; None for the beginning of the session, or the natural pause after the reply.
         reply: Reply for an endpoint that follows scripts; empty for none.
     """
