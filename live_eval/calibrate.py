@@ -207,7 +207,7 @@ async def calibrate(
     if emulation.exclusive and plan.sessions > 1:
         raise UsageError(f"{plan.endpoint} has one session at a time, but {plan.sessions} are asked for")
     if plan.processes and transport is not None:
-        raise UsageError("expected a transport of the caller's, or processes; found both")
+        raise UsageError("expected either a custom transport or session processes, got both")
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")
     try:
         return await _measure(plan, transport, Path(folder.name))

@@ -165,7 +165,7 @@ class Playout:
         chunk = int(np.searchsorted(ends, sample, side="right"))
         offset = sample - int(ends[chunk] - self.arrived[chunk]) if chunk < len(ends) else 0
         if sample < 0 or chunk == len(ends) or offset >= self.samples[chunk]:
-            raise IndexError(f"sample {sample} is not heard; the last one that is: {self.end_sample - 1}")
+            raise IndexError(f"sample {sample} is never heard; the last one heard is {self.end_sample - 1}")
         return int(self.start_ns[chunk]) + offset * _SECOND_NS // self.rate_hz
 
     def runs(self) -> Iterator[Run]:

@@ -156,5 +156,5 @@ def _own(folder: Path, path: Path) -> os.stat_result:
         reason = error.strerror if isinstance(error, OSError) else "it is no path that can be opened"
         raise StoreError(f"{path}: cannot be opened: {reason}") from None
     if not inside:
-        raise StoreError(f"{path}: leads out of the run's folder, expected a file of the run")
+        raise StoreError(f"{path}: points outside the run's folder, expected a file of the run")
     return found

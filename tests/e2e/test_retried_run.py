@@ -20,7 +20,7 @@ def test_failed_turns_are_run_and_scored_again_with_the_settings_of_the_run(tmp_
     assert shown(out)["failures"] == {"connection_refused": 2}
     port = base_url.rpartition(":")[2].partition("/")[0]
     with served([*endpoint, "--port", port], ready, logs):
-        live_eval("run", "--retry-failed", "--out", out)
+        live_eval("run", "--retry-failed", "--out", out, "--trust-host", f"127.0.0.1:{port}")
     summary = shown(out)
     assert summary["turns"].items() >= {"total": 2, "captured": 2, "failed": 0}.items()
     with RunReader.open(out) as run:

@@ -35,7 +35,7 @@ def test_a_node_that_was_not_needed_stands_in_for_a_refused_one() -> None:
     assert not spread.loads
 
 
-def test_a_node_gets_no_more_workers_than_start_there() -> None:
+def test_a_node_gets_no_more_workers_than_it_can_start() -> None:
     spread = WorkerSpread((A, B), sessions=60, wanted=6)
     for node, load in spread.loads.items():
         spread.record(NodeReport(node=node, workers=load.workers), load)

@@ -79,7 +79,7 @@ def replaced(kept: Path, path: Path, kind: str) -> None:
 
 
 WRONG = {
-    "link": "leads out of the run's folder",
+    "link": "points outside the run's folder",
     "pipe": "found a pipe",
     "folder": "found a folder",
     "nothing": "is missing",
@@ -136,7 +136,7 @@ def test_nothing_is_removed_from_a_symlinked_folder(one_turn: Path) -> None:
     (one_turn / AUDIO_FOLDER).rename(other)
     (other / "song.flac").touch()
     (one_turn / AUDIO_FOLDER).symlink_to(other)
-    with pytest.raises(StoreError, match="leads out of the run's folder"):
+    with pytest.raises(StoreError, match="points outside the run's folder"):
         RunWriter.resume(one_turn)
     assert (other / "song.flac").exists()
 

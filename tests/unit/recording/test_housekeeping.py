@@ -204,7 +204,7 @@ def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (run / WIRE_FOLDER).rename(elsewhere)
     (run / WIRE_FOLDER).symlink_to(elsewhere)
-    with pytest.raises(StoreError, match="leads out of the run's folder"):
+    with pytest.raises(StoreError, match="points outside the run's folder"):
         leftovers(run)
     assert delete_run(run) == [run / WIRE_FOLDER]
     assert len(files(elsewhere)) == 3

@@ -400,7 +400,7 @@ def test_a_script_is_over_once_the_last_reply_was_heard() -> None:
         ("reply_audible+0.5ms", Anchor(AnchorKind.REPLY_AUDIBLE, MS // 2)),
     ],
 )
-def test_an_anchor_is_read_as_it_is_printed(text: str, anchor: Anchor) -> None:
+def test_anchors_round_trip_through_their_text(text: str, anchor: Anchor) -> None:
     assert Anchor.parse(text) == anchor
     assert Anchor.parse(str(anchor)) == anchor
 

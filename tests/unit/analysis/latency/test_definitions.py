@@ -134,7 +134,7 @@ def test_a_turn_without_an_answer_has_a_reason_in_every_definition() -> None:
         assert found.reason, name
 
 
-def test_silero_segments_are_those_of_its_own_package() -> None:
+def test_silero_segments_match_the_silero_package() -> None:
     recording = read_audio(load(locate("sample")).cases[0].audio_path).audio
     at_16k = resample(recording, 16_000)
     padded = np.pad(at_16k.samples, (0, 40_000))
