@@ -243,5 +243,5 @@ async def test_a_folder_of_tests_that_is_a_link_is_neither_read_nor_written(tmp_
     async with listening(tmp_path / "runs") as browser:
         assert (await browser.get("/api/listen"))["tests"] == []
         new = {"kind": "rating", "runs": await browser.runs(), "scales": ["rubric.c4"]}
-        assert "leads out" in (await browser.post("/api/listen", new))["error"]["message"]
+        assert "points outside" in (await browser.post("/api/listen", new))["error"]["message"]
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["diary.jsonl"]
