@@ -4,7 +4,7 @@ The difference is paired and averaged within scripts, as in `live_eval.analysis.
 follows from its variation between scripts. Two runs show this variation. With one run, the correlation with
 another run is assumed, which the output states; repetitions in the run provide a lower bound.
 
-The power is that of the paired t test (non-central t), which the sign-flip test approximates; see
+The power is computed for the paired t test (non-central t), which the sign-flip test approximates; see
 ``benchmarks/statistics_validity.py``. A number of scripts is never sufficient if no sign flip can produce a p
 below the level.
 """

@@ -273,7 +273,7 @@ class Timeline:
         self.turns[-1].log.add(at_ns, message, incoming=True)
 
     def packet_received(self, packet: RtpPacket) -> None:
-        """Handle a packet of the endpoint's track; its turn is that of the reply it continues."""
+        """Handle a packet of the endpoint's track in the turn whose reply it continues."""
         self._wire.keep(_itself, packet)
         if self._listens and packet.payload:
             self._news.append(EndpointPacket(packet))

@@ -58,10 +58,10 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
     Returns:
         ``n`` turns with at least two scores; the share with ``identical`` scores, up to 0.0001; the mean
         absolute ``deviation`` from the turn's mean; ``sd_within``, the standard deviation within turns,
-        pooled; ``sd_between``, that of the turns' true means (one-way random effects); ``icc``, the share of
-        the variance that is between turns, ICC(1): 1 if a repeat changes nothing, 0 if turns differ no more
-        than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979); and the turn with the
-        ``largest_difference`` as ``worst``.
+        pooled; ``sd_between``, the standard deviation of the turns' true means (one-way random effects);
+        ``icc``, the share of the variance that is between turns, ICC(1): 1 if a repeat changes nothing, 0 if
+        turns differ no more than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979); and the
+        turn with the ``largest_difference`` as ``worst``.
     """
     if not rows:
         missing = dict.fromkeys(("identical", "deviation", "sd_within", "sd_between"))
