@@ -6,7 +6,7 @@
 * The playout buffer has zero depth: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``.
 * *Audible* audio begins at the first sample above −50 dBFS in audio that stays above that level for 30 ms.
 * The answer is the first response that ended after the user began to speak and was not cut off because the
-  utterance continued; a greeting is never the answer.
+  utterance continued, during which it must have begun; a greeting is never the answer.
 * Negative latencies are kept.
 """
 
@@ -61,7 +61,7 @@ __all__ = [
     "play",
 ]
 
-TIMING_VERSION = 6
+TIMING_VERSION = 7
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
 """Jitter buffer depth for which playout underruns are counted. Without a jitter buffer, audio at real-time
@@ -209,7 +209,7 @@ def headline_response(
     whole = [
         index
         for index in answers
-        if not is_cut_off(responses[index], barge_in_ns)
+        if not is_cut_off(responses[index], barge_in_ns, voice_end_ns)
         and responses[index].status is not ResponseStatus.FAILED
     ]
     spoken = [index for index in whole if len(responses[index].chunk_samples)]
@@ -247,12 +247,18 @@ def _first_sign_ns(marks: ResponseRecord) -> int | None:
     return min(signs, default=None)
 
 
-def is_cut_off(marks: ResponseRecord, barge_in_ns: int | None = None) -> bool:
+def is_cut_off(
+    marks: ResponseRecord, barge_in_ns: int | None = None, voice_end_ns: int | None = None
+) -> bool:
     """Return whether a response was stopped because the user's utterance continued.
 
-    A response that stops after the user speaks over it, at `barge_in_ns`, does not count.
+    A response that stops after the user speaks over it, at `barge_in_ns`, does not count; nor does one whose
+    audio begins after `voice_end_ns`, when no more of the utterance follows.
     """
     if marks.status is not ResponseStatus.CANCELLED and marks.interrupted_ns is None:
+        return False
+    began_ns = marks.audio_began_ns
+    if began_ns is not None and voice_end_ns is not None and began_ns > voice_end_ns:
         return False
     cut_ns = _cut_off_ns(marks)
     return barge_in_ns is None or cut_ns is None or cut_ns < barge_in_ns
@@ -312,7 +318,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
         flagged=lag_ns > LAG_BOUND_NS,
         uncertain=trace.boundaries_uncertain,
         premature=sum(
-            is_cut_off(earlier, trace.barge_in_ns) and not greets(earlier, trace.onset_ns)
+            is_cut_off(earlier, trace.barge_in_ns, trace.voice_end_ns) and not greets(earlier, trace.onset_ns)
             for earlier in trace.responses[: headline or 0]
         ),
         headline=headline,

@@ -75,11 +75,20 @@ def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
 
 
 def _answer(turn: Turn) -> OpenResponse | None:
-    """Return the response that answers the turn."""
-    responses, user = list(turn.replies), turn.user
-    marks = [response.record() for response in responses]
-    headline = headline_response(marks, user.onset_ns, user.voice_end_ns, user.barge_in_ns)
-    return None if headline is None else responses[headline]
+    """Return the response that decides whether the turn failed.
+
+    This is the answer or, if the endpoint cancelled the answer, a later response.
+    """
+    answer, rest, user = None, list(turn.replies), turn.user
+    while rest:
+        marks = [response.record() for response in rest]
+        headline = headline_response(marks, user.onset_ns, user.voice_end_ns, user.barge_in_ns)
+        if headline is None:
+            break
+        answer, rest = rest[headline], rest[headline + 1 :]
+        if not is_cut_off(marks[headline], user.barge_in_ns):
+            break
+    return answer
 
 
 def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:

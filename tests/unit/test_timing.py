@@ -394,5 +394,19 @@ def test_which_response_answers_a_turn(responses: list[ResponseRecord], headline
 
 
 def test_only_responses_that_were_cut_off_count_as_premature() -> None:
-    timing = measure(trace(responses=(FAILED, INTERRUPTED, FULL)), [silence(0), tone(100), tone(100)])
+    turn = trace(responses=(FAILED, INTERRUPTED, FULL), voice_end_ns=1_500 * MS)
+    timing = measure(turn, [silence(0), tone(100), tone(100)])
     assert (timing.headline, timing.premature) == (2, 1)
+
+
+@pytest.mark.parametrize(("began_ms", "headline", "premature"), [(1_001, 0, 0), (1_000, 1, 1)])
+def test_a_response_that_begins_after_the_speech_answers_although_cancelled(
+    began_ms: int, headline: int, premature: int
+) -> None:
+    cancelled = replace(
+        response((began_ms, 100), done_ns=began_ms * MS + 50 * MS), status=ResponseStatus.CANCELLED
+    )
+    timing = measure(
+        trace(responses=(cancelled, response((5_000, 100)))), [tone(100), tone(100)]
+    )  # speech ends at 1,000 ms
+    assert (timing.headline, timing.premature) == (headline, premature)

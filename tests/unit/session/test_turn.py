@@ -111,6 +111,17 @@ def test_after_a_response_that_the_user_cut_off_another_is_awaited() -> None:
     assert turn.responses[0].record.interrupted_ns == round(2.5 * S)
 
 
+def test_another_response_may_follow_an_answer_that_the_endpoint_cancelled() -> None:
+    turn = state()
+    turn.user_speaks(0, 2 * S)
+    turn.user_done(2 * S)
+    feed(turn, (2.6, audio("r1")), (2.7, done("r1", ResponseStatus.CANCELLED)))
+    assert not is_over(turn, 5 * S)
+    feed(turn, (6, ResponseStarted("r2")), (6, audio("r2")), (6.1, done("r2")))
+    assert is_over(turn, 7 * S)
+    assert turn.failure is None
+
+
 def test_a_barge_in_does_not_restore_a_response_that_was_cut_off_earlier() -> None:
     turn = state()
     turn.user_speaks(0, 3 * S)
