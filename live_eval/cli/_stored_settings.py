@@ -24,6 +24,7 @@ from live_eval.http.hosts import is_loopback
 from live_eval.impair import PARAMETERS
 from live_eval.judging import JudgeKind
 from live_eval.recording import RunReader, part_of
+from live_eval.redaction.settings import public_settings
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.redacted_settings import SettingPath, check_repeated
 from live_eval.run.run_file import EndpointTable, JudgesTable, validate
@@ -110,7 +111,8 @@ def stored_settings(
         only: The only judge to be used; None for the judges in the table.
 
     Raises:
-        UsageError: A required setting must be given again. The message contains the flags to type.
+        UsageError: A required setting must be given again. The message has a line for each, with the flag and
+            the manifest's value.
     """
     config = part_of(manifest, "config")
     stored = {table: dict(part_of(config, table)) for table in tables}
@@ -131,8 +133,9 @@ def stored_settings(
     ]
     if asked:
         raise UsageError(
-            "the run's manifest names an address, a key or a file that only you may choose. "
-            f"To use the same: {' '.join(dict.fromkeys(asked))}"
+            "the run's manifest names an address, a key or a file that only you may choose. Give each of "
+            "these settings yourself; the values are the folder's, so check that you trust them:\n  "
+            + "\n  ".join(dict.fromkeys(asked))
         )
     return stored
 
@@ -191,7 +194,7 @@ def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collectio
         asked += _address("endpoint.base_url", url, hosts)
     servers = stored.pop("ice_servers", ())
     if servers and "ice_servers" not in given:
-        asked.append(_flag("endpoint.ice_servers", _listed(servers)))
+        asked.append(_flag("endpoint.ice_servers", ",".join(map(str, public_settings(_several(servers))))))
     return asked
 
 
@@ -209,8 +212,7 @@ def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, A
             continue
         value = stored[table].pop(key)
         if key not in given[table]:
-            values = value if isinstance(value, list | tuple) else [value]
-            asked += [_flag(f"{table}.{key}", each) for each in values]
+            asked += [_flag(f"{table}.{key}", each) for each in _several(value)]
     return asked
 
 
@@ -361,12 +363,13 @@ def _same(url: Any, default: str | None) -> bool:
     return default is not None and str(url).rstrip("/") == default.rstrip("/")
 
 
-def _listed(values: Any) -> str:
-    return ",".join(map(str, values)) if isinstance(values, list | tuple) else str(values)
+def _several(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 def _flag(key: str, value: Any) -> str:
-    """Return a flag with its value, quoted for a shell."""
+    """Return a flag with its value, without logins and quoted for a shell."""
     table, name, *inner = key.split(".", 2)
-    text = "".join(letter if letter.isprintable() else "?" for letter in str(value))
+    public = public_settings(str(value))
+    text = "".join(letter if letter.isprintable() else "?" for letter in public)
     return f"{FLAGS[f'{table}.{name}']} {shlex.quote(f'{inner[0]}={text}' if inner else text)}"

@@ -38,7 +38,9 @@ def asked(config: dict[str, Any], *trusted: str, given: dict[str, Any] | None = 
     try:
         stored_settings({"config": tables, "redacted": []}, given or {}, trusted)
     except UsageError as error:
-        return shlex.split(str(error).rpartition("To use the same: ")[2])
+        message, *lines = str(error).splitlines()
+        assert "the values are the folder's" in message
+        return [part for line in lines for part in shlex.split(line)]
     return []
 
 
@@ -54,6 +56,10 @@ def asking(**judges: Any) -> dict[str, Any]:
         ({"endpoint": {"name": "openai", "base_url": ELSEWHERE}}, ["--trust-host", "thief.example"]),
         ({"endpoint": {"name": "openai", "base_url": "ws://10.0.0.1/v1"}}, ["--trust-host", "ws://10.0.0.1"]),
         ({"endpoint": {"ice_servers": ["turn:t.example:3478"]}}, ["--ice-servers", "turn:t.example:3478"]),
+        (
+            {"endpoint": {"ice_servers": ["turn:me:hunter2@t.example"]}},
+            ["--ice-servers", "turn:***@t.example"],
+        ),
         ({"data": {"path": "/home/me/diary"}}, ["--data", "/home/me/diary"]),
         ({"data": {"path": "sample", "audio_root": "/home"}}, ["--audio-root", "/home"]),
         ({"task": {"prompt": "/home/me/.ssh/id_ed25519"}}, ["--prompt", "/home/me/.ssh/id_ed25519"]),
