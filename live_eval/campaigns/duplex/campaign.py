@@ -9,6 +9,7 @@ turns.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,7 @@ from live_eval.types import TurnMode
 __all__ = ["DuplexCampaign", "DuplexPlan"]
 
 _SENTINEL_PARTS = ("start", "middle", "end")
+_TRIAL_S = 12  # mean with the built-in endpoint
 _OPENING = f"{SENTINEL}-{_SENTINEL_PARTS[0]}-"
 
 
@@ -137,7 +139,8 @@ class DuplexCampaign(Campaign):
 
     async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
         name = self._order[step]
-        observer.note(f"{name}:")
+        minutes = math.ceil(len(self._trials) * _TRIAL_S / self._plans[name].config.turns.concurrency / 60)
+        observer.note(f"{name}: {counted(len(self._trials), 'trial')}, about {minutes} min")
         for jobs in self._batches(name, observer):
             outcome = await self._run_jobs(name, jobs, observer, stop)
             last = last_attempts(await asyncio.to_thread(self._read, name))
