@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.recording.record import TurnCapture
 from live_eval.run.plan import Job
+from live_eval.session.capture import TurnCapture
 from live_eval.timing import play
 
 __all__ = ["LiveCapture", "LiveCaptures", "UserAudio"]

@@ -14,8 +14,8 @@ from live_eval.live.microphone import Microphone
 from live_eval.live.recorder import LiveRecorder
 from live_eval.live.reply import AudioSink, IncomingReply
 from live_eval.live.updates import AudioSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
-from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session import Session
+from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded, Speaker
 from live_eval.types import Failure
 

@@ -18,8 +18,9 @@ from live_eval.live.captures import LiveCapture
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.updates import LatencyMeasured, RecordStored, State, StateChanged, Update
 from live_eval.recording import RunWriter
-from live_eval.recording.record import LoggedMessage, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
 from live_eval.recording.schema import USER_FOLDER
+from live_eval.session.capture import LoggedMessage
 from live_eval.session.event_loop import describe
 from live_eval.types import Case, Variant
 

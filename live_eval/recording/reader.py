@@ -19,8 +19,9 @@ from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._database import open_for_reading
 from live_eval.recording._files import lost_audio, own_file, own_name, read_sound, why_lost
-from live_eval.recording.record import LoggedMessage, TurnRecord, with_heard
+from live_eval.recording.record import TurnRecord, with_heard
 from live_eval.recording.schema import AUDIO_FOLDER, KEPT_AUDIO, REPLACED, RUN_FILE, RUN_VERSIONS_READ
+from live_eval.session.capture import LoggedMessage
 from live_eval.timing import TIMING_VERSION, measure
 from live_eval.types import Failure, Task
 

@@ -35,7 +35,7 @@ from live_eval.recording._database import (
 from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.contents import check_new, orphans
-from live_eval.recording.record import LoggedMessage, TurnRecord
+from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     KEPT_AUDIO,
@@ -48,6 +48,7 @@ from live_eval.recording.schema import (
 )
 from live_eval.recording.scores import SCORES_LOCK_FILE, ScoreReader, forget_scores
 from live_eval.redaction import SECRETS
+from live_eval.session.capture import LoggedMessage
 
 __all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Self
 
 from live_eval.dialect import TransportKind
-from live_eval.recording.record import TurnCapture
 from live_eval.run.plan import Plan
+from live_eval.session.capture import TurnCapture
 from live_eval.timing import greets
 from live_eval.types import OnGreeting
 

@@ -14,11 +14,12 @@ from live_eval.errors import FailureKind, StoreError, TurnError
 from live_eval.files import private_folder
 from live_eval.impair import Impairment
 from live_eval.recording import WIRE_FOLDER, cassette_name
-from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
 from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
 from live_eval.run.sessions import SessionOrder, SessionResult, SessionRunner
+from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.event_loop import describe
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure

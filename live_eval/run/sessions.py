@@ -14,9 +14,9 @@ from live_eval.cassettes import Step, WireRecord
 from live_eval.clock import Clock, FrameSlots
 from live_eval.dialect import EndpointSettings, TransportKind
 from live_eval.impair import Impairment
-from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
+from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.echo import EchoMixer
 from live_eval.session.event_loop import Collector, LoopProbe, Priority, undisturbed
 from live_eval.session.limits import SessionLimits

@@ -14,9 +14,9 @@ from live_eval.audio import Codec, resample_int16
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import AudioError
 from live_eval.playout import PlayoutQueue
-from live_eval.recording.preroll import MARGIN_NS, Preroll
-from live_eval.recording.record import CapturedResponse
 from live_eval.session.bounds import TEXT_CHARACTERS
+from live_eval.session.capture import CapturedResponse
+from live_eval.session.preroll import MARGIN_NS, Preroll
 from live_eval.timing import (
     AUDIBLE_WINDOWS,
     WINDOWS_PER_S,

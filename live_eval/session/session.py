@@ -17,8 +17,8 @@ from live_eval.cassettes import WireRecord
 from live_eval.clock import Clock, FrameSlots, Pacer
 from live_eval.dialect import Dialect, Message
 from live_eval.errors import FailureKind, TurnError
-from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session.bounds import LOGGED_CHARACTERS, bounded_body
+from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
 from live_eval.session.greeting import AfterGreeting, GreetingWatch

@@ -23,8 +23,8 @@ from live_eval.dialect import (
     StreamInterrupted,
     StreamText,
 )
-from live_eval.recording.preroll import MARGIN_NS, Preroll
 from live_eval.session.log import UserMarks
+from live_eval.session.preroll import MARGIN_NS, Preroll
 from live_eval.session.reply_detection import Chunk, EnergySegmenter, StreamStretch
 from live_eval.session.responses import OpenResponse, Responses
 from live_eval.timing import ResponseStatus

@@ -13,8 +13,8 @@ from live_eval.cassettes import Call, Closed, Received, Sent, SessionReport, Wir
 from live_eval.clock import Pacer
 from live_eval.dialect import Event, Message, StreamAudio, StreamInterrupted, StreamText
 from live_eval.errors import FailureKind, TransportClosedError
-from live_eval.recording.record import TurnCapture
 from live_eval.session.bounds import flood_of
+from live_eval.session.capture import TurnCapture
 from live_eval.session.event_loop import ProbeReading
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (

@@ -37,8 +37,8 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import AudioError, FailureKind
-from live_eval.recording.record import CapturedResponse, TurnCapture
 from live_eval.session.bounds import TEXT_CHARACTERS, bounded, bounded_name
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.session.event_loop import ProbeReading
 from live_eval.session.limits import SessionLimits, overdue
 from live_eval.session.log import FrameTimes, MessageLog, UserMarks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from live_eval.errors import FailureKind
-from live_eval.recording.record import no_packet
+from live_eval.session.capture import no_packet
 from live_eval.session.limits import answer_by_ns, unanswered
 from live_eval.session.responses import OpenResponse
 from live_eval.session.turn import Turn

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, Codec, CodecName, resample
-from live_eval.recording.record import CapturedResponse, LoggedMessage, TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
+from live_eval.session.capture import CapturedResponse, LoggedMessage, TurnCapture
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Case, Failure, SpeechBoundaries, Usage
 

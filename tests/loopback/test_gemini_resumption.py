@@ -21,8 +21,8 @@ from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind
-from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
+from live_eval.session.capture import TurnCapture
 from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Secret, SpeechBoundaries, TurnMode

@@ -14,8 +14,8 @@ from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clock import SystemClock
 from live_eval.dialect import Dialect, EndpointSettings
 from live_eval.errors import FailureKind
-from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
+from live_eval.session.capture import TurnCapture
 from live_eval.session.limits import SessionLimits
 from live_eval.types import SpeechBoundaries, TurnMode
 from tests.support.rtc_peer import Peer, endpoint

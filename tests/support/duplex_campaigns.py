@@ -11,7 +11,8 @@ import numpy as np
 
 from live_eval.audio import Audio, Codec, CodecName
 from live_eval.recording import RunWriter, TurnRecord
-from live_eval.recording.record import CapturedResponse, TurnCapture, finish
+from live_eval.recording.record import finish
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.testing.records import tone
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Anchor, AnchorKind, Case, Failure, SpeechBoundaries, SpokenPart, Variant

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, read_audio
 from live_eval.errors import AudioError, StoreError
 from live_eval.recording import RunReader
-from live_eval.recording.record import LoggedMessage, TurnRecord
+from live_eval.recording.record import TurnRecord
+from live_eval.session.capture import LoggedMessage
 from live_eval.speech.recognition import Word
 
 __all__ = ["NO_RECOGNISER", "Evidence", "read_evidence"]

@@ -30,8 +30,8 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import FailureKind, TransportClosedError, UsageError
-from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
+from live_eval.session.capture import TurnCapture
 from live_eval.session.limits import SessionLimits
 from live_eval.testing import FakeClock, MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus, measure

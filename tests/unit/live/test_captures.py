@@ -3,7 +3,7 @@
 import numpy as np
 
 from live_eval.live.captures import LiveCaptures, UserAudio
-from live_eval.recording.record import CapturedResponse, TurnCapture
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.timing import ResponseRecord, TurnTrace
 
 MS = 1_000_000

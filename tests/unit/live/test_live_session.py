@@ -15,8 +15,8 @@ from live_eval.live.live_session import LiveSession
 from live_eval.live.microphone import Microphone
 from live_eval.live.recorder import LiveRecorder
 from live_eval.live.updates import AudioSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
-from live_eval.recording.record import CapturedResponse, TurnCapture
 from live_eval.session import Session
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.session.speaker import (
     EndpointEvent,
     Frame,

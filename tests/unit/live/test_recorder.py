@@ -15,7 +15,7 @@ from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.recorder import LiveRecorder
 from live_eval.live.updates import LatencyMeasured, QuickScores, RecordStored, State, StateChanged, Update
 from live_eval.recording import RunReader, RunWriter, TurnRecord
-from live_eval.recording.record import LoggedMessage, TurnCapture
+from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.testing import FakeClock
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure

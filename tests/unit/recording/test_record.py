@@ -6,7 +6,8 @@ import pytest
 
 from live_eval.audio import Audio, Codec, CodecName
 from live_eval.errors import FailureKind
-from live_eval.recording.record import CapturedResponse, TurnCapture, finish, turn_id
+from live_eval.recording.record import finish, turn_id
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Case, Variant
 

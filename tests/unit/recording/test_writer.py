@@ -29,8 +29,9 @@ from live_eval.recording import (
 )
 from live_eval.recording._database import is_local_disk
 from live_eval.recording._encoding import file_stem
-from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
 from live_eval.redaction import SECRETS
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Case, CoarseDimension, Cue, Failure, SpeechBoundaries, Variant

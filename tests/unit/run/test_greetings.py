@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from live_eval.recording.record import CapturedResponse, TurnCapture
 from live_eval.run import greetings
 from live_eval.run.greetings import Greetings
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.timing import ResponseRecord, TurnTrace
 from live_eval.types import OnGreeting
 

@@ -7,7 +7,7 @@ import pytest
 
 from live_eval.dialect import RateLimit
 from live_eval.errors import FailureKind
-from live_eval.recording.record import TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
 from live_eval.run.endpoint_health import EndpointHealth
 from live_eval.run.observers import Observer
 from live_eval.run.plan import Job
@@ -15,6 +15,7 @@ from live_eval.run.retried_sessions import RetriedSessions, Slot
 from live_eval.run.retries import Backoff, Patience
 from live_eval.run.run_file import TurnsTable
 from live_eval.run.session_queue import DueSession, SessionQueue
+from live_eval.session.capture import TurnCapture
 from live_eval.testing.clock import FakeClock
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure

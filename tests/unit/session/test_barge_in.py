@@ -19,8 +19,9 @@ from live_eval.dialect import (
     StreamAudio,
 )
 from live_eval.errors import FailureKind
-from live_eval.recording.record import TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
 from live_eval.session import Session, Utterance
+from live_eval.session.capture import TurnCapture
 from live_eval.session.limits import SessionLimits
 from live_eval.session.speaker import Frame, ReplyAudible
 from live_eval.testing.clock import FakeClock

@@ -23,8 +23,9 @@ from live_eval.dialect import (
     SessionReady,
 )
 from live_eval.errors import ConnectError, FailureKind
-from live_eval.recording.record import TurnCapture, finish
+from live_eval.recording.record import finish
 from live_eval.session import Session, Utterance
+from live_eval.session.capture import TurnCapture
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus

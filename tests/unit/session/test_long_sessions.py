@@ -21,8 +21,8 @@ from live_eval.dialect import (
     SessionReady,
 )
 from live_eval.errors import TransportClosedError
-from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session import Playback, Session, Utterance
+from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.limits import SessionLimits
 from live_eval.session.log import MOST_FRAMES
 from live_eval.session.timeline import Timeline

@@ -10,8 +10,8 @@ import pytest
 
 from live_eval.dialect import Interrupted, ResponseDone
 from live_eval.errors import FailureKind
-from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
+from live_eval.session.capture import TurnCapture
 from live_eval.session.script import ScriptPlayback
 from live_eval.session.speaker import EndpointEvent, Frame, ReplyAudible, ReplyEnded, UtteranceAnswered
 from live_eval.testing.clock import FakeClock

@@ -18,8 +18,8 @@ from live_eval.dialect import (
     SetTimer,
 )
 from live_eval.errors import ConnectError, FailureKind
-from live_eval.recording.record import TurnCapture
 from live_eval.session import Session
+from live_eval.session.capture import TurnCapture
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.types import TurnMode

@@ -21,9 +21,9 @@ from live_eval.dialect import (
     StreamText,
 )
 from live_eval.errors import FailureKind
-from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.session.limits import SessionLimits
+from live_eval.session.preroll import Preroll
 from live_eval.session.turn import Turn
 from live_eval.session.verdict import is_over
 from live_eval.timing import (

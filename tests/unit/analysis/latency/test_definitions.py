@@ -27,7 +27,7 @@ from live_eval.analysis.latency.evidence import Evidence, read_evidence
 from live_eval.audio import Audio, read_audio, resample
 from live_eval.data import load, locate
 from live_eval.recording import RunReader, RunWriter, TurnRecord
-from live_eval.recording.record import LoggedMessage
+from live_eval.session.capture import LoggedMessage
 from live_eval.speech.boundaries import find_boundaries
 from live_eval.speech.recognition import Word
 from live_eval.testing.records import TurnPlan, spoken_turn

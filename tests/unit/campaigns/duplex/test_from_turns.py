@@ -17,7 +17,8 @@ from live_eval.campaigns.duplex.from_turns import (
 from live_eval.campaigns.duplex.segmentation import as_replies
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader, RunWriter
-from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
+from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Case, SpeechBoundaries, SpeechKind, SpokenPart, Variant
 

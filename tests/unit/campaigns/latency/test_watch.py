@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from live_eval.campaigns.latency.watch import LoadWatch, WallClockWatch, queued
-from live_eval.recording.record import TurnCapture, TurnRecord, finish
+from live_eval.recording.record import TurnRecord, finish
+from live_eval.session.capture import TurnCapture
 from live_eval.timing import TurnTrace
 from live_eval.types import Case, Variant
 
