@@ -30,11 +30,8 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.speech import Conversation, Stretch, overlaps
-from live_eval.audio import write_flac
-from live_eval.calibrate import timer_lateness
-from live_eval.campaigns.duplex.from_turns import conversation_of
-from live_eval.campaigns.duplex.outcomes import (
+from live_eval.analysis.turn_taking.from_turns import conversation_of
+from live_eval.analysis.turn_taking.outcomes import (
     YIELD_WITHIN_NS,
     Judgement,
     Outcome,
@@ -43,8 +40,12 @@ from live_eval.campaigns.duplex.outcomes import (
     rule_of,
     unspoken,
 )
-from live_eval.campaigns.duplex.segmentation import LEAST_REPLIES, as_replies
-from live_eval.campaigns.duplex.stimuli import Line, Recorded, Trial, write_stimuli
+from live_eval.analysis.turn_taking.segmentation import LEAST_REPLIES, as_replies
+from live_eval.analysis.turn_taking.speech import Conversation, Stretch, overlaps
+from live_eval.analysis.turn_taking.trial import Trial
+from live_eval.audio import write_flac
+from live_eval.calibrate import timer_lateness
+from live_eval.campaigns.duplex.stimuli import Line, Recorded, TrialScript, write_stimuli
 from live_eval.clock import SystemClock
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.emulation import address, emulation_of
@@ -209,7 +210,7 @@ def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: P
     opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if scenario.anchor_ms else []
     written = []
     if scenario.anchor_ms and TurnMode.FULL_DUPLEX in client(endpoint).turn_modes:
-        own = [Trial(trial_id=f"own-{n}", probe=OWN, lines=opener) for n in range(LEAST_REPLIES)]
+        own = [TrialScript(Trial(trial_id=f"own-{n}", probe=OWN), opener) for n in range(LEAST_REPLIES)]
         written += own
     for number in range(trials):
         sound_ms, after_ms = pick.randint(*scenario.sounds_ms), pick.randint(300, 700)
@@ -218,7 +219,7 @@ def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: P
         if scenario.anchor_ms is not None:
             anchor = Anchor(AnchorKind.REPLY_AUDIBLE, pick.randint(*scenario.anchor_ms) * MS)
         last = Line(pieces=(said,), speech=scenario.speech, anchor=anchor)
-        written.append(Trial(trial_id=f"trial-{number}", probe=scenario.name, lines=[*opener, last]))
+        written.append(TrialScript(Trial(trial_id=f"trial-{number}", probe=scenario.name), [*opener, last]))
     return write_stimuli(written, folder / "data")
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from live_eval.analysis.turn_taking.from_turns import conversation_of
 from live_eval.analysis.turn_taking.speech import Stretch
-from live_eval.campaigns.duplex.from_turns import conversation_of
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader, TurnRecord
 

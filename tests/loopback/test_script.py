@@ -11,8 +11,8 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.from_turns import both_sides_of, conversation_of
 from live_eval.analysis.turn_taking.speech import Conversation
-from live_eval.campaigns.duplex.from_turns import both_sides_of, conversation_of
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.settings import Cadence

@@ -19,8 +19,8 @@ import pytest
 import soundfile
 import yaml
 
+from live_eval.analysis.turn_taking.trial import Trial
 from live_eval.campaigns.duplex.probes import probes_for, trials_of
-from live_eval.campaigns.duplex.stimuli import Trial
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import main
 from live_eval.cli.duplex import command as duplex_command
@@ -144,7 +144,7 @@ def test_the_sample_of_a_duplex_campaign_is_what_its_command_prints(
     assert words[0] == "duplex"
     asked = duplex_command.make_context("duplex", words[1:]).params
     repeat = asked["repeat"]
-    trials = trials_of(probes_for(asked["probes"], None), repeat, 0)
+    trials = [each.trial for each in trials_of(probes_for(asked["probes"], None), repeat, 0)]
     folder = write_duplex_campaign(
         tmp_path / "c", {"clean": [(each.probe, each.condition, turns_of(each)) for each in trials]}
     )

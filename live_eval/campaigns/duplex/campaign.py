@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from live_eval.analysis.turn_taking.outcomes import Outcome
+from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult, last_attempts
 from live_eval.campaigns.campaign import Campaign
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
-from live_eval.campaigns.duplex.outcomes import Outcome
 from live_eval.campaigns.duplex.probes import (
-    SENTINEL,
     Probe,
     note_on_pauses,
     probes_for,
@@ -28,13 +28,11 @@ from live_eval.campaigns.duplex.probes import (
     sessions_of,
     trials_of,
 )
-from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION, Recorded, Trial, write_stimuli
+from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION, Recorded, TrialScript, write_stimuli
 from live_eval.campaigns.duplex.trial_results import (
     CLEAN,
     IMPAIRED,
     MOST_ATTEMPTS,
-    TrialResult,
-    last_attempts,
     read_trials,
     to_repeat,
 )
@@ -96,7 +94,7 @@ class DuplexCampaign(Campaign):
         self._data = _data_of(plan)
         self._probes = probes_for(plan.probes, self._data)
         seed = plan.config.turns.seed
-        self._trials = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
+        self._scripts = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._recorded: set[tuple[str, str | None]] = set()  # trials recorded before the campaign was resumed
         self._order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
         self._played: dict[str, Sequence[TrialResult]] = {}
@@ -118,10 +116,10 @@ class DuplexCampaign(Campaign):
         self._recorded |= {(name, turn.case.dialogue_id) for turn in turns}
 
     def _progress(self) -> str:
-        return f"{len(self._recorded)} of {counted(len(self._trials) * len(self._order), 'trial')}"
+        return f"{len(self._recorded)} of {counted(len(self._scripts) * len(self._order), 'trial')}"
 
     def _make_plans(self) -> Mapping[str, Plan]:
-        config = _config_of(self._plan, write_stimuli(self._trials, self._inputs()))
+        config = _config_of(self._plan, write_stimuli(self._scripts, self._inputs()))
         self._launched = make_plan(config.model_copy(update={"impair": ImpairTable()}))
         plans = {CLEAN: self._launched}
         if IMPAIRED in self._order:
@@ -170,7 +168,7 @@ class DuplexCampaign(Campaign):
 
     def _read(self, name: str) -> Sequence[TrialResult]:
         """Read a run's trial results so far."""
-        self._played[name] = read_trials(self.folder / name, self._trials)
+        self._played[name] = read_trials(self.folder / name, [script.trial for script in self._scripts])
         return self._played[name]
 
     # -- On disk ----------------------------------------------------------------------------------------
@@ -196,12 +194,12 @@ class DuplexCampaign(Campaign):
                     "condition": each.condition,
                     "meant": list(each.meant),
                 }
-                for each in self._trials
+                for each in (script.trial for script in self._scripts)
             ],
         }
 
 
-def _in_order(trials: Sequence[Trial], sentinel_turns: int, seed: int) -> list[Trial]:
+def _in_order(trials: Sequence[TrialScript], sentinel_turns: int, seed: int) -> list[TrialScript]:
     """Return trials in random order, with drift checks before, between and after them."""
     shuffled = random.Random(seed).sample(trials, len(trials))
     start, middle, end = (sentinel(when, sentinel_turns) for when in _SENTINEL_PARTS)

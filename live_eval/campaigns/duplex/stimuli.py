@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.trial import Trial
 from live_eval.audio import Audio, float_to_int16, resample, write_flac
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text, atomic_write, private_folder
@@ -41,7 +42,7 @@ __all__ = [
     "Piece",
     "Recorded",
     "Say",
-    "Trial",
+    "TrialScript",
     "write_stimuli",
 ]
 
@@ -146,23 +147,12 @@ class Line:
         return " ".join(piece.text for piece in self.pieces if isinstance(piece, Say | Recorded))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One session of a campaign: a probe condition with the words of one variant.
+@dataclass(frozen=True, slots=True)
+class TrialScript:
+    """A trial and its utterances in order."""
 
-    Args:
-        trial_id: ID, unique in the campaign; the name of the trial's dialogue.
-        probe: Name of the probe.
-        meant: Lower-case words, any of which shows that a correction was understood; empty if nothing is
-            corrected.
-        lines: Utterances in order; empty for a trial read from a campaign's document.
-    """
-
-    trial_id: str
-    probe: str
-    condition: str = ""
-    meant: tuple[str, ...] = ()
-    lines: Sequence[Line] = ()
+    trial: Trial
+    lines: Sequence[Line]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +253,7 @@ def _noise(piece: Noise) -> NDArray[np.int16]:
     return float_to_int16((noise * 10 ** (piece.dbfs / 20)).astype(np.float32))
 
 
-def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
+def write_stimuli(scripts: Iterable[TrialScript], folder: Path) -> Path:
     """Write trials as a dialogue manifest with recordings, and return the manifest.
 
     Raises:
@@ -273,9 +263,9 @@ def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
     composer: Composer | None = None
     written: dict[tuple[Piece, ...], dict[str, Any]] = {}
     rows = []
-    for trial in trials:
+    for script in scripts:
         turns = []
-        for line in trial.lines:
+        for line in script.lines:
             if line.pieces not in written:
                 match line.pieces:
                     case (Recorded() as recorded,):
@@ -284,7 +274,7 @@ def write_stimuli(trials: Iterable[Trial], folder: Path) -> Path:
                         composer = composer or Composer()
                         written[line.pieces] = _write(composer.compose(line.pieces), line, folder)
             turns.append({**written[line.pieces], **_columns(line)})
-        rows.append({"id": trial.trial_id, "topic": trial.probe, "turns": turns})
+        rows.append({"id": script.trial.trial_id, "topic": script.trial.probe, "turns": turns})
     path = folder / _MANIFEST
     with atomic_text(path) as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)

@@ -5,29 +5,28 @@ Its keys are stable: new ones may be added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.summary.run import outages_in_words
-from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, names_a_run
-from live_eval.campaigns.duplex.metrics import (
+from live_eval.analysis.turn_taking.outcomes import DURATIONS, RULES_VERSION
+from live_eval.analysis.turn_taking.trial import SENTINEL, Trial, TrialResult, last_attempts
+from live_eval.analysis.turn_taking.trial_metrics import (
     condition_metrics,
     differences,
-    listing_order,
     metrics,
     profile,
     sentinel_drift,
 )
-from live_eval.campaigns.duplex.outcomes import DURATIONS, RULES_VERSION
-from live_eval.campaigns.duplex.probes import SENTINEL
-from live_eval.campaigns.duplex.stimuli import Trial
-from live_eval.campaigns.duplex.trial_results import CLEAN, TrialResult, last_attempts, read_trials
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, names_a_run
+from live_eval.campaigns.duplex.probes import LADDER, PROBES
+from live_eval.campaigns.duplex.trial_results import CLEAN, read_trials
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader
-from live_eval.text.wording import counted
+from live_eval.text.wording import counted, natural_order
 
 __all__ = [
     "SUMMARY_SCHEMA",
@@ -124,7 +123,7 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
         ],
         "paired": _paired(campaign),
         "metrics": {run: metrics(campaign.trials[run]) for run in campaign.trials},
-        "profile": {run: profile(campaign.last(run)) for run in campaign.trials},
+        "profile": {run: profile(campaign.last(run), LADDER) for run in campaign.trials},
         "sentinel": {run: sentinel_drift(campaign.last(run)) for run in campaign.trials},
     }
 
@@ -135,14 +134,14 @@ def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, An
     Trials present in only one campaign are excluded.
     """
     campaigns = (first, second)
-    trials = [campaign.last(CLEAN) for campaign in campaigns]
+    trials = [_in_listing_order(campaign.last(CLEAN)) for campaign in campaigns]
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoints": [campaign.facts.get("endpoint") for campaign in campaigns],
         "campaigns": [str(campaign.folder) for campaign in campaigns],
         "notes": _other_words(*trials),
         "paired": differences(*trials),
-        "profiles": [profile(each) for each in trials],
+        "profiles": [profile(each, LADDER) for each in trials],
     }
 
 
@@ -162,13 +161,33 @@ def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) ->
 def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[TrialResult]]]:
     """Return a run's trials by probe and condition, in probe order."""
     groups: dict[tuple[str, str], list[TrialResult]] = {}
-    for trial in sorted(campaign.trials[run], key=listing_order):
+    for trial in _in_listing_order(campaign.trials[run]):
         if trial.facts.probe != SENTINEL:
             groups.setdefault((trial.facts.probe, trial.facts.condition), []).append(trial)
     return [(probe, condition, trials) for (probe, condition), trials in groups.items()]
 
 
+def _in_listing_order(trials: Iterable[TrialResult]) -> list[TrialResult]:
+    """Return trials by probe, condition and trial number."""
+    probes = list(PROBES)
+
+    def order(trial: TrialResult) -> tuple[Any, ...]:
+        facts = trial.facts
+        listed = [each.name for each in PROBES[facts.probe].conditions] if facts.probe in probes else []
+        return (
+            probes.index(facts.probe) if facts.probe in probes else len(probes),
+            listed.index(facts.condition) if facts.condition in listed else len(listed),
+            natural_order(facts.condition),
+            natural_order(facts.trial_id),
+            trial.playing,
+        )
+
+    return sorted(trials, key=order)
+
+
 def _paired(campaign: DuplexRecord) -> list[dict[str, Any]]:
     """Return the differences between the impaired and the clean run."""
     impaired = [run for run in campaign.trials if run != CLEAN]
-    return differences(campaign.last(CLEAN), campaign.last(impaired[0])) if impaired else []
+    return (
+        differences(_in_listing_order(campaign.last(CLEAN)), campaign.last(impaired[0])) if impaired else []
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
 from live_eval.analysis.turn_taking.speech import Conversation
-from live_eval.campaigns.duplex.outcomes import Outcome, Rule
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
 from live_eval.report.duplex.definitions import DURATION_TITLES, MARK_TITLES, spelt
 from live_eval.report.duplex.sides import ConditionView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from live_eval.analysis.statistics.intervals import LEVEL, MIN_CLUSTERS, RESAMPLES
-from live_eval.campaigns.duplex.outcomes import DURATIONS, YIELD_WITHIN_NS, Outcome
+from live_eval.analysis.turn_taking.outcomes import DURATIONS, YIELD_WITHIN_NS, Outcome
 from live_eval.timing import AUDIBLE_DBFS
 from live_eval.types import SpeechKind
 

@@ -12,11 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 from live_eval.analysis.statistics.intervals import quantile
-from live_eval.campaigns.duplex.from_turns import both_sides_of
-from live_eval.campaigns.duplex.outcomes import DURATIONS, Outcome, Rule
+from live_eval.analysis.turn_taking.from_turns import both_sides_of
+from live_eval.analysis.turn_taking.outcomes import DURATIONS, Outcome, Rule
+from live_eval.analysis.turn_taking.trial import TrialResult
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
-from live_eval.campaigns.duplex.trial_results import CLEAN, TrialResult
+from live_eval.campaigns.duplex.trial_results import CLEAN
 from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.bars import BarChart

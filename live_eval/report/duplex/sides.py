@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from live_eval.campaigns.duplex.outcomes import Outcome
-from live_eval.campaigns.duplex.probes import PROBES, SENTINEL
+from live_eval.analysis.turn_taking.outcomes import Outcome
+from live_eval.analysis.turn_taking.trial import SENTINEL
+from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.report.duplex.trials import TrialView
 from live_eval.report.tables import Cell
 

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.outcomes import Rule
 from live_eval.analysis.turn_taking.speech import Conversation, Stretch, overlaps
+from live_eval.analysis.turn_taking.trial import TrialResult
 from live_eval.audio.peaks import peaks
-from live_eval.campaigns.duplex.outcomes import Rule
-from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.report.audio import drawn_envelope, length_s
 from live_eval.report.duplex.definitions import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
 from live_eval.report.files import RUN_PAGE

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 from click.testing import CliRunner
 
-from live_eval.campaigns.duplex.outcomes import DURATIONS, Outcome, Rule
+from live_eval.analysis.turn_taking.outcomes import DURATIONS, Outcome, Rule
 from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, StoreError, UsageError

@@ -1,17 +1,19 @@
 """The probes: the user's utterances and the conditions of each probe.
 
-`live_eval.campaigns.duplex.outcomes.rule_of` derives the rule that judges a trial from the utterances. A
+`live_eval.analysis.turn_taking.outcomes.rule_of` derives the rule that judges a trial from the utterances. A
 condition writes the utterances of a trial, with different words in each variant.
 """
 
 from collections.abc import Sequence
 
+from live_eval.analysis.turn_taking.trial import SENTINEL, Trial
 from live_eval.campaigns.duplex.probes.bundled import (
     BACKCHANNEL,
     BARGE_IN,
     CORRECTION,
     EXPRESSIVE_PAUSE,
     FILLED_PAUSE,
+    LADDER_MS,
     NOISE,
     PAUSE,
     RESPONSE_LATENCY,
@@ -20,14 +22,14 @@ from live_eval.campaigns.duplex.probes.bundled import (
 )
 from live_eval.campaigns.duplex.probes.own_recordings import OWN, expressive_probe, note_on_pauses, own_probe
 from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_of, trials_of
-from live_eval.campaigns.duplex.stimuli import Trial
+from live_eval.campaigns.duplex.stimuli import TrialScript
 from live_eval.data import DataSet
 from live_eval.errors import DataError, UsageError
 
 __all__ = [
+    "LADDER",
     "OWN",
     "PROBES",
-    "SENTINEL",
     "Condition",
     "Probe",
     "note_on_pauses",
@@ -54,19 +56,19 @@ PROBES = {
 }
 """Every probe with bundled stimuli, by name."""
 
-SENTINEL = "sentinel"
-"""The probe name for drift-check trials."""
+LADDER = {
+    (PAUSE.name, condition.name): gap_ms
+    for condition, gap_ms in zip(PAUSE.conditions, LADDER_MS, strict=True)
+}
+"""The gap in ms of each condition of the pause probe, shortest first."""
 
 
-def sentinel(when: str, turns: int) -> list[Trial]:
+def sentinel(when: str, turns: int) -> list[TrialScript]:
     """Return the trials of a drift check in a part of the campaign: one question, asked `turns` times."""
     (condition,) = RESPONSE_LATENCY.conditions
     return [
-        Trial(
-            trial_id=f"{SENTINEL}-{when}-{number}",
-            probe=SENTINEL,
-            condition=when,
-            lines=condition.lines(0),
+        TrialScript(
+            Trial(trial_id=f"{SENTINEL}-{when}-{number}", probe=SENTINEL, condition=when), condition.lines(0)
         )
         for number in range(1, turns + 1)
     ]

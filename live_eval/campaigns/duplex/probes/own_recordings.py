@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from live_eval.analysis.turn_taking.outcomes import Rule, rule_of
 from live_eval.audio import Audio, read_audio
-from live_eval.campaigns.duplex.outcomes import Rule, rule_of
 from live_eval.campaigns.duplex.probes.bundled import EXPRESSIVE_PAUSE
 from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_of
 from live_eval.campaigns.duplex.stimuli import Line, Recorded

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from live_eval.campaigns.duplex.stimuli import Line, Trial
+from live_eval.analysis.turn_taking.trial import Trial
+from live_eval.campaigns.duplex.stimuli import Line, TrialScript
 
 __all__ = ["Condition", "Probe", "sessions_of", "trials_of"]
 
@@ -48,7 +49,7 @@ def sessions_of(probes: Iterable[Probe]) -> Iterator[tuple[Line, ...]]:
             yield from map(condition.lines, range(condition.variants))
 
 
-def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:
+def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[TrialScript]:
     """Return the trials of a campaign, condition by condition.
 
     Args:
@@ -57,20 +58,18 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:
             first.
         seed: Seed for the first variant, which does not depend on the other probes.
     """
-    trials = []
+    scripts = []
     for probe in probes:
         for condition in probe.conditions:
             first = random.Random(f"{seed}/{probe.name}/{condition.name}").randrange(condition.variants)
             for number in range(max(repeat, condition.variants if condition.every_variant else 0)):
                 variant = (first + number) % condition.variants
                 slug = re.sub("[^a-z0-9]+", "-", f"{probe.name} {condition.name}".lower()).strip("-")
-                trials.append(
-                    Trial(
-                        trial_id=f"{slug}-{number + 1}",
-                        probe=probe.name,
-                        condition=condition.name,
-                        lines=condition.lines(variant),
-                        meant=condition.meant(variant) if condition.meant else (),
-                    )
+                trial = Trial(
+                    trial_id=f"{slug}-{number + 1}",
+                    probe=probe.name,
+                    condition=condition.name,
+                    meant=condition.meant(variant) if condition.meant else (),
                 )
-    return trials
+                scripts.append(TrialScript(trial, condition.lines(variant)))
+    return scripts

@@ -12,8 +12,8 @@ import pytest
 import soundfile
 import webrtcvad
 
+from live_eval.analysis.turn_taking.outcomes import Rule, rule_of
 from live_eval.audio import resample
-from live_eval.campaigns.duplex.outcomes import Rule, rule_of
 from live_eval.campaigns.duplex.probes import (
     OWN,
     PROBES,
@@ -34,7 +34,7 @@ from live_eval.campaigns.duplex.stimuli import (
     Noise,
     Recorded,
     Say,
-    Trial,
+    TrialScript,
 )
 from live_eval.data import load, locate
 from live_eval.data.dataset import DataKind, DataSet
@@ -65,7 +65,7 @@ def composer() -> Composer:
     return Composer()
 
 
-def played(trial: Trial, composer: Composer) -> list[Case]:
+def played(trial: TrialScript, composer: Composer) -> list[Case]:
     """The cases of a trial, as far as the rule depends on them."""
     return [case_of(line, composer) for line in trial.lines]
 
@@ -133,7 +133,7 @@ def test_every_stretch_of_an_interruption_is_annotated(composer: Composer) -> No
 def test_the_ladder_has_the_gaps_of_its_conditions() -> None:
     for trial in trials_of([PROBES["pause"]], 1, 0):
         (gap,) = (piece for piece in trial.lines[0].pieces if isinstance(piece, Gap))
-        assert trial.condition == f"{gap.ms} ms"
+        assert trial.trial.condition == f"{gap.ms} ms"
 
 
 def test_barge_ins_are_anchored_to_the_audible_reply() -> None:
@@ -143,8 +143,8 @@ def test_barge_ins_are_anchored_to_the_audible_reply() -> None:
 
 def test_a_correction_knows_the_words_that_take_it_up() -> None:
     for trial in trials_of([PROBES["correction"]], 2, 0):
-        assert trial.meant
-        assert trial.meant[0] in trial.lines[1].text.lower()
+        assert trial.trial.meant
+        assert trial.trial.meant[0] in trial.lines[1].text.lower()
 
 
 def test_trials_cycle_through_the_variants_from_a_seeded_start() -> None:
@@ -152,16 +152,18 @@ def test_trials_cycle_through_the_variants_from_a_seeded_start() -> None:
     first, again, other = (trials_of(probes, 4, seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
-    assert len({trial.trial_id for trial in first}) == len(first)
-    latency = [trial.lines[0].text for trial in first if trial.probe == "response-latency"]
+    assert len({trial.trial.trial_id for trial in first}) == len(first)
+    latency = [trial.lines[0].text for trial in first if trial.trial.probe == "response-latency"]
     assert len(set(latency)) == 4
     alone = trials_of([PROBES["backchannel"]], 4, 1)
-    assert alone == [trial for trial in first if trial.probe == "backchannel"], "whatever else is played"
+    assert alone == [trial for trial in first if trial.trial.probe == "backchannel"], (
+        "whatever else is played"
+    )
 
 
 def test_the_drift_check_asks_one_question() -> None:
     trials = sentinel("middle", 3)
-    assert [trial.trial_id for trial in trials] == [f"sentinel-middle-{n}" for n in (1, 2, 3)]
+    assert [trial.trial.trial_id for trial in trials] == [f"sentinel-middle-{n}" for n in (1, 2, 3)]
     assert len({trial.lines for trial in trials}) == 1
 
 

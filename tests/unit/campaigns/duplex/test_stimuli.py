@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.trial import Trial
 from live_eval.audio import Audio, int16_to_float, read_audio
 from live_eval.campaigns.duplex.stimuli import (
     RATE_HZ,
@@ -20,7 +21,7 @@ from live_eval.campaigns.duplex.stimuli import (
     NoiseKind,
     Recorded,
     Say,
-    Trial,
+    TrialScript,
     write_stimuli,
 )
 from live_eval.errors import UsageError
@@ -82,7 +83,7 @@ def test_an_utterance_without_sound_is_refused(composer: Composer) -> None:
 
 
 def test_stimuli_are_only_for_their_user(tmp_path: Path) -> None:
-    trial = Trial(trial_id="t", probe="t", lines=(Line(pieces=(Say("Yes."),)),))
+    trial = TrialScript(Trial(trial_id="t", probe="t"), (Line(pieces=(Say("Yes."),)),))
     manifest = write_stimuli([trial], tmp_path / "stimuli")
     assert {stat.S_IMODE(path.stat().st_mode) for path in (manifest, manifest.parent)} == {0o600, 0o700}
 
@@ -94,7 +95,7 @@ def test_a_manifest_says_what_each_utterance_is_and_when_it_begins(tmp_path: Pat
         speech=SpeechKind.BACKCHANNEL,
         anchor=Anchor(AnchorKind.REPLY_AUDIBLE, 900_000_000),
     )
-    trials = [Trial(trial_id=f"t{n}", probe="backchannel", lines=(asked, hum)) for n in (1, 2)]
+    trials = [TrialScript(Trial(trial_id=f"t{n}", probe="backchannel"), (asked, hum)) for n in (1, 2)]
     manifest = write_stimuli(trials, tmp_path)
     rows = [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
     first, second = rows[0]["turns"]
@@ -113,7 +114,7 @@ def test_a_recording_of_the_users_is_copied_as_it_is(tmp_path: Path) -> None:
     source.write_bytes(b"not audio: it fails when it is played")
     parts = (SpokenPart(0, 1_000_000), SpokenPart(3_000_000, 4_000_000))
     lines = (Line(pieces=(Recorded(source, "Hello", None, parts),)),)
-    manifest = write_stimuli([Trial(trial_id="own-1", probe="own", lines=lines)], tmp_path / "stimuli")
+    manifest = write_stimuli([TrialScript(Trial(trial_id="own-1", probe="own"), lines)], tmp_path / "stimuli")
     (turn,) = json.loads(manifest.read_text("utf-8"))["turns"]
     assert (tmp_path / "stimuli" / turn["audio"]).read_bytes() == source.read_bytes()
     assert (turn["onset_ms"], turn["voice_end_ms"], len(turn["parts"])) == (0, 4, 2)
@@ -123,7 +124,7 @@ def test_stimuli_of_a_resumed_campaign_are_written_through_no_link(tmp_path: Pat
     mine, theirs = tmp_path / "mine.wav", tmp_path / "theirs"
     mine.write_bytes(b"mine")
     theirs.write_bytes(b"theirs")
-    trial = Trial(trial_id="own-1", probe="own", lines=(Line(pieces=(Recorded(mine),)),))
+    trial = TrialScript(Trial(trial_id="own-1", probe="own"), (Line(pieces=(Recorded(mine),)),))
     manifest = write_stimuli([trial], tmp_path / "stimuli")
     (turn,) = json.loads(manifest.read_text("utf-8"))["turns"]
     copied = manifest.with_name(turn["audio"])

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from live_eval.analysis.turn_taking.outcomes import Outcome, Rule, judge
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation
-from live_eval.campaigns.duplex.metrics import differences
-from live_eval.campaigns.duplex.outcomes import Outcome, Rule, judge
-from live_eval.campaigns.duplex.stimuli import Trial
+from live_eval.analysis.turn_taking.trial import Trial, TrialResult
+from live_eval.analysis.turn_taking.trial_metrics import differences
 from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
-from live_eval.campaigns.duplex.trial_results import TrialResult
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
 from tests.support import duplex_campaigns as written
-from tests.unit.campaigns.duplex.test_from_turns import turn
-from tests.unit.campaigns.duplex.test_outcomes import replies, says, talk
+from tests.unit.analysis.turn_taking.test_from_turns import turn
+from tests.unit.analysis.turn_taking.test_outcomes import replies, says, talk
 
 
 def trial(

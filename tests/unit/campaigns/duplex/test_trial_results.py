@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from live_eval.campaigns.duplex.metrics import metrics
-from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule
-from live_eval.campaigns.duplex.stimuli import Trial
+from live_eval.analysis.turn_taking.outcomes import Judgement, Outcome, Rule
+from live_eval.analysis.turn_taking.trial import Trial, TrialResult
+from live_eval.analysis.turn_taking.trial_metrics import metrics
 from live_eval.campaigns.duplex.summary import read_duplex
-from live_eval.campaigns.duplex.trial_results import TrialResult, to_repeat
+from live_eval.campaigns.duplex.trial_results import to_repeat
 from tests.support import duplex_campaigns as written
 
 Sounds = Sequence[tuple[float, float]]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from live_eval.analysis.turn_taking import tau2
+from live_eval.analysis.turn_taking.outcomes import DURATIONS, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Stretch, UserSpeech
-from live_eval.campaigns.duplex.outcomes import DURATIONS, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.types import Anchor, AnchorKind, Case, SpeechKind, SpokenPart, Variant
 
 MS = 1_000_000

@@ -180,7 +180,7 @@ def rule_of(cases: Sequence[Case]) -> Rule:
 def judge(conversation: Conversation, rule: Rule) -> Judgement:
     """Judge a trial whose last utterance was spoken.
 
-    Each `AgentSpeech` of the conversation is one reply (`live_eval.campaigns.duplex.segmentation`).
+    Each `AgentSpeech` of the conversation is one reply (`live_eval.analysis.turn_taking.segmentation`).
     """
     match rule:
         case Rule.ANSWER | Rule.PAUSE:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from live_eval.analysis.turn_taking.segmentation import OwnReplies, own_replies, segmented
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, UserSpeech
-from live_eval.campaigns.duplex.segmentation import OwnReplies, own_replies, segmented
 from live_eval.types import SpeechKind
-from tests.unit.campaigns.duplex.test_outcomes import ASKED, MS, START, STOP, replies, says, talk
+from tests.unit.analysis.turn_taking.test_outcomes import ASKED, MS, START, STOP, replies, says, talk
 
 SILENCE = 1500 * MS
 OWN = OwnReplies(SILENCE, lengths_ns=(9_000 * MS,) * 3, longest_pause_ns=800 * MS, answers_ns=(500 * MS,) * 3)

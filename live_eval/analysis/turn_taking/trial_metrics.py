@@ -22,18 +22,14 @@ from live_eval.analysis.statistics.intervals import (
     rounded,
 )
 from live_eval.analysis.turn_taking import DEFINITIONS, all_metrics
-from live_eval.campaigns.duplex.outcomes import Outcome, Rule
-from live_eval.campaigns.duplex.probes import PROBES, SENTINEL
-from live_eval.campaigns.duplex.probes.bundled import PAUSE
-from live_eval.campaigns.duplex.trial_results import TrialResult
-from live_eval.text.wording import natural_order
+from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
+from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult
 from live_eval.types import SpeechKind
 
 __all__ = [
     "TRIALS",
     "condition_metrics",
     "differences",
-    "listing_order",
     "metrics",
     "profile",
     "sentinel_drift",
@@ -47,20 +43,6 @@ _MS = 3
 
 
 # -- One condition -------------------------------------------------------------------------------------
-
-
-def listing_order(trial: TrialResult) -> tuple[Any, ...]:
-    """Return a sort key for trials: by probe, condition and trial number."""
-    facts = trial.facts
-    probes = list(PROBES)
-    listed = [each.name for each in PROBES[facts.probe].conditions] if facts.probe in probes else []
-    return (
-        probes.index(facts.probe) if facts.probe in probes else len(probes),
-        listed.index(facts.condition) if facts.condition in listed else len(listed),
-        natural_order(facts.condition),
-        natural_order(facts.trial_id),
-        trial.playing,
-    )
 
 
 def condition_metrics(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
@@ -187,11 +169,12 @@ def _per_minute(trial: TrialResult) -> float | None:
 def differences(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[dict[str, Any]]:
     """Return the difference between the trials of two runs, second minus first, for each condition.
 
-    The last attempts of each run are paired by trial name; void trials are excluded.
+    The last attempts of each run are paired by trial name; void trials are excluded. Conditions are in the
+    order of their first trial in `first`.
     """
     others = {trial.facts.trial_id: trial for trial in second}
     groups: dict[tuple[str, str], list[tuple[TrialResult, TrialResult]]] = {}
-    for trial in sorted(first, key=listing_order):
+    for trial in first:
         other = others.get(trial.facts.trial_id)
         if trial.facts.probe != SENTINEL and other is not None:
             groups.setdefault((trial.facts.probe, trial.facts.condition), []).append((trial, other))
@@ -260,8 +243,13 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
 # -- The endpoint --------------------------------------------------------------------------------------
 
 
-def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
-    """Return metrics of an endpoint's patience, speed and selectivity."""
+def profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    """Return metrics of an endpoint's patience, speed and selectivity.
+
+    Args:
+        trials: Last attempts of a run.
+        ladder: Gap in ms by probe and condition, shortest first, for patience.
+    """
     # A silent endpoint is never triggered, which is not a merit.
     heard = any(
         speech.sounds
@@ -280,7 +268,7 @@ def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
     of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
     answered = [trial for trial in judged if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
     return {
-        "patience": _patience([*of_rule[Rule.PAUSE]]),
+        "patience": _patience(of_rule[Rule.PAUSE], ladder),
         "quickness": {
             "response_latency": _distribution(_values(answered, "response_latency")),
             "audible_stop": _distribution(_values(of_rule[Rule.INTERRUPTION], "audible_stop")),
@@ -294,29 +282,25 @@ def profile(trials: Sequence[TrialResult]) -> dict[str, Any]:
     }
 
 
-def _patience(trials: Sequence[TrialResult]) -> dict[str, Any]:
+def _patience(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     """Return the share of trials that survived each gap length of the ladder, and the longest survived gap.
 
     A gap is survived if at least half of the trials of this gap, and of every shorter one, survived.
     """
-    gaps: dict[str, list[TrialResult]] = {}
-    for condition in PAUSE.conditions:
-        played = [
-            trial
-            for trial in trials
-            if trial.facts.probe == PAUSE.name and trial.facts.condition == condition.name
-        ]
-        if played:
-            gaps[condition.name] = played
     longest: int | None = None
     survived: dict[str, Any] = {}
     unbroken = True
-    for name, played in gaps.items():
+    for (probe, condition), gap_ms in ladder.items():
+        played = [
+            trial for trial in trials if (trial.facts.probe, trial.facts.condition) == (probe, condition)
+        ]
+        if not played:
+            continue
         share = _share(played, lambda trial: bool(trial.passed))
-        survived[name] = share.as_json(_MS)
+        survived[condition] = share.as_json(_MS)
         unbroken = unbroken and share.value is not None and share.value >= _WHOLE / 2
         if unbroken:
-            longest = int(name.split()[0])
+            longest = gap_ms
     return {"longest_pause_ms": longest, "survived": survived}
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from live_eval.analysis.turn_taking.speech import Stretch
-from live_eval.audio import Audio, Codec, CodecName
-from live_eval.campaigns.duplex.from_turns import (
+from live_eval.analysis.turn_taking.from_turns import (
     both_sides_of,
     conversation_of,
 )
-from live_eval.campaigns.duplex.segmentation import as_replies
+from live_eval.analysis.turn_taking.segmentation import as_replies
+from live_eval.analysis.turn_taking.speech import Stretch
+from live_eval.audio import Audio, Codec, CodecName
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader, RunWriter
 from live_eval.recording.record import TurnRecord, finish
