@@ -46,7 +46,9 @@ def greeting(turn: TurnRecord) -> Greeting | None:
     return next(greetings_of([turn]))
 
 
-@pytest.mark.parametrize("name", ["openai", "openai-webrtc", "pipecat-webrtc"])
+@pytest.mark.parametrize(
+    "name", ["openai", pytest.param("openai-webrtc", marks=pytest.mark.slow), "pipecat-webrtc"]
+)
 async def test_the_user_waits_for_a_greeting_and_its_answer_is_measured(
     endpoint: str,  # noqa: F811
     manifest: Path,  # noqa: F811

@@ -127,6 +127,7 @@ def test_installed_packages_are_listed_with_ours(installed: Path, tmp_path: Path
     assert all(name in plugins for name in PACKAGES)
 
 
+@pytest.mark.slow
 async def test_a_run_plays_to_a_vendor_that_resembles_openai(installed: Path, tmp_path: Path) -> None:
     async with ReferenceProcess(calibrate=True, log_folder=tmp_path) as endpoint:
         await check_run(installed, "acme", endpoint.base_url, tmp_path, "--turn-mode", "manual")

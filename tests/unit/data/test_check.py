@@ -148,6 +148,7 @@ class TestReport:
             }
         )
 
+    @pytest.mark.slow
     def test_the_whole_benchmark_is_compared_with_its_published_counts(self, tmp_path: Path) -> None:
         folder = tmp_path / "data_synthesis"
         (folder / "MCQ").mkdir(parents=True)

@@ -62,6 +62,7 @@ def theirs(**arguments: Any) -> list[float]:
         return [100 * float(scorer.score([reply], [reference])[2][0]) for reply, reference in PAIRS]
 
 
+@pytest.mark.slow
 def test_any_model_gets_the_packages_number_not_rescaled(judge: BertScore) -> None:
     ours = judge.score(turns())
     printed = [replace(turn, reply_text=(turn.reply_text or "").replace("'", "’")) for turn in turns()]
@@ -74,6 +75,7 @@ def test_any_model_gets_the_packages_number_not_rescaled(judge: BertScore) -> No
         assert judgement.detail["layer"] == 6
 
 
+@pytest.mark.slow
 def test_the_contract(judge: BertScore) -> None:
     check_judge(BERTSCORE, judge)
 
@@ -144,6 +146,7 @@ def test_a_path_that_bert_score_takes_for_another_family_is_refused(tmp_path: Pa
         BertScore(model=str(tmp_path / "t5"))
 
 
+@pytest.mark.slow
 def test_weights_in_half_precision_are_computed_in_float32(tmp_path: Path) -> None:
     import torch
 

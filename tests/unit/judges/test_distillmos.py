@@ -37,6 +37,7 @@ def package() -> Any:
     return ConvTransformerSQAModel().eval()
 
 
+@pytest.mark.slow
 def test_a_real_reply_gets_the_packages_number(judge: DistillMos, package: Any) -> None:
     torchaudio = import_torchaudio()
     sound = read_audio(REPLIES[0]).audio

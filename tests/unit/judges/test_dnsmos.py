@@ -89,6 +89,7 @@ def one(judge: Dnsmos, reply: Audio) -> Judgement:
     return judgement
 
 
+@pytest.mark.slow
 def test_gives_the_numbers_of_speechmos(judge: Dnsmos) -> None:
     judgements = judge.score([turn(make()) for make in SIGNALS.values()])
     for name, judgement in zip(SIGNALS, judgements, strict=True):

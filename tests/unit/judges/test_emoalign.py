@@ -65,6 +65,7 @@ def funasr_scores(folder: Path) -> list[list[float]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [
@@ -73,7 +74,7 @@ def funasr_scores(folder: Path) -> list[list[float]]:
         {"tokens": ("生气/angry", "unuse_0", "难过/sad", "<unk>"), "prefix": ""},
         pytest.param(
             {"width": 1024, "depth": 16, "prenet_depth": 8, "heads": 16, "channels": 512},
-            marks=[pytest.mark.slow, pytest.mark.timeout(600)],
+            marks=pytest.mark.timeout(600),
         ),
     ],
     ids=["as published but small", "other settings", "other classes", "as published"],
@@ -85,6 +86,7 @@ def test_gives_the_numbers_of_funasr(shape: dict[str, Any], tmp_path: Path) -> N
     np.testing.assert_allclose(rows(ours, SOUNDS), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_long_recording_is_classified_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = Emotion2vec(emotion2vec_folder(tmp_path, **SMALL), CPU)
     sound = SOUNDS[2]

@@ -54,6 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Audio]
 
 
 @needs_weights
+@pytest.mark.slow
 def test_replies_get_torchmetrics_numbers(judge: Nisqa, package: Callable[[Audio], list[float]]) -> None:
     sounds = [read_audio(path).audio for path in sorted(sample_path().rglob("*_response.flac"))[:3]]
     sounds += [speechlike(1.3, rate_hz) for rate_hz in (8_000, 16_000, 44_100, 48_000)]

@@ -380,6 +380,7 @@ def test_a_speaker_is_measured_once(judge: Prosody, monkeypatch: pytest.MonkeyPa
     assert len(asked) == 3
 
 
+@pytest.mark.slow
 def test_a_reply_of_five_minutes_is_measured(judge: Prosody) -> None:
     reply = speechlike(2.4)
     long = Audio(np.tile(reply.samples, 125), reply.rate_hz)

@@ -57,6 +57,7 @@ def mos(judgements: Sequence[Judgement]) -> list[float]:
     return [judgement.values[""] for judgement in scored]
 
 
+@pytest.mark.slow
 def test_gives_the_numbers_of_utmos_pytorch(
     judge: Utmos, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_gives_the_numbers_of_utmos_pytorch(
     assert judge.rate([sound.samples for sound in SOUNDS]) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_keeps_the_contract_of_judges(judge: Utmos) -> None:
     check_judge(UTMOS, judge)
 

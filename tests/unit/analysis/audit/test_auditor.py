@@ -512,6 +512,7 @@ class TestStored:
 class TestReal:
     """Judges of ours, on sounds that are hardly speech and words that are."""
 
+    @pytest.mark.slow
     def test_dnsmos_hears_noise(self, run: Path) -> None:
         report = audit_run(run, "dnsmos", AuditPlan(repeats=2, limit=2))
         assert report["consistency"]["outputs"]["dnsmos.ovrl"]["identical"] == 1
