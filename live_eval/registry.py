@@ -20,6 +20,7 @@ from live_eval.dialect import ClientSpec
 from live_eval.errors import JudgeError, PluginError
 from live_eval.judging import JudgeKind, JudgeRole, JudgeSpec, OptionSpec
 from live_eval.redaction import has_key
+from live_eval.text.suggestions import did_you_mean
 from live_eval.weights import recorded_weights
 
 __all__ = [
@@ -137,8 +138,9 @@ def _named(group: str, name: str, what: str) -> ClientSpec | JudgeSpec:
             if plugin.spec is None:
                 raise PluginError(f"{what} {name!r} (of {plugin.distribution}) is broken: {plugin.problem}")
             return plugin.spec
-    known = ", ".join(plugin.name for plugin in plugins) or "none; is live-eval installed (pip install -e .)?"
-    raise PluginError(f"unknown {what} {name!r}; there are: {known}")
+    names = [plugin.name for plugin in plugins]
+    known = ", ".join(names) or "none; is live-eval installed (pip install -e .)?"
+    raise PluginError(f"unknown {what} {name!r}{did_you_mean(name, names)}; there are: {known}")
 
 
 def load(reference: str) -> Any:

@@ -17,6 +17,7 @@ from live_eval.judging import JudgeSpec, OptionSpec
 from live_eval.redaction import mask_halves
 from live_eval.registry import JUDGES, find_plugins
 from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_requirements
+from live_eval.text.suggestions import did_you_mean
 from live_eval.weights import (
     FoundWeights,
     WeightsSpec,
@@ -151,7 +152,10 @@ def _named(name: str) -> WeightsSpec:
     if name not in known and of_judge:
         raise UsageError(f"{name!r} is a judge, not weights; it uses: {', '.join(of_judge)}")
     if name not in known:
-        raise UsageError(f"unknown weights {name!r}, expected one of: {', '.join(known) or 'none'}")
+        raise UsageError(
+            f"unknown weights {name!r}{did_you_mean(name, known)}, "
+            f"expected one of: {', '.join(known) or 'none'}"
+        )
     return known[name][0]
 
 

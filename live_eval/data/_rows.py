@@ -17,6 +17,7 @@ from typing import Any
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.files import read_text
+from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Anchor, Cue, SpeechBoundaries, SpeechKind, SpokenPart, Variant
 
 __all__ = [
@@ -55,12 +56,12 @@ class FieldMap:
         mapping: Mapping[str, str],
         variants: Sequence[Variant] = (Variant.TARGET,),
     ) -> None:
-        unknown = [name for name in mapping if name not in known]
-        if unknown:
-            raise UsageError(
-                f"unknown field {', '.join(map(repr, unknown))} in the mapping of fields; "
-                f"there are: {', '.join(known)}"
-            )
+        for name in mapping:
+            if name not in known:
+                raise UsageError(
+                    f"unknown field {name!r}{did_you_mean(name, known)} in the mapping of fields; "
+                    f"there are: {', '.join(known)}"
+                )
         self._mapping = dict(mapping)
         self._known = {name: tuple(paths) for name, paths in known.items()}
         self._variants = variants
@@ -80,7 +81,8 @@ class FieldMap:
                 for variant in self._variants
             ):
                 raise UsageError(
-                    f"{where}: no {row} has the field {spelled!r} mapped to {prefix}{name}; "
+                    f"{where}: no {row} has the field {spelled!r} mapped to {prefix}{name}"
+                    f"{did_you_mean(spelled, field_names(records[0]) if records else ())}; "
                     f"there are: {_first_fields(records)}"
                 )
 

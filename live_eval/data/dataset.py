@@ -14,6 +14,7 @@ from typing import Any
 
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import UsageError
+from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Case, SpeechKind, Task, Variant
 
 __all__ = ["DataKind", "DataOptions", "DataSet", "select"]
@@ -170,7 +171,9 @@ def select(
         if unknown:
             spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
             raise UsageError(
-                f"no case with the {what} {', '.join(map(repr, unknown))}; there are: {_listed(spelled)}"
+                f"no case with the {what} {', '.join(map(repr, unknown))}"
+                f"{did_you_mean(unknown[0], spelled)}; "
+                f"there are: {_listed(spelled)}"
             )
         keys = {value.casefold() for value in wanted}
         chosen = [case for case in chosen if any(name.casefold() in keys for name in names_of(case))]

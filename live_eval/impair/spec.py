@@ -14,6 +14,7 @@ from typing import Any
 from live_eval.errors import UsageError
 from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter
 from live_eval.impair.language import DamageItem, items
+from live_eval.text.suggestions import did_you_mean
 
 __all__ = ["DIRECTIONS", "Impairment", "parse"]
 
@@ -143,9 +144,10 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
     direction, dot, rest = item.name.rpartition(".")
     parameter = PARAMETERS.get(rest if dot else item.name)
     if parameter is None or (dot and direction not in DIRECTIONS):
+        near = did_you_mean(rest if dot else item.name, PARAMETERS)
         raise UsageError(
-            f"impairment {item.text!r}: unknown name {item.name!r}; expected one of {', '.join(PARAMETERS)} "
-            "(live-eval impair --list explains them)"
+            f"impairment {item.text!r}: unknown name {item.name!r}{near}; expected one of "
+            f"{', '.join(PARAMETERS)} (live-eval impair --list explains them)"
         )
     if dot and not parameter.on_network:
         raise UsageError(

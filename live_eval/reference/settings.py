@@ -11,6 +11,7 @@ from live_eval.errors import UsageError
 from live_eval.impair.language import BoundedValue, ValueUnit
 from live_eval.reference.faults.catalogue import FaultLayer
 from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
+from live_eval.text.suggestions import did_you_mean
 
 __all__ = [
     "BOUNDS",
@@ -212,7 +213,10 @@ class ReferenceSettings:
         changes: dict[str, Any] = {}
         for key, value in query.items():
             if key not in _PER_SESSION:
-                raise UsageError(f"unknown URL parameter {key!r}, expected one of: {', '.join(_PER_SESSION)}")
+                raise UsageError(
+                    f"unknown URL parameter {key!r}{did_you_mean(key, _PER_SESSION)}; "
+                    f"expected one of: {', '.join(_PER_SESSION)}"
+                )
             if key == "label":
                 changes[key] = value
             elif key == "fault":

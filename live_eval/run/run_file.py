@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
 from live_eval.text.durations import seconds_of
+from live_eval.text.suggestions import did_you_mean
 from live_eval.timing import LAG_BOUND_NS
 from live_eval.types import Modality, OnGreeting, TurnMode, Variant
 
@@ -338,8 +338,7 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:
     where = f"{path}:{line}: " if path is not None and line else f"{path}: " if path is not None else ""
     if mistake["type"] == "extra_forbidden":
         allowed = list(_table_of(keys[:-1]))
-        near = difflib.get_close_matches(keys[-1], allowed, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(keys[-1], allowed)
         return f"{where}unknown key {key!r}{hint}; allowed here: {', '.join(allowed)}"
     fields = _table_of(keys[:1])
     about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""

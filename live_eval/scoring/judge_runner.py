@@ -34,6 +34,7 @@ from live_eval.redaction import key_source, key_variable, recipient_in_words
 from live_eval.run.run_file import JudgesTable
 from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
+from live_eval.text.suggestions import did_you_mean
 from live_eval.weights import file_sha256, find_weights, weights_at
 
 __all__ = [
@@ -173,10 +174,15 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
         if name in known:
             choices = known[name].choices
             if choices and value not in choices:
-                raise UsageError(f"{spec.name}.{name} = {value!r}: expected one of {', '.join(choices)}")
+                raise UsageError(
+                    f"{spec.name}.{name} = {value!r}{did_you_mean(value, choices)}: "
+                    f"expected one of {', '.join(choices)}"
+                )
         elif name not in LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
             there = ", ".join(known) or "none"
-            raise UsageError(f"judge {spec.name!r} has no option {name!r}; its options: {there}")
+            raise UsageError(
+                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; its options: {there}"
+            )
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
 
 

@@ -23,6 +23,7 @@ from live_eval.errors import UsageError
 from live_eval.judging import JudgeKind, JudgeSpec, Need
 from live_eval.recording import RunReader, ScoreStore, StoredAudit
 from live_eval.scoring.judge_runner import JudgeOptions, as_configured, check_options, scoring_version
+from live_eval.text.suggestions import did_you_mean
 
 __all__ = ["PARTS", "AuditPlan", "Progress", "audit_run"]
 
@@ -109,7 +110,9 @@ def _parts(spec: JudgeSpec, plan: AuditPlan) -> tuple[str, ...]:
     """Return the parts of an audit, in order."""
     for part in plan.parts or ():
         if part not in PARTS:
-            raise UsageError(f"unknown part {part!r}; expected some of {', '.join(PARTS)}")
+            raise UsageError(
+                f"unknown part {part!r}{did_you_mean(part, PARTS)}; expected some of {', '.join(PARTS)}"
+            )
     impossible = {part: reason for part in PARTS if (reason := _why_impossible(part, spec, plan)) is not None}
     for part in plan.parts or ():
         if part in impossible:

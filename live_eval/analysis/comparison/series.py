@@ -13,6 +13,7 @@ from live_eval.analysis.summary.observations import Observation, TurnKey, read_o
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, judges_asked_for, read_scores
 from live_eval.errors import FailureCause, UsageError
 from live_eval.recording import RunReader, ScoreReader
+from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Task
 
 __all__ = [
@@ -187,7 +188,10 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
     ends = [name for name in run.series if key in _short_names(name.casefold(), run.tasks)]
     if len(ends) == 1:
         return run.series[ends[0]]
-    there = f"expected one of {', '.join(run.series)}, or what live-eval score adds with another judge"
+    there = (
+        f"unknown{did_you_mean(wanted, run.series)}; expected one of {', '.join(run.series)}, or what "
+        "live-eval score adds with another judge"
+    )
     problem = f"could be {', '.join(ends)}" if ends else there
     raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
 

@@ -7,7 +7,6 @@ depend on the endpoint and are excluded.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -17,6 +16,7 @@ from typing import Any
 
 from live_eval.analysis.latency.latencies import METRICS
 from live_eval.errors import UsageError
+from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -163,10 +163,9 @@ def parse_assertion(text: str) -> Assertion:
 
 def _check_known(text: str, what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
         raise UsageError(
-            f"assertion {text!r}: unknown {what} {name!r}{hint}; expected one of {', '.join(known)}"
+            f"assertion {text!r}: unknown {what} {name!r}{did_you_mean(name, known)}; "
+            f"expected one of {', '.join(known)}"
         )
 
 

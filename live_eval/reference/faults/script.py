@@ -12,6 +12,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.errors import UsageError
 from live_eval.impair.language import BoundedValue, DamageItem, ValueUnit, items
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, SHARE, FaultLayer, FaultName, Moment
+from live_eval.text.suggestions import did_you_mean
 
 __all__ = ["NO_FAULTS", "Fault", "FaultSchedule", "FaultScript", "parse_faults"]
 
@@ -194,8 +195,9 @@ def _parsed(item: DamageItem) -> Fault:
     try:
         what = FAULTS[FaultName(item.name)]
     except ValueError:
+        near = did_you_mean(item.name, FaultName)
         raise UsageError(
-            f"fault {item.text!r}: unknown name {item.name!r}; expected one of {', '.join(FaultName)} "
+            f"fault {item.text!r}: unknown name {item.name!r}{near}; expected one of {', '.join(FaultName)} "
             "(live-eval endpoint --list-faults explains them)"
         ) from None
     moves = what.moves and what.value is not MOMENT

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_eval.errors import UsageError
+from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Case, Task
 
 __all__ = ["PLACES", "PROMPTS", "SystemPrompt", "instructions_for", "load_prompt"]
@@ -80,7 +81,8 @@ def load_prompt(name: str) -> SystemPrompt:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"prompt {name!r}: expected one of {', '.join(PROMPTS)}, or a text file: {error}"
+            f"prompt {name!r}{did_you_mean(name, PROMPTS)}: expected one of {', '.join(PROMPTS)}, "
+            f"or a text file: {error.strerror if isinstance(error, OSError) else error}"
         ) from None
     if name not in PROMPTS and not text.strip():
         raise UsageError(f"{path}: expected a prompt, but the file is empty; pass `no` for no prompt")

@@ -9,6 +9,7 @@ from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec, Need
 from live_eval.redaction import SECRETS, find_key, host_of
 from live_eval.scoring.llm.budget import Budget, Price
+from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Secret
 
 __all__ = ["AUDIO_NEEDS", "OPENAI_BASE_URL", "PRESETS", "LlmOptions", "LlmSettings", "Preset"]
@@ -91,7 +92,10 @@ class LlmOptions:
             SECRETS.learn_url(self.base_url)
         if self.preset is not None:
             if self.preset not in PRESETS:
-                raise UsageError(f"unknown LLM service {self.preset!r}; there are: {', '.join(PRESETS)}")
+                raise UsageError(
+                    f"unknown LLM service {self.preset!r}{did_you_mean(self.preset, PRESETS)}; "
+                    f"there are: {', '.join(PRESETS)}"
+                )
             if self.base_url is not None:
                 raise UsageError(f"an LLM service ({self.preset}) and a base URL were given, expected one")
         if self.samples < 1:

@@ -55,11 +55,11 @@ def test_values_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("[turns]\nconcurency = 3\n", 2, ["turns.concurency", "did you mean 'concurrency'", "word_times"]),
+        ("[turns]\nconcurency = 3\n", 2, ["turns.concurency", "did you mean concurrency?", "word_times"]),
         ("[turns]\n\nconcurrency = 0\n", 3, ["turns.concurrency = 0", "greater than or equal to 1"]),
         ("[data]\nvariants = ['target', 'angry']\n", 2, ["'angry'", "'target', 'neutral' or 'alternative'"]),
         ("turns.mode = 'loud'\n", 1, ["turns.mode = 'loud'", "'server_vad', 'manual' or"]),
-        ("[turn]\nmode = 'manual'\n", 1, ["unknown key 'turn'", "did you mean 'turns'", "endpoint"]),
+        ("[turn]\nmode = 'manual'\n", 1, ["unknown key 'turn'", "did you mean turns?", "endpoint"]),
         ("[endpoint]\nname = 3\n", 2, ["endpoint.name = 3", "valid string"]),
         (
             "[endpoint]\nname = 'a'\n[endpoint.extra]\nx = 1\n[data]\nlimit = 'all'\n",

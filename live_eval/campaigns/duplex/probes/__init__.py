@@ -25,6 +25,7 @@ from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_o
 from live_eval.campaigns.duplex.stimuli import TrialScript
 from live_eval.data import DataSet
 from live_eval.errors import DataError, UsageError
+from live_eval.text.suggestions import did_you_mean
 
 __all__ = [
     "LADDER",
@@ -85,11 +86,11 @@ def probes_for(names: Sequence[str], data: DataSet | None) -> list[Probe]:
         UsageError: A probe does not exist, or it needs data.
         DataError: A named probe needs annotations or pauses that the data does not have.
     """
-    unknown = [name for name in names if name not in (*PROBES, OWN)]
-    if unknown:
-        raise UsageError(
-            f"unknown probe {', '.join(map(repr, unknown))}; there are: {', '.join((*PROBES, OWN))}"
-        )
+    for name in names:
+        if name not in (known := (*PROBES, OWN)):
+            raise UsageError(
+                f"unknown probe {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+            )
     if OWN in names and data is None:
         raise UsageError(f"the probe {OWN} needs --data: your annotated recordings")
     chosen = {name: probe for name, probe in PROBES.items() if not names or name in names}
