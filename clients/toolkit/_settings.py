@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -11,6 +12,8 @@ from live_eval.errors import UsageError
 from live_eval.redaction import public_url
 
 _WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_BARE = re.compile(r"[\w.-]+(:\d+)?(/[\w./-]*)?")
+"""An address without a scheme, login or parameters."""
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _DEFAULTS = EndpointSettings(base_url="")
 
@@ -69,10 +72,13 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
     except ValueError:
         good = False
     if not good:
-        raise UsageError(
-            f"base_url: expected an address like {schemes['wss']}://HOST/v1, "
-            f"but {public_url(base_url)!r} was given"
+        found = public_url(base_url)
+        near = (
+            f"; did you leave out the scheme ({schemes['ws']}://{base_url})?"
+            if _BARE.fullmatch(base_url)
+            else ""
         )
+        raise UsageError(f"base URL {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}")
     folder = parts.path.rstrip("/")
     whole = folder if folder.endswith(f"/{path}") else f"{folder}/{path}"
     kept = [

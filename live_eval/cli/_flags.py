@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from live_eval.errors import UsageError
-from live_eval.run.run_file import RunConfig
+from live_eval.run.run_file import RunConfig, is_duration, validate
 from live_eval.types import Modality, TurnMode
 
 _NAMES = {
@@ -82,7 +82,8 @@ def _option(key: str, field: FieldInfo) -> click.Option:
         return click.Option([flag, dest], metavar="A,B,…", **shared)
     if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):
         return click.Option([flag, dest], type=click.Choice([value.value for value in annotation]), **shared)
-    return click.Option([flag, dest], metavar=dest.rpartition("__")[2].upper(), **shared)
+    metavar = "DURATION" if is_duration(field) else dest.rpartition("__")[2].upper()
+    return click.Option([flag, dest], metavar=metavar, **shared)
 
 
 def _shown(default: Any) -> str:
@@ -98,6 +99,15 @@ def _shown(default: Any) -> str:
 def table_options(table: str) -> list[click.Parameter]:
     """Return the flags for one table of the run file."""
     return [_option(f"{table}.{key}", field) for key, field in TABLES[table].model_fields.items()]
+
+
+def configured(values: Mapping[str, Any], flags: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration from the values of a run file, overridden by the given flags.
+
+    Raises:
+        RunFileError: A value is not allowed; the message names its flag.
+    """
+    return validate(overlay(values, flags), flags=FLAGS)
 
 
 def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from live_eval import registry
-from live_eval.cli._flags import FLAGS, overlay, table_options
+from live_eval.cli._flags import FLAGS, configured, overlay, table_options
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import PluginError, UsageError
 from live_eval.http.hosts import is_loopback
@@ -27,7 +27,7 @@ from live_eval.recording import RunReader, part_of
 from live_eval.redaction.settings import public_settings
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.redacted_settings import SettingPath, check_repeated
-from live_eval.run.run_file import EndpointTable, JudgesTable, validate
+from live_eval.run.run_file import EndpointTable, JudgesTable
 from live_eval.scoring.judge_runner import JudgeOptions, key_recipients
 from live_eval.scoring.llm import OPENAI_BASE_URL, PRESETS
 
@@ -86,7 +86,7 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
     given = overlay({}, flags)
     stored = stored_settings(manifest, given, trusted, tables=("judges",), only=only)
     stored["judges"].pop("jobs", None)  # specific to the machine that recorded the run
-    return validate(overlay(stored, flags)).judges
+    return configured(stored, flags).judges
 
 
 def stored_settings(

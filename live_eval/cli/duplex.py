@@ -14,7 +14,7 @@ from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli import _options
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
-from live_eval.cli._flags import overlay
+from live_eval.cli._flags import configured
 from live_eval.cli._listing import (
     NONE,
     counts_in_words,
@@ -24,7 +24,6 @@ from live_eval.cli._listing import (
     print_listing,
 )
 from live_eval.errors import UsageError
-from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 
 __all__ = ["command", "print_duplex"]
@@ -58,7 +57,7 @@ def _duplex(
     if endpoint is None or folders:
         raise UsageError("expected one endpoint, or the word compare and two folders of campaigns")
     plan = DuplexPlan(
-        config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
+        config=configured({"endpoint": {"name": endpoint}}, flags),
         probes=probes,
         repeat=repeat,
         sentinel_turns=sentinel_turns,

@@ -17,11 +17,10 @@ from live_eval.campaigns.latency.campaign import LatencyCampaign
 from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
-from live_eval.cli._flags import overlay, parse_pairs
+from live_eval.cli._flags import configured, parse_pairs
 from live_eval.cli._listing import NONE, counts_in_words, formatted, output_console, plain_table
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
-from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price
 from live_eval.text.wording import stamped_by
@@ -75,7 +74,7 @@ def _latency(
     stop = click.get_current_context().with_resource(StopSignals())
     assertions = [parse_assertion(text) for text in asserts]  # before anything runs
     plan = CampaignPlan(
-        config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
+        config=configured({"endpoint": {"name": endpoint}}, flags),
         turns=turns,
         concurrency=_listed("--concurrency", concurrency, _sessions_at_a_time),
         arrivals=Arrivals.parse(arrivals),
@@ -138,7 +137,7 @@ def _detection(endpoint: str, text: str) -> dict[str, Any]:
     """Return the settings of a detector, validated as in a run file; this also redacts their secrets."""
     settings = parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
     table = {"name": endpoint, "turn_detection": settings}
-    return validate({"endpoint": table}).endpoint.turn_detection
+    return configured({"endpoint": table}, {}).endpoint.turn_detection
 
 
 def _price(text: str) -> Price:

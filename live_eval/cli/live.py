@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._flags import overlay, table_options
+from live_eval.cli._flags import configured, table_options
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
 from live_eval.cli._stored_settings import print_key
@@ -28,7 +28,7 @@ from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import Screen, converse, key_help
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan, make_plan
-from live_eval.run.run_file import RunConfig, validate
+from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
 from live_eval.session.event_loop import run as run_loop
 from live_eval.types import TurnMode
@@ -73,7 +73,7 @@ def _live(
         return
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
-    config = validate(overlay({"endpoint": {"name": endpoint}}, flags))
+    config = configured({"endpoint": {"name": endpoint}}, flags)
     plan, recorded = _planned(config, data)
     print_key(plan.key_recipient)
     folder = out or _options.new_folder(f"{endpoint}-live")

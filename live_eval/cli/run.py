@@ -13,7 +13,7 @@ import click
 import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
-from live_eval.cli._flags import TABLES, overlay, table_options
+from live_eval.cli._flags import TABLES, configured, overlay, table_options
 from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
@@ -22,7 +22,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.redaction import SECRETS, public_settings
-from live_eval.registry import client, judge
+from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
+def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
+    runfile = _run_file(target, flags)
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors contain line numbers
@@ -48,7 +49,7 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
     if given.get("output", {}).get("retry_failed"):
         before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
         values = {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
-    config = validate(overlay(values, flags))
+    config = configured(values, flags)
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
     with located("judges.names", None if flags["judges__names"] else runfile):
@@ -103,6 +104,20 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
         live_eval.report.write_report([out], page)
         click.echo(f"report: {page}")
     sys.exit(FAILED if outcome.failed else 0)
+
+
+def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
+    """Return the run file that was named, or set the flag of the endpoint that was named instead."""
+    if target is None:
+        return None
+    path = Path(target)
+    is_endpoint = any(plugin.name == target for plugin in find_plugins(CLIENTS))
+    if not is_endpoint and (path.name != target or path.suffix or path.exists()):
+        return path
+    if flags["endpoint__name"] not in (None, target):
+        raise UsageError(f"expected one endpoint, found {target} and --endpoint {flags['endpoint__name']}")
+    flags["endpoint__name"] = target
+    return None
 
 
 def _manifest_of(out: Any) -> Mapping[str, Any]:
@@ -222,15 +237,15 @@ command = click.Command(
     "run",
     callback=_run,
     params=[
-        click.Argument(["runfile"], required=False, type=click.Path(path_type=Path, dir_okay=False)),
+        click.Argument(["target"], required=False, metavar="[ENDPOINT|RUNFILE]"),
         *(option for table in TABLES for option in table_options(table)),
         trust_option,
     ],
     help="""Run conversations with an endpoint and score them.
 
     Streams the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
-    with their timing, runs the judges and writes a report. RUNFILE is a TOML file; its keys are shown in
-    brackets below, and flags override it.
+    with their timing, runs the judges and writes a report. ENDPOINT is a name of `live-eval endpoints`.
+    RUNFILE is a TOML file; its keys are shown in brackets below, and flags override it.
 
     Exit status: 0 if every turn was captured, 3 if some failed, 2 for wrong usage.""",
 )

@@ -278,8 +278,8 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
     try:
         host = urlsplit(config.endpoint.base_url or "").hostname or ""
     except ValueError:
-        return None  # the dialect will refuse the URL
-    if is_loopback(host):
+        host = ""
+    if is_loopback(host) or (config.endpoint.base_url and not host):  # the dialect refuses such a URL
         return None
     flags = ", name another variable with --key-variable, or a file or keyring with --key-from"
     raise UsageError(

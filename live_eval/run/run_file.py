@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -25,6 +25,7 @@ from live_eval.errors import RunFileError, UsageError
 from live_eval.redaction import MASK, SECRETS, key_source, key_variable
 from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
+from live_eval.run._expectation import expectation
 from live_eval.run.retries import PATIENCE_S
 from live_eval.text.durations import seconds_of
 from live_eval.text.suggestions import did_you_mean
@@ -42,6 +43,7 @@ __all__ = [
     "RunConfig",
     "TaskTable",
     "TurnsTable",
+    "is_duration",
     "located",
     "read_run_file",
     "validate",
@@ -60,6 +62,7 @@ def _seconds(value: Any) -> Any:
     return seconds_of(value) if isinstance(value, str) else value
 
 
+_Duration: TypeAlias = Annotated[float, BeforeValidator(_seconds)]
 _KeySource: TypeAlias = Annotated[str, AfterValidator(key_source)]
 _KeyVariable: TypeAlias = Annotated[str, AfterValidator(key_variable)]
 
@@ -114,8 +117,8 @@ class DataTable(_Table):
         default_factory=dict, description="live-eval's field names, mapped to the data's"
     )
     audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")
-    max_recording: float = Field(
-        MAX_RECORDING_S, gt=0, le=7200, description="length in seconds of the longest recording to use"
+    max_recording: _Duration = Field(
+        MAX_RECORDING_S, gt=0, le=7200, description="length of the longest recording to use"
     )
 
 
@@ -148,21 +151,21 @@ class TurnsTable(_Table):
     )
     repeat: int = Field(1, ge=1, description="how often each case is run")
     retries: int = Field(2, ge=0, description="further attempts after a passing failure")
-    patience: Annotated[float, BeforeValidator(_seconds)] = Field(
+    patience: _Duration = Field(
         PATIENCE_S,
         ge=0,
         description="how long a turn may wait in all (for rate limits, for a free session, between "
-        "attempts), and how long an outage of the endpoint may last: 90, 45s, 10m or 1h",
+        "attempts), and how long an outage of the endpoint may last",
     )
-    connect_timeout: float = Field(15.0, gt=0, description="seconds for the connection")
-    reply_timeout: float = Field(30.0, gt=0, description="seconds for a response to begin")
-    stall_timeout: float = Field(15.0, gt=0, description="seconds for the next piece of a response")
-    max_reply: float = Field(120.0, gt=0, description="seconds for a whole response")
-    reply_silence: float = Field(
-        1.5, gt=0, description="seconds of silence that end a reply, if the endpoint does not report its end"
+    connect_timeout: _Duration = Field(15.0, gt=0, description="longest wait for the connection")
+    reply_timeout: _Duration = Field(30.0, gt=0, description="longest wait for a response to begin")
+    stall_timeout: _Duration = Field(15.0, gt=0, description="longest wait for the next piece of a response")
+    max_reply: _Duration = Field(120.0, gt=0, description="longest whole response")
+    reply_silence: _Duration = Field(
+        1.5, gt=0, description="silence that ends a reply, if the endpoint does not report its end"
     )
-    pause: float = Field(
-        0.6, ge=0, description="seconds from the end of a reply, as heard, to the next turn of a dialogue"
+    pause: _Duration = Field(
+        0.6, ge=0, description="time from the end of a reply, as heard, to the next turn of a dialogue"
     )
     greeting: OnGreeting | None = Field(
         None,
@@ -228,7 +231,7 @@ class JudgesTable(_Table):
         None, description="where that key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
     )
     llm_concurrency: int = Field(8, ge=1, le=1000, description="simultaneous calls of the model")
-    llm_timeout: float = Field(60.0, gt=0, description="seconds for a call of the model")
+    llm_timeout: _Duration = Field(60.0, gt=0, description="longest call of the model")
     llm_attempts: int = Field(5, ge=1, le=100, description="most calls for one question, if calls fail")
     samples: int = Field(1, ge=1, le=100, description="how often the model is asked about each turn")
     temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature, if not 0")
@@ -291,15 +294,28 @@ def read_run_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise RunFileError(f"{path}: cannot be read as a run file: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RunFileError(f"{path}: cannot be read as a run file: {reason}") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RunFileError(f"{path}: not valid TOML: {error}") from None
 
 
-def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
+def is_duration(field: FieldInfo) -> bool:
+    """Return whether a key's value may have a unit of time."""
+    return any(isinstance(each, BeforeValidator) and each.func is _seconds for each in field.metadata)
+
+
+def validate(
+    values: dict[str, Any], path: Path | None = None, *, flags: Mapping[str, str] | None = None
+) -> RunConfig:
     """Validate the values of a run file, overridden by flags; errors report line numbers in `path`.
+
+    Args:
+        values: The values, by table and key.
+        path: The run file, if all values are from it.
+        flags: The flag for each key, if the values include flags; errors then name the flag.
 
     Raises:
         RunFileError: A key is unknown or a value is not allowed; the message lists the allowed keys or
@@ -311,7 +327,7 @@ def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
         return RunConfig.model_validate(values)
     except ValidationError as error:
         text = path.read_text("utf-8-sig") if path is not None else ""
-        mistakes = [_explain(dict(mistake), text, path) for mistake in error.errors()]
+        mistakes = [_explain(dict(mistake), text, path, flags or {}) for mistake in error.errors()]
         raise RunFileError("\n".join(mistakes)) from None
 
 
@@ -331,7 +347,7 @@ def located(key: str, path: Path | None) -> Iterator[None]:
         raise RunFileError(f"{path}:{line}: {key}: {error}") from None
 
 
-def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:
+def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mapping[str, str]) -> str:
     keys = [str(part) for part in mistake["loc"] if isinstance(part, str)]
     key = ".".join(keys)
     line = _line_of(keys, text)
@@ -343,7 +359,9 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:
     fields = _table_of(keys[:1])
     about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
     shown = MASK if keys[-1:] and keys[-1].endswith(_PASTED) else repr(mistake["input"])
-    return f"{where}{key} = {shown}: {mistake['msg']}{about}"
+    if (flag := flags.get(".".join(keys[:2]))) is not None:
+        return f"{flag} {'.'.join(keys[2:]) + ' ' if keys[2:] else ''}{shown}: {expectation(mistake)}"
+    return f"{where}{key} = {shown}: {expectation(mistake)}{about}"
 
 
 def _table_of(tables: list[str]) -> dict[str, FieldInfo]:

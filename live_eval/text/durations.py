@@ -26,7 +26,7 @@ def seconds_of(text: str) -> float:
         pass
     parts = list(_PART.finditer(text))
     if not parts or "".join(part[0] for part in parts) != text:
-        raise ValueError(f"expected a duration, such as 90, 45s, 10m or 1h30m, not {text!r}")
+        raise ValueError("expected a duration, such as 15, 500ms, 45s, 10m or 1h30m")
     return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
 
 

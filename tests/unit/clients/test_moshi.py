@@ -72,7 +72,7 @@ def test_the_url_holds_the_servers_settings() -> None:
         ({"max_output_tokens": 100}, "endpoint.max_output_tokens: Moshi has no limit"),
         ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected text or a number"),
         ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected text or a number"),
-        ({"base_url": "moshi"}, "base_url: expected an address"),
+        ({"base_url": "moshi"}, ": expected an address"),
     ],
 )
 def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) -> None:

@@ -118,7 +118,7 @@ def test_without_a_key_there_is_no_header() -> None:
     "base_url", ["", "api.openai.com/v1", "ftp://host/v1", "wss:///v1", "ws://[::1", "ws://h:x"]
 )
 def test_an_invalid_base_url_is_refused(base_url: str) -> None:
-    with pytest.raises(UsageError, match="base_url: expected an address") as caught:
+    with pytest.raises(UsageError, match=": expected an address") as caught:
         OpenAIRealtime(EndpointSettings(base_url=f"{base_url}?key={KEY}"))
     assert KEY not in str(caught.value)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from live_eval.cli._flags import FLAGS, parse_pairs
-from live_eval.cli.run import _check_same, command
-from live_eval.errors import PluginError, RunFileError, StoreError
+from live_eval.cli._flags import FLAGS, configured, parse_pairs
+from live_eval.cli.run import _check_same, _run_file, command
+from live_eval.errors import PluginError, RunFileError, StoreError, UsageError
 from live_eval.redaction.settings import public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import make_plan
@@ -56,11 +56,15 @@ def test_values_are_read(tmp_path: Path) -> None:
     ("text", "line", "said"),
     [
         ("[turns]\nconcurency = 3\n", 2, ["turns.concurency", "did you mean concurrency?", "word_times"]),
-        ("[turns]\n\nconcurrency = 0\n", 3, ["turns.concurrency = 0", "greater than or equal to 1"]),
-        ("[data]\nvariants = ['target', 'angry']\n", 2, ["'angry'", "'target', 'neutral' or 'alternative'"]),
-        ("turns.mode = 'loud'\n", 1, ["turns.mode = 'loud'", "'server_vad', 'manual' or"]),
+        ("[turns]\n\nconcurrency = 0\n", 3, ["turns.concurrency = 0", "expected 1 or more"]),
+        (
+            "[data]\nvariants = ['target', 'angry']\n",
+            2,
+            ["'angry'", "expected target, neutral or alter"],
+        ),
+        ("turns.mode = 'loud'\n", 1, ["turns.mode = 'loud'", "expected server_vad, manual or"]),
         ("[turn]\nmode = 'manual'\n", 1, ["unknown key 'turn'", "did you mean turns?", "endpoint"]),
-        ("[endpoint]\nname = 3\n", 2, ["endpoint.name = 3", "valid string"]),
+        ("[endpoint]\nname = 3\n", 2, ["endpoint.name = 3", "expected text"]),
         (
             "[endpoint]\nname = 'a'\n[endpoint.extra]\nx = 1\n[data]\nlimit = 'all'\n",
             6,
@@ -165,3 +169,37 @@ def test_json_in_a_setting_is_parsed() -> None:
     pairs = parse_pairs("--extra", [f"tools={tools}", "note={not json", "n=5", 'inline={ a = "b" }'])
     assert pairs == {"tools": json.loads(tools), "note": "{not json", "n": 5, "inline": {"a": "b"}}
     assert "canary" not in str(public_settings(pairs))
+
+
+def test_durations_have_units_in_files_and_flags(tmp_path: Path) -> None:
+    config = check(tmp_path, "[turns]\nconnect_timeout = '500ms'\npause = 1\npatience = '10m'\n")
+    assert (config.turns.connect_timeout, config.turns.pause, config.turns.patience) == (0.5, 1, 600)
+    assert configured({}, {"data__max_recording": "2m"}).data.max_recording == 120
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"turns__concurrency": "0"}, "--concurrency '0': expected 1 or more"),
+        ({"turns__reply_timeout": "soon"}, "--reply-timeout 'soon': expected a duration, such as 15"),
+        ({"task__name": "talk"}, "--task 'talk': expected conversation, transcription"),
+        ({"judges__device": "cup"}, "--device 'cup': expected cpu or cuda (did you mean cpu?)"),
+        ({"endpoint__key_variable": "sk-quiet"}, "--key-variable ***: expected the name of"),
+    ],
+)
+def test_an_error_in_a_flag_names_the_flag(flags: dict[str, str], message: str) -> None:
+    with pytest.raises(RunFileError) as caught:
+        configured({}, flags)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_word_is_an_endpoint_or_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags: dict[str, Any] = {"endpoint__name": None}
+    assert _run_file("openai", flags) is None
+    assert flags == {"endpoint__name": "openai"}
+    with pytest.raises(UsageError, match="expected one endpoint, found gemini-live and --endpoint openai"):
+        _run_file("gemini-live", flags)
+    Path("settings").write_text("")
+    for name in ("my.toml", "folder/mine", "settings"):
+        assert _run_file(name, {}) == Path(name)
