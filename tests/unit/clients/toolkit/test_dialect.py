@@ -1,4 +1,4 @@
-"""The toolkit: its exports, and the defaults of its base classes."""
+"""The bases of dialects, and the exports of the toolkit."""
 
 import pytest
 

@@ -10,7 +10,7 @@ import pytest
 from live_eval.judges.text._reply import other_language, refused, unreadable
 from live_eval.testing.judges import ordinary_turn
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SCRIPTS = [
     *(ROOT / "live_eval" / "data" / "sample").glob("data_*/script_info_*.json"),
     *(ROOT.parent / "shared" / "echomind-demo").glob("data_*/script_info_*.json"),

@@ -152,7 +152,7 @@ async def test_a_reply_starts_without_the_voices_silence() -> None:
 
 
 async def test_without_a_voice_a_recording_or_a_tone_is_used(tmp_path: Path) -> None:
-    sample = Path(__file__).parents[3] / "live_eval/data/sample/data_synthesis/audio/whisper"
+    sample = Path(__file__).parents[4] / "live_eval/data/sample/data_synthesis/audio/whisper"
     recording = sample / "le_103_whisper_technology_neutral_response.flac"
     settings = ReferenceSettings()
     for spoken, seconds in ((recording, None), (None, 1.0)):
@@ -176,7 +176,7 @@ async def test_the_tone_has_the_configured_length() -> None:
 
 
 async def test_a_recording_answers_everything() -> None:
-    path = Path(__file__).parents[3] / "live_eval/data/sample/data_synthesis/audio/whisper"
+    path = Path(__file__).parents[4] / "live_eval/data/sample/data_synthesis/audio/whisper"
     responder = await asyncio.to_thread(FileResponder, path / "le_103_whisper_technology_neutral.flac", 7)
     found = responder.fixed(ReferenceSettings())
     assert (found.onset_sample, found.onset_by) == (7, "given")

@@ -31,7 +31,7 @@ from tests.support.dialects import sent
 
 BASE = "https://api.openai.com/v1"
 KEY = "sk-proj-1a2b3c"
-GOLDEN = sorted((Path(__file__).parents[2] / "conformance" / "golden" / "openai_webrtc").glob("*.jsonl"))
+GOLDEN = sorted((Path(__file__).parents[3] / "conformance" / "golden" / "openai_webrtc").glob("*.jsonl"))
 SERVER: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
 MS = 1_000_000
 
