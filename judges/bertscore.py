@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 from live_eval.judges.networks._torch import (
     import_torchaudio,
     torch_device,
@@ -108,7 +109,7 @@ def baseline_file(model: str) -> Path:
     """Return the package's English baseline file for a model, or raise `JudgeError`."""
     folder = package_folder("bert_score")
     if folder is None:
-        raise JudgeError("expected the package bert_score: pip install 'live-eval[torch]'")
+        raise JudgeError(f"expected the package bert_score: {install_command('torch')}")
     path = folder / "rescale_baseline" / "en" / f"{model}.tsv"
     if not path.is_file():
         raise JudgeError(f"{path}: expected the baseline of {model}, found no file")

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from live_eval.extras import install_command
 from live_eval.judges._sound import recording_detail, unrateable
 from live_eval.judges.networks._torch import exact_inference, import_torchaudio, torch_device
 from live_eval.judging import JudgedTurn, Judgement, Scored
@@ -54,7 +55,7 @@ class DistillMos:
     def __init__(self, *, device: str = "cpu") -> None:
         self._device = torch_device(device)
         checkpoint = packaged_file(
-            "distillmos", "weights/distill_mos_v7.pt", _SHA256, install="pip install 'live-eval[torch]'"
+            "distillmos", "weights/distill_mos_v7.pt", _SHA256, install=install_command("torch")
         )
         self._torchaudio = import_torchaudio()  # also imported by the package
         import torch

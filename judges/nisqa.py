@@ -22,6 +22,7 @@ import numpy as np
 
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 from live_eval.judges._sound import recording_detail, unrateable
 from live_eval.judges.networks._torch import exact_inference, torch_device, without_remarks
 from live_eval.judges.specs.sound import NISQA, NISQA_WEIGHTS
@@ -152,8 +153,8 @@ def _package() -> Any:
     except ImportError as error:
         raise JudgeError(
             f"NISQA needs the package torchmetrics 1.9, whose network is not public: {error}: "
-            "pip install 'live-eval[torch]'"
+            f"{install_command('torch')}"
         ) from error
     if importlib.util.find_spec("librosa") is None:
-        raise JudgeError("NISQA needs the package librosa: pip install 'live-eval[torch]'")
+        raise JudgeError(f"NISQA needs the package librosa: {install_command('torch')}")
     return nisqa

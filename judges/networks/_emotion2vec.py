@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 from live_eval.judges.networks._torch import exact_inference, fill, import_torchaudio, read_tensors
 
 if TYPE_CHECKING:
@@ -186,4 +187,4 @@ def _stand_in(name: str) -> Iterator[None]:
 
 
 def _no_funasr(error: Exception) -> JudgeError:
-    return JudgeError(f"expected the package funasr (pip install 'live-eval[emotion]'): {error}")
+    return JudgeError(f"expected the package funasr ({install_command('emotion')}): {error}")

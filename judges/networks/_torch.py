@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +107,7 @@ def import_torchaudio() -> Any:
         JudgeError: torchaudio cannot be imported.
     """
     if importlib.util.find_spec("torchaudio") is None:
-        raise JudgeError("expected the package torchaudio: pip install 'live-eval[torch]'")
+        raise JudgeError(f"expected the package torchaudio: {install_command('torch')}")
     import torch
 
     extension = "torchaudio._extension"

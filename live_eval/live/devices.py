@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.errors import UsageError
+from live_eval.extras import install_command
 from live_eval.live.updates import AudioSide
 
 __all__ = ["AudioDevice", "find_device", "list_devices", "sounddevice"]
@@ -43,7 +44,7 @@ def sounddevice() -> Any:
     try:
         import sounddevice as package
     except ModuleNotFoundError:
-        raise UsageError("the microphone needs sounddevice: pip install 'live-eval[mic]'") from None
+        raise UsageError(f"the microphone needs sounddevice: {install_command('mic')}") from None
     except OSError:
         raise UsageError(_INSTALL) from None
     return package

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from live_eval.errors import UsageError
+from live_eval.extras import install_command
 from live_eval.files import open_regular
 from live_eval.redaction.redactor import SECRETS
 from live_eval.redaction.settings import host_of
@@ -131,7 +132,7 @@ def _from_keyring(service: str, name: str) -> str:
         import keyring
         from keyring.errors import KeyringError
     except ImportError:
-        hint = "pip install 'live-eval[keyring]'"
+        hint = install_command("keyring")
         raise UsageError(f"a key in a keyring needs the package keyring: {hint}") from None
     try:
         value = keyring.get_password(service, name)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, resample
 from live_eval.errors import JudgeError, UsageError
+from live_eval.extras import install_command
 from live_eval.weights import file_sha256, package_folder, packaged_file
 
 __all__ = ["MODEL_VARIABLE", "Recogniser", "Transcript", "Word", "available", "find_model"]
@@ -38,7 +39,6 @@ _PACKAGED_SHA256 = {
     "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
-_HINT = "pip install 'live-eval[local]'"
 # Whisper's own limit (section 4.5 of the paper): text with a higher compression ratio is repetitive, as for
 # breath and noise.
 _MAX_COMPRESSION_RATIO = 2.4
@@ -182,7 +182,8 @@ class Recogniser:
 def available(model: Path | None = None) -> str | None:
     """Return why `Recogniser` cannot run on this machine and how to fix this, or None if it can."""
     if importlib.util.find_spec("faster_whisper") is None:
-        return f"recognition needs the package faster_whisper, which is not installed: {_HINT}"
+        hint = install_command("local")
+        return f"recognition needs the package faster_whisper, which is not installed: {hint}"
     try:
         find_model(model)
     except UsageError as error:
@@ -208,8 +209,8 @@ def find_model(model: Path | None = None) -> Path:
         packaged = _packaged_folder()
         if packaged is None:
             raise UsageError(
-                f"recognition needs a Whisper model: {_HINT}, or name the folder of a CTranslate2 model "
-                f"in {MODEL_VARIABLE}"
+                f"recognition needs a Whisper model: {install_command('local')}, or name the folder of a "
+                f"CTranslate2 model in {MODEL_VARIABLE}"
             )
         folder, origin = packaged, f"the model of the package {_PACKAGE}"
     missing = [name for name in _MODEL_FILES if not (folder / name).is_file()]
@@ -224,7 +225,7 @@ def find_model(model: Path | None = None) -> Path:
 def _check_packaged_model() -> None:
     try:
         for name, sha256 in _PACKAGED_SHA256.items():
-            packaged_file(_PACKAGE, f"model/{name}", sha256, install=_HINT)
+            packaged_file(_PACKAGE, f"model/{name}", sha256, install=install_command("local"))
     except JudgeError as error:
         raise UsageError(f"recognition: {error}") from None
 

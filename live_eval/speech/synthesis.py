@@ -13,13 +13,12 @@ import numpy as np
 
 from live_eval.audio import Audio
 from live_eval.errors import UsageError
+from live_eval.extras import install_command
 
 __all__ = ["MAX_SPEED", "MIN_SPEED", "Voice", "available"]
 
 MIN_SPEED = 0.5
 MAX_SPEED = 2.0
-
-_HINT = "pip install 'live-eval[local]'"
 
 
 class Voice:
@@ -69,7 +68,8 @@ class Voice:
 def available(name: str = "heart") -> str | None:
     """Return why this voice cannot be used on this machine and how to fix this, or None if it can."""
     if importlib.util.find_spec("hibari") is None:
-        return f"the offline voice needs the package hibari-tts, which is not installed: {_HINT}"
+        hint = install_command("local")
+        return f"the offline voice needs the package hibari-tts, which is not installed: {hint}"
     from hibari.voices import VOICES, voice_path
 
     if name not in VOICES:

@@ -127,5 +127,5 @@ def test_a_ray_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"pip install 'live-eval\[ray\]'"), connected("auto"):
+    with pytest.raises(UsageError, match=r"pip install .*\[ray\]"), connected("auto"):
         pass

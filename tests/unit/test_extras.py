@@ -1,0 +1,25 @@
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from live_eval import extras
+from live_eval.extras import install_command
+
+
+def test_a_checkout_is_installed_with_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root = Path(extras.__file__).parents[1]
+    monkeypatch.chdir(root)
+    assert install_command("torch") == "pip install -e '.[torch]'"
+    monkeypatch.chdir(tmp_path)
+    assert install_command("torch") == f"pip install -e '{root}[torch]'"
+
+
+def test_elsewhere_the_packages_of_the_extra_are_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    requirements = ["click>=8", 'torch>=2.6; extra == "torch"', "ray[default]>=2.52; extra == 'ray'"]
+    monkeypatch.setattr(metadata, "requires", lambda _: requirements)
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "live_eval" / "extras.py"))
+    assert install_command("torch") == "pip install 'torch>=2.6'"
+    assert install_command("ray") == "pip install 'ray[default]>=2.52'"
