@@ -1,4 +1,4 @@
-"""Gemini Live: what it sends and reports. Whole sessions are in tests/conformance."""
+"""Gemini Live: addresses, setup, what is sent, moves to a new connection, and the log."""
 
 from __future__ import annotations
 
@@ -8,86 +8,54 @@ from typing import Any
 import pybase64
 import pytest
 
-from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects.gemini_live import GeminiLive
 from live_eval.dialect import (
     Close,
     EndpointProblem,
     EndpointSettings,
     InputTranscript,
-    Interrupted,
-    Output,
     Reconnect,
-    ReplyAudio,
-    ReplyText,
     ResponseDone,
     ResponseStarted,
     Send,
     SessionReady,
     SetTimer,
-    SpeechStarted,
-    SpeechStopped,
-    UnknownEvent,
-    Usage,
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timing import ResponseStatus
-from live_eval.types import Modality, Secret, TurnMode
+from live_eval.types import Modality, TurnMode
 from tests.support.dialects import sent
+from tests.unit.clients.dialects.gemini_endpoint import Endpoint, of
 
 BASE = "wss://generativelanguage.googleapis.com"
+
+
 KEY = "AIzaSy-conformance-key"
+
+
 SERVICE = "/ws/google.ai.generativelanguage.{}.GenerativeService.{}"
-PCM = Codec(CodecName.PCM16, 24_000)
+
+
 MS = 1_000_000
+
+
 FRAME = bytes(range(64)) * 10
+
+
 SAID = {
     "realtimeInput": {
         "audio": {"data": pybase64.b64encode_as_string(FRAME), "mimeType": "audio/pcm;rate=16000"}
     }
 }
+
+
 START: dict[str, Any] = {"realtimeInput": {"activityStart": {}}}
+
+
 END: dict[str, Any] = {"realtimeInput": {"activityEnd": {}}}
 
 
-class Endpoint:
-    """Plays the endpoint to a dialect."""
-
-    def __init__(self, *, ready: bool = True, base: str = BASE, key: str = KEY, **settings: Any) -> None:
-        self.dialect = GeminiLive(EndpointSettings(base_url=base, key=Secret(key), **settings))
-        self.setup = sent(self.dialect.opened(0))[0]["setup"]
-        if ready:
-            self.say({"setupComplete": {}})
-
-    def say(self, message: dict[str, Any], at_ms: int = 0) -> list[Output]:
-        return list(self.dialect.received(json.dumps(message), at_ms * MS))
-
-    def content(self, at_ms: int = 0, **fields: Any) -> list[Output]:
-        return self.say({"serverContent": fields}, at_ms)
-
-    def audio(self, samples: int = 480, at_ms: int = 0, mime: str = "audio/pcm;rate=24000") -> list[Output]:
-        data = pybase64.b64encode_as_string(bytes(2 * samples))
-        return self.content(at_ms, modelTurn={"parts": [{"inlineData": {"mimeType": mime, "data": data}}]})
-
-    def handle(self, handle: str = "handle-1", at_ms: int = 0) -> list[Output]:
-        return self.say({"sessionResumptionUpdate": {"newHandle": handle, "resumable": True}}, at_ms)
-
-    def go_away(self, left: str, at_ms: int = 0) -> list[Output]:
-        return self.say({"goAway": {"timeLeft": left}}, at_ms)
-
-    def frame(self) -> list[Any]:
-        return sent(self.dialect.frame(FRAME, 0))
-
-    def moves(self, at_ms: int) -> list[Output]:
-        return list(self.dialect.timer("move to a new connection", at_ms * MS))
-
-
-def of(kind: type, outputs: Any) -> Any:
-    (output,) = [output for output in outputs if isinstance(output, kind)]
-    return output
-
-
-# -- Where, and with which credentials -----------------------------------------------------------------
+# -- Addresses and keys --
 
 
 @pytest.mark.parametrize(
@@ -139,7 +107,7 @@ def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) 
         Endpoint(**settings)
 
 
-# -- What is asked for ---------------------------------------------------------------------------------
+# -- Requests --
 
 
 def test_the_setup_is_what_the_sdk_writes() -> None:
@@ -209,7 +177,7 @@ def test_the_end_of_the_stream_is_sent_to_the_detector_which_interrupts_by_itsel
     assert endpoint.dialect.interrupt("reply_1", 20, 0) == ()
 
 
-# -- What is told --------------------------------------------------------------------------------------
+# -- Events --
 
 
 def test_the_session_reports_its_name() -> None:
@@ -221,250 +189,6 @@ def test_the_session_reports_its_name() -> None:
 def test_json_in_binary_frames_is_read() -> None:
     endpoint = Endpoint(ready=False)
     assert endpoint.dialect.received(b'{"setupComplete": {}}\n', 0) == [SessionReady()]
-
-
-def test_a_reply_begins_with_its_first_content_and_ends_with_the_turn() -> None:
-    endpoint = Endpoint()
-    assert endpoint.audio() == [ResponseStarted("reply_1"), ReplyAudio("reply_1", bytes(960), PCM)]
-    assert endpoint.content(outputTranscription={"text": "Hi."}) == [ReplyText("reply_1", "Hi.")]
-    usage = {
-        "promptTokenCount": 400,
-        "cachedContentTokenCount": 6,
-        "responseTokenCount": 58,
-        "thoughtsTokenCount": 20,
-        "promptTokensDetails": [
-            {"modality": "TEXT", "tokenCount": 12},
-            {"modality": "AUDIO", "tokenCount": 388},
-        ],
-        "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 58}],
-    }
-    outputs = endpoint.say({"serverContent": {"turnComplete": True}, "usageMetadata": usage})
-    assert outputs == [
-        ResponseDone("reply_1", ResponseStatus.COMPLETED, "", Usage(400, 78, 388, 58, 6)),
-    ]
-    assert endpoint.audio(at_ms=1_000)[0] == ResponseStarted("reply_2")
-
-
-def test_missing_usage_is_none() -> None:
-    endpoint = Endpoint()
-    endpoint.audio()
-    assert of(ResponseDone, endpoint.content(turnComplete=True)).usage is None
-
-
-def test_thoughts_and_text_parts_of_spoken_replies_are_ignored() -> None:
-    endpoint = Endpoint()
-    assert endpoint.content(modelTurn={"parts": [{"text": "**Thinking**", "thought": True}]}) == []
-    assert endpoint.content(modelTurn={"parts": [{"text": "Hm."}]}) == []
-
-
-@pytest.mark.parametrize("status", ["IDLE", "REQUIRES_ACTION"])
-def test_with_a_status_a_turn_ends_only_when_the_model_is_idle(status: str) -> None:
-    endpoint = Endpoint()
-    endpoint.audio()
-    assert endpoint.content(turnComplete=True, interactionStatus="IN_PROGRESS") == []
-    assert endpoint.audio(at_ms=3_000) == [ReplyAudio("reply_1", bytes(960), PCM)]
-    done = of(ResponseDone, endpoint.content(interactionStatus=status))
-    assert done.status is ResponseStatus.COMPLETED
-
-
-def test_an_unspecified_status_says_nothing() -> None:
-    endpoint = Endpoint()
-    endpoint.audio()
-    unspecified = "INTERACTION_STATUS_UNSPECIFIED"
-    assert endpoint.content(interactionStatus=unspecified) == []
-    assert of(ResponseDone, endpoint.content(turnComplete=True, interactionStatus=unspecified))
-
-
-def test_an_interrupted_reply_is_cancelled_by_the_end_of_its_turn() -> None:
-    endpoint = Endpoint()
-    endpoint.audio()
-    stopped = endpoint.content(at_ms=900, interrupted=True)
-    assert stopped == [Interrupted("reply_1"), SetTimer("silent after interruption", 5_900 * MS)]
-    assert endpoint.dialect.interrupt("reply_1", 10, 900 * MS) == ()  # the endpoint knows
-    outputs = endpoint.content(at_ms=950, turnComplete=True)
-    assert outputs == [
-        SetTimer("silent after interruption", None),
-        ResponseDone("reply_1", ResponseStatus.CANCELLED, "interrupted"),
-    ]
-    assert endpoint.dialect.timer("silent after interruption", 5_900 * MS) == []
-
-
-def test_audio_that_comes_late_is_of_the_reply_that_has_ended() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    audio, late = endpoint.audio(at_ms=1_020)
-    assert isinstance(audio, ReplyAudio)
-    assert isinstance(late, EndpointProblem)
-    assert (audio.response_id, late.kind, late.fatal) == ("reply_1", FailureKind.AUDIO_AFTER_DONE, False)
-    (more,) = endpoint.audio(at_ms=1_500)  # reported once
-    assert isinstance(more, ReplyAudio)
-    assert endpoint.content(at_ms=1_600, turnComplete=True) == []
-
-
-def test_audio_later_than_that_begins_another_reply() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    assert of(ResponseStarted, endpoint.audio(at_ms=1_600)).response_id == "reply_2"
-    assert of(ResponseDone, endpoint.content(at_ms=1_700, turnComplete=True)).response_id == "reply_2"
-
-
-def test_audio_after_the_user_was_heard_again_begins_another_reply() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    endpoint.say({"voiceActivity": {"voiceActivityType": "ACTIVITY_START"}}, at_ms=1_010)
-    assert of(ResponseStarted, endpoint.audio(at_ms=1_020)).response_id == "reply_2"
-
-
-def test_late_audio_is_late_for_half_a_second_at_most() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    assert of(ReplyAudio, endpoint.audio(at_ms=1_400)).response_id == "reply_1"
-    assert of(ReplyAudio, endpoint.audio(at_ms=1_800)).response_id == "reply_2"
-
-
-def test_audio_after_the_user_spoke_over_a_reply_is_another_reply() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.say({"voiceActivity": {"voiceActivityType": "ACTIVITY_START"}}, at_ms=950)
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    pieces = [of(ReplyAudio, endpoint.audio(at_ms=at_ms)) for at_ms in range(1_300, 3_000, 400)]
-    assert {piece.response_id for piece in pieces} == {"reply_2"}
-    assert of(ResponseDone, endpoint.content(at_ms=3_000, turnComplete=True)).response_id == "reply_2"
-
-
-def test_audio_while_the_model_generates_again_is_another_reply() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    endpoint.say({"sessionResumptionUpdate": {"resumable": False}}, at_ms=1_010)
-    assert of(ReplyAudio, endpoint.audio(at_ms=1_020)).response_id == "reply_2"
-
-
-def test_a_transcript_that_comes_during_the_reply_is_not_speech_over_it() -> None:
-    endpoint = Endpoint()
-    endpoint.audio(at_ms=900)
-    endpoint.content(at_ms=950, inputTranscription={"text": "What time is it?"})
-    endpoint.content(at_ms=1_000, turnComplete=True)
-    assert of(ReplyAudio, endpoint.audio(at_ms=1_020)).response_id == "reply_1"
-
-
-def test_a_turn_that_ends_without_content_is_an_empty_reply_if_the_model_was_at_work() -> None:
-    endpoint = Endpoint()
-    assert endpoint.content(turnComplete=True) == []  # nothing says that the user was heard
-    endpoint.say({"sessionResumptionUpdate": {}})  # JSON leaves out what is false
-    done = of(ResponseDone, endpoint.content(turnComplete=True))
-    assert (done.response_id, done.status) == ("reply_1", ResponseStatus.COMPLETED)
-    assert endpoint.content(turnComplete=True) == []
-    endpoint = Endpoint()
-    endpoint.say({"sessionResumptionUpdate": {}})
-    endpoint.handle()
-    assert endpoint.content(turnComplete=True) == []
-
-
-def test_silence_after_an_interruption_ends_the_reply() -> None:
-    endpoint = Endpoint()
-    endpoint.audio()
-    endpoint.content(interrupted=True)
-    outputs = endpoint.dialect.timer("silent after interruption", 5_000 * MS)
-    assert of(ResponseDone, outputs).status is ResponseStatus.CANCELLED
-    assert endpoint.content(at_ms=6_000, turnComplete=True) == []
-
-
-def test_an_interruption_before_the_model_speaks_begins_no_reply() -> None:
-    endpoint = Endpoint()
-    endpoint.content(inputTranscription={"text": "Wait"})
-    assert endpoint.content(interrupted=True) == []
-    assert endpoint.content(turnComplete=True) == []
-
-
-@pytest.mark.parametrize(
-    ("samples", "reason", "status"),
-    [
-        (480, "GENERATED_AUDIO_SAFETY", ResponseStatus.INCOMPLETE),
-        (0, "RESPONSE_REJECTED", ResponseStatus.FAILED),
-        (480, "NEED_MORE_INPUT", ResponseStatus.COMPLETED),
-    ],
-)
-def test_the_reason_of_an_end_is_a_status(samples: int, reason: str, status: ResponseStatus) -> None:
-    endpoint = Endpoint()
-    endpoint.content(inputTranscription={"text": "Hm."})
-    if samples:
-        endpoint.audio(samples)
-    done = of(ResponseDone, endpoint.content(turnComplete=True, turnCompleteReason=reason))
-    assert done.status is status
-    assert done.reason == ("" if status is ResponseStatus.COMPLETED else reason)
-
-
-def test_the_detector_of_older_models_reports_speech() -> None:
-    endpoint = Endpoint()
-    heard = {"voiceActivityType": "ACTIVITY_START", "audioOffset": "1.250s"}
-    assert endpoint.say({"voiceActivity": heard}) == [SpeechStarted(1_250)]
-    assert endpoint.say({"voiceActivity": {"voiceActivityType": "ACTIVITY_END"}}) == [SpeechStopped()]
-    signal = {"vadSignalType": "VAD_SIGNAL_TYPE_SOS"}
-    assert endpoint.say({"voiceActivityDetectionSignal": signal}) == [SpeechStarted()]
-
-
-def test_the_input_transcript_is_complete_when_the_turn_ends() -> None:
-    endpoint = Endpoint()
-    assert endpoint.content(inputTranscription={"text": " Good"}) == [
-        InputTranscript("Good", False, "user_1")
-    ]
-    assert endpoint.content(inputTranscription={"text": " day."}) == [
-        InputTranscript(" day.", False, "user_1")
-    ]
-    endpoint.audio()
-    whole = InputTranscript("Good day.", True, "user_1")
-    assert of(InputTranscript, endpoint.content(turnComplete=True)) == whole
-
-
-def test_a_transcript_marked_as_complete_is_reported_once() -> None:
-    endpoint = Endpoint()
-    endpoint.content(inputTranscription={"text": "Good"})
-    outputs = endpoint.content(inputTranscription={"text": " day.", "finished": True})
-    assert outputs == [InputTranscript("Good day.", True, "user_1")]
-    endpoint.audio()
-    assert [type(output) for output in endpoint.content(turnComplete=True)] == [ResponseDone]
-
-
-def test_unusable_fields_are_reported_and_the_rest_is_used() -> None:
-    endpoint = Endpoint()
-    data = pybase64.b64encode_as_string(bytes(4))
-    parts = [
-        {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": "?"}},
-        {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": data}},
-    ]
-    outputs = endpoint.content(modelTurn={"parts": parts}, newThing=1)
-    assert of(EndpointProblem, outputs).kind is FailureKind.MALFORMED_MESSAGE
-    assert of(ReplyAudio, outputs).data == bytes(4)
-    assert of(UnknownEvent, outputs).type == "serverContent.newThing"
-    assert of(UnknownEvent, endpoint.say({f"new {KEY}": 1})).type == "new ***"
-
-
-@pytest.mark.parametrize(
-    ("mime", "kind"),
-    [
-        ("audio/pcm;rate=16000", FailureKind.WRONG_RATE),
-        ("audio/pcm; rate=x", FailureKind.WRONG_RATE),
-        ("audio/pcm", FailureKind.WRONG_RATE),
-        ("audio/ogg", FailureKind.MALFORMED_AUDIO),
-    ],
-)
-def test_undocumented_audio_is_rejected(mime: str, kind: FailureKind) -> None:
-    endpoint = Endpoint()
-    (problem,) = endpoint.audio(mime=mime)
-    assert isinstance(problem, EndpointProblem)
-    assert (problem.kind, problem.fatal) == (kind, True)
-    assert mime in problem.message
-    assert endpoint.dialect.closed(1000, "", 0) == ()  # told already
-
-
-@pytest.mark.parametrize("mime", ["audio/pcm;rate=24000", "audio/L16; codec=pcm; rate=24000"])
-def test_both_names_of_pcm_are_known(mime: str) -> None:
-    assert of(ReplyAudio, Endpoint().audio(mime=mime)).codec == PCM
 
 
 # -- Errors --------------------------------------------------------------------------------------------
@@ -533,7 +257,7 @@ def test_finishing_is_no_failure() -> None:
     assert endpoint.dialect.closed(1000, "", 0) == ()
 
 
-# -- Going on over another connection ------------------------------------------------------------------
+# -- Moves to another connection --
 
 
 def test_a_move_waits_until_shortly_before_the_end() -> None:

@@ -221,7 +221,7 @@ def test_an_interruption_without_a_reply_is_speech() -> None:
     assert endpoint.say("user_interruption", time=1) == []
 
 
-# -- What goes wrong -----------------------------------------------------------------------------------
+# -- Failures --
 
 
 def test_audio_at_another_rate_is_a_named_failure() -> None:

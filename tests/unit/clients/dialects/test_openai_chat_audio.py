@@ -267,7 +267,7 @@ def test_vllm_omni_sends_audio_as_content_of_its_own_events(told_hz: int | None,
     assert endpoint.say(omni("", told_hz)) == []
 
 
-# -- What goes wrong -----------------------------------------------------------------------------------
+# -- Failures --
 
 
 @pytest.mark.parametrize(

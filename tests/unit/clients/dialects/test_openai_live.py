@@ -67,7 +67,7 @@ def problem(outputs: Sequence[Output]) -> EndpointProblem:
     return output
 
 
-# -- What is asked for ---------------------------------------------------------------------------------
+# -- Requests --
 
 
 def test_the_url_has_no_query_and_the_key_is_a_header() -> None:
@@ -119,7 +119,7 @@ def test_input_always_flows_and_nothing_stops_the_model() -> None:
     assert dialect.interrupt("reply_1", 20, 0) == ()
 
 
-# -- What is told --------------------------------------------------------------------------------------
+# -- Events --
 
 
 def test_the_stream_is_reported_as_it_arrives() -> None:
@@ -204,7 +204,7 @@ def test_the_log_holds_no_key_and_no_audio() -> None:
     assert dialect.redact(json.dumps(told))["delta"] == "It is ***."
 
 
-# -- Whole sessions: the endpoint streams all the time, and energy finds the reply ----------------------
+# -- Whole sessions --
 
 TONE = (8_000 * np.sin(np.arange(SAMPLES) * 2 * np.pi * 10 / SAMPLES)).astype("<i2").tobytes()
 FRAME = bytes(2 * SAMPLES)

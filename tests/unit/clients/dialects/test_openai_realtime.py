@@ -1,4 +1,4 @@
-"""The GA dialect: what it sends and reports. Whole sessions are in tests/conformance."""
+"""OpenAI Realtime: addresses, responses, interruptions, requests for a response, and the log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 
 import pybase64
 import pytest
-from openai.types.realtime import SessionUpdateEvent
 
-from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
 from live_eval.dialect import (
     Close,
@@ -26,7 +24,6 @@ from live_eval.dialect import (
     ResponseDone,
     ResponseStarted,
     Send,
-    SessionReady,
     SpeechStarted,
     SpeechStopped,
     UnknownEvent,
@@ -34,58 +31,17 @@ from live_eval.dialect import (
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timing import ResponseStatus
-from live_eval.types import Modality, Secret, TurnMode
+from live_eval.types import Secret, TurnMode
 from tests.support.dialects import sent
+from tests.unit.clients.dialects.openai_endpoint import Endpoint, problem
 
 BASE = "wss://api.openai.com/v1"
+
+
 KEY = "sk-proj-1a2b3c"
-PCM = Codec(CodecName.PCM16, 24_000)
+
+
 MS = 1_000_000
-
-
-class Endpoint:
-    """Plays the endpoint to a dialect."""
-
-    def __init__(self, *, ready: bool = True, **settings: Any) -> None:
-        self.dialect = OpenAIRealtime(EndpointSettings(base_url=BASE, key=Secret(KEY), **settings))
-        if ready:
-            self.say("session.created", session={"id": "sess_1", "model": "m-1"})
-            self.say("session.updated", session={"id": "sess_1", "model": "m-1"})
-
-    def say(self, name: str, at_ms: int = 0, **fields: Any) -> list[Output]:
-        return list(self.dialect.received(json.dumps({"type": name, **fields}), at_ms * MS))
-
-    def audio(self, samples: int = 480, at_ms: int = 0, item: str = "item_1", part: int = 0) -> list[Output]:
-        delta = pybase64.b64encode_as_string(bytes(2 * samples))
-        return self.say(
-            "response.output_audio.delta",
-            at_ms,
-            response_id="r1",
-            item_id=item,
-            content_index=part,
-            delta=delta,
-        )
-
-    def done(self, status: str = "completed", response_id: str = "r1", **fields: Any) -> list[Output]:
-        return self.say("response.done", response={"id": response_id, "status": status, **fields})
-
-    def create(self, response_id: str = "r1") -> list[Output]:
-        return self.say("response.created", response={"id": response_id})
-
-    def error(self, **error: Any) -> list[Output]:
-        return self.say("error", error=error)
-
-
-def problem(outputs: list[Output]) -> EndpointProblem:
-    (found,) = (output for output in outputs if isinstance(output, EndpointProblem))
-    return found
-
-
-def session_of(**settings: Any) -> dict[str, Any]:
-    """Return the session that is asked for; the vendor's own type accepts it."""
-    (update,) = sent(Endpoint(ready=False, **settings).say("session.created", session={}))
-    SessionUpdateEvent.model_validate(update, strict=True)
-    return dict(update["session"])
 
 
 # -- Dialling -------------------------------------------------------------------------------------------
@@ -121,119 +77,6 @@ def test_an_invalid_base_url_is_refused(base_url: str) -> None:
     with pytest.raises(UsageError, match=": expected an address") as caught:
         OpenAIRealtime(EndpointSettings(base_url=f"{base_url}?key={KEY}"))
     assert KEY not in str(caught.value)
-
-
-# -- The session ----------------------------------------------------------------------------------------
-
-
-def test_the_session_with_everything() -> None:
-    assert session_of(
-        voice="marin",
-        instructions="Be kind.",
-        transcription_model="gpt-4o-transcribe",
-        language="pt-BR",
-        max_output_tokens=900,
-        turn_detection={"type": "semantic_vad", "eagerness": "high"},
-        extra={"audio": {"input": {"noise_reduction": {"type": "far_field"}}, "output": {"speed": 1.1}}},
-    ) == {
-        "type": "realtime",
-        "output_modalities": ["audio"],
-        "instructions": "Be kind.",
-        "max_output_tokens": 900,
-        "audio": {
-            "input": {
-                "format": {"type": "audio/pcm", "rate": 24_000},
-                "turn_detection": {"type": "semantic_vad", "eagerness": "high"},
-                "transcription": {"model": "gpt-4o-transcribe", "language": "pt"},
-                "noise_reduction": {"type": "far_field"},
-            },
-            "output": {"format": {"type": "audio/pcm", "rate": 24_000}, "voice": "marin", "speed": 1.1},
-        },
-    }
-
-
-def test_the_session_with_nothing() -> None:
-    assert session_of() == {
-        "type": "realtime",
-        "output_modalities": ["audio"],
-        "audio": {
-            "input": {
-                "format": {"type": "audio/pcm", "rate": 24_000},
-                "turn_detection": {"type": "server_vad"},
-            },
-            "output": {"format": {"type": "audio/pcm", "rate": 24_000}},
-        },
-    }
-
-
-def test_detector_settings_are_merged_over_the_default() -> None:
-    detection = session_of(turn_detection={"silence_duration_ms": 200})["audio"]["input"]["turn_detection"]
-    assert detection == {"type": "server_vad", "silence_duration_ms": 200}
-
-
-def test_manual_turns_and_text() -> None:
-    session = session_of(turn_mode=TurnMode.MANUAL, modality=Modality.TEXT, voice="marin")
-    assert session["output_modalities"] == ["text"]
-    assert session["audio"]["input"]["turn_detection"] is None
-    assert "output" not in session["audio"]
-
-
-@pytest.mark.parametrize(
-    ("extra", "words"),
-    [
-        (
-            {"audio": {"input": {"format": {"type": "audio/pcmu"}}}},
-            "input to stay pcm16 at 24000 Hz, but pcmu",
-        ),
-        ({"audio": {"input": {"format": {"rate": 16_000}}}}, "but pcm16 at 16000 Hz"),
-        ({"audio": {"output": {"format": {"type": "audio/opus"}}}}, "'audio/opus' is unknown"),
-        ({"audio": {"output": {"format": {"rate": 7}}}}, "8000 to 192000 Hz, but got 7"),
-        ({"audio": "loud"}, "expected 'audio' to be an object, but got a string"),
-    ],
-)
-def test_impossible_formats_are_refused(extra: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        OpenAIRealtime(EndpointSettings(base_url=BASE, extra=extra))
-
-
-def test_ready_when_the_settings_are_accepted() -> None:
-    endpoint = Endpoint(ready=False)
-    assert not endpoint.dialect.opened(0)
-    assert not endpoint.say("session.updated", session={"id": "sess_0"})  # not an answer: nothing was asked
-    assert len(sent(endpoint.say("session.created", session={"id": "sess_1", "model": "m"}))) == 1
-    assert not endpoint.say("session.created", session={})
-    assert endpoint.say("session.updated", session={"model": "m-2026"}) == [SessionReady("sess_1", "m-2026")]
-    assert not endpoint.say("session.updated", session={})
-
-
-@pytest.mark.parametrize(
-    ("told", "codec"),
-    [
-        ({}, PCM),
-        ({"audio": {"output": {"format": {"type": "audio/pcm"}}}}, PCM),
-        (
-            {"audio": {"output": {"format": {"type": "audio/pcm", "rate": 16_000}}}},
-            Codec(CodecName.PCM16, 16_000),
-        ),
-        ({"audio": {"output": {"format": {"type": "audio/pcma"}}}}, Codec(CodecName.PCMA, 8_000)),
-        ({"audio": None}, PCM),
-    ],
-)
-def test_the_codec_is_the_one_that_the_endpoint_reports(told: dict[str, Any], codec: Codec) -> None:
-    endpoint = Endpoint(ready=False)
-    endpoint.say("session.created", session={})
-    assert endpoint.say("session.updated", session=told) == [SessionReady()]
-    assert [output.codec for output in endpoint.audio() if isinstance(output, ReplyAudio)] == [codec]
-
-
-def test_an_unknown_codec_ends_the_session() -> None:
-    endpoint = Endpoint(ready=False)
-    endpoint.say("session.created", session={})
-    told = problem(
-        endpoint.say("session.updated", session={"audio": {"output": {"format": {"type": "ogg"}}}})
-    )
-    assert (told.kind, told.fatal) == (FailureKind.NO_SESSION, True)
-    assert "'ogg' is unknown; expected audio/pcm, audio/pcmu, audio/pcma" in told.message
 
 
 def test_events_before_the_session_is_ready_are_reported_and_ignored() -> None:
@@ -467,6 +310,8 @@ ACTIVE = {
     "code": "conversation_already_has_active_response",
     "message": "wait",
 }
+
+
 COMMIT_AND_CREATE = ["input_audio_buffer.commit", "response.create"]
 
 
@@ -554,92 +399,6 @@ def test_missing_audio_is_reported_once() -> None:
     assert told.message == "response.output_audio.delta: expected 'delta' to be a string, but got nothing"
 
 
-def test_a_close_says_when_to_retry() -> None:
-    reason = "tokens.rate_limit_exceeded: Please try again in 20s."
-    told = problem(list(Endpoint().dialect.closed(4000, reason, 0)))
-    assert (told.kind, told.retry_after_s) == (FailureKind.RATE_LIMITED, 20)
-
-
-@pytest.mark.parametrize("ready", [False, True])
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        ({"type": "invalid_request_error", "code": "invalid_api_key"}, FailureKind.AUTHENTICATION),
-        ({"type": "authentication_error"}, FailureKind.AUTHENTICATION),
-        ({"type": "tokens", "code": "rate_limit_exceeded"}, FailureKind.RATE_LIMITED),
-        ({"type": "insufficient_quota", "code": "insufficient_quota"}, FailureKind.RATE_LIMITED),
-        ({"type": "invalid_request_error", "code": "session_expired"}, FailureKind.SESSION_EXPIRED),
-        ({"type": "invalid_request_error", "code": "beta_api_shape_disabled"}, FailureKind.NO_SESSION),
-    ],
-)
-def test_errors_that_end_any_session(error: dict[str, str], kind: FailureKind, ready: bool) -> None:
-    endpoint = Endpoint(ready=ready)
-    told = problem(endpoint.error(message="no", **error))
-    assert (told.kind, told.fatal, told.code) == (kind, True, error.get("code"))
-    assert not endpoint.dialect.closed(1000, "", 0)  # told already
-
-
-@pytest.mark.parametrize("error", [{"type": "server_error"}, {"code": "unknown_parameter", "param": "x"}, {}])
-def test_other_errors_end_a_session_only_before_it_is_ready(error: dict[str, str]) -> None:
-    early = problem(Endpoint(ready=False).error(**error))
-    assert (early.kind, early.fatal) == (FailureKind.NO_SESSION, True)
-    late = problem(Endpoint().error(**error))
-    assert (late.kind, late.fatal) == (FailureKind.NOT_FATAL_ERROR, False)
-    assert late.message
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_refused_commit_or_create_is_fatal(index: int) -> None:
-    endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
-    request = sent(endpoint.dialect.end_turn(0))[index]
-    told = problem(endpoint.error(code="nope", message="no", event_id=request["event_id"]))
-    assert (told.kind, told.fatal) == (FailureKind.ENDPOINT_ERROR, True)
-    assert told.message == f"{request['type']} was refused: nope: no"
-
-
-@pytest.mark.parametrize(
-    ("message", "seconds"),
-    [
-        ("Please try again in 20s.", 20),
-        ("Please try again in 1.95s. Visit", 1.95),
-        ("Please try again in 180ms.", 0.18),
-        ("Please try again in 6m0s.", 360),
-        ("please try again in 1h2m3.5s", 3_723.5),
-        ("Please try again in 1d.", 86_400),
-        ("Please try again in a while.", None),
-        ("Please try again in 7 days", None),
-    ],
-)
-def test_when_to_retry(message: str, seconds: float | None) -> None:
-    error = {"type": "tokens", "code": "rate_limit_exceeded", "message": f"Limit reached. {message}"}
-    assert problem(Endpoint().error(**error)).retry_after_s == pytest.approx(seconds)
-    outputs = Endpoint().done("failed", status_details={"type": "failed", "error": error})
-    told = problem(outputs)
-    assert (told.kind, told.fatal) == (FailureKind.RATE_LIMITED, True)
-    assert told.retry_after_s == pytest.approx(seconds)
-    assert isinstance(outputs[-1], ResponseDone)
-
-
-# -- The end ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind"),
-    [
-        ("invalid_request_error.invalid_api_key", FailureKind.AUTHENTICATION),
-        ("invalid_request_error.beta_api_shape_disabled", FailureKind.NO_SESSION),
-        ("session_expired", FailureKind.SESSION_EXPIRED),
-        ("insufficient_quota.insufficient_quota", FailureKind.RATE_LIMITED),
-        ("bye", FailureKind.CLOSED),
-    ],
-)
-def test_what_a_close_means(reason: str, kind: FailureKind) -> None:
-    told = problem(list(Endpoint().dialect.closed(4000, reason, 0)))
-    assert (told.kind, told.fatal) == (kind, True)
-    assert "code 4000" in told.message
-    assert reason in told.message
-
-
 def test_the_end_is_fatal_only_if_a_reply_is_due() -> None:
     def end(*, ready: bool = True, said: tuple[str, ...] = (), status: str | None = None) -> bool:
         endpoint = Endpoint(ready=ready)
@@ -666,7 +425,7 @@ def test_the_end_is_not_reported_after_finishing() -> None:
     assert not endpoint.dialect.closed(1006, "", 0)
 
 
-# -- What is logged ---------------------------------------------------------------------------------------
+# -- The log --
 
 
 def test_an_event_named_like_the_key_does_not_reveal_it() -> None:

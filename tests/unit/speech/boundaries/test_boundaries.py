@@ -1,43 +1,24 @@
-"""Speech boundaries on recordings whose truth is their construction; the benchmark says how well on many."""
+"""The start and end of speech in recordings and cases."""
 
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, read_audio, resample
-from live_eval.data import DataOptions, load, sample_path
+from live_eval.audio import Audio, read_audio
 from live_eval.errors import FailureKind, TurnError
 from live_eval.speech.boundaries import METHOD_VERSION, BoundaryCache, case_boundaries, find_boundaries
-from live_eval.speech.boundaries._background import maximal_segments
 from live_eval.speech.recognition import Recogniser, Transcript, Word
-from live_eval.types import Case, SpeechBoundaries, Variant
+from live_eval.types import SpeechBoundaries
+from tests.unit.speech.boundaries.takes import case, placed
 
 RATE = 24_000
+
+
 MS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def speech() -> NDArray[np.float32]:
-    """A neutral take of the bundled sample, gated where it is loud on both sides."""
-    cases = load(sample_path(), DataOptions()).cases
-    neutral = next(case for case in cases if case.variant is Variant.NEUTRAL)
-    samples = resample(read_audio(neutral.audio_path).audio, RATE).samples
-    frame = RATE // 100
-    level = np.sqrt((samples[: len(samples) // frame * frame].reshape(-1, frame) ** 2).mean(axis=1))
-    loud = np.flatnonzero(level > level.max() / 4)
-    return samples[loud[0] * frame : (loud[-1] + 1) * frame]
-
-
-def placed(speech: NDArray[np.float32], before_ms: int, after_ms: int, rate_hz: int = RATE) -> Audio:
-    samples = np.concatenate((np.zeros(before_ms * RATE // 1000), speech, np.zeros(after_ms * RATE // 1000)))
-    return resample(Audio(samples.astype(np.float32), RATE), rate_hz)
 
 
 def noise(n: int, rms: float, seed: int = 0) -> NDArray[np.float32]:
@@ -138,11 +119,6 @@ def test_recordings_without_speech_still_have_boundaries(samples: NDArray[np.flo
     assert reason in boundaries.reason
 
 
-def case(path: Path, **changes: object) -> Case:
-    base = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=path)
-    return replace(base, **changes)  # type: ignore[arg-type]
-
-
 def test_an_annotation_takes_precedence(tmp_path: Path) -> None:
     known = SpeechBoundaries(onset_ns=1, voice_end_ns=2, method="annotation")
     assert (
@@ -226,37 +202,6 @@ def test_boundaries_name_their_method_and_recogniser(speech: NDArray[np.float32]
     assert (annotated.version, annotated.recogniser) == ("", "")
 
 
-def test_boundaries_are_cached(
-    speech: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    audio = placed(speech, 300, 500)
-    path = tmp_path / "a.wav"
-    soundfile.write(path, audio.samples, RATE, subtype="FLOAT")
-    cache = BoundaryCache(tmp_path / "cache")
-    first = case_boundaries(case(path), audio, cache=cache)
-    monkeypatch.setattr(
-        "live_eval.speech.boundaries.find_boundaries", lambda *_, **__: pytest.fail("found again")
-    )
-    assert case_boundaries(case(path), audio, cache=cache) == first
-    soundfile.write(path, audio.samples[::-1], RATE, subtype="FLOAT")
-    with pytest.raises(pytest.fail.Exception, match="found again"):
-        case_boundaries(case(path), audio, cache=cache)
-
-
-def test_an_unreadable_or_read_only_cache_is_ignored(speech: NDArray[np.float32], tmp_path: Path) -> None:
-    audio = placed(speech, 300, 500)
-    path = tmp_path / "a.wav"
-    soundfile.write(path, audio.samples, RATE, subtype="FLOAT")
-    expected = find_boundaries(audio)
-    (tmp_path / "file").write_text("in the way")
-    assert case_boundaries(case(path), audio, cache=BoundaryCache(tmp_path / "file")) == expected
-    folder = tmp_path / "cache"
-    assert case_boundaries(case(path), audio, cache=BoundaryCache(folder)) == expected
-    for entry in folder.iterdir():
-        entry.write_text("{")
-    assert case_boundaries(case(path), audio, cache=BoundaryCache(folder)) == expected
-
-
 class Hearing(Recogniser):
     """Recognises what it was told to."""
 
@@ -289,28 +234,6 @@ def test_a_voice_without_words_has_an_uncertain_end(speech: NDArray[np.float32])
     boundaries = find_boundaries(placed(speech, 300, 500), words=[])
     assert boundaries.words_end_ns is None
     assert boundaries.reason == "no words recognised"
-
-
-def brute_force(scores: list[int]) -> list[tuple[int, int, float]]:
-    """Maximal stretches by their definition: better than all that they hold and all that hold them."""
-    total = np.concatenate(([0], np.cumsum(scores)))
-
-    def grows(start: int, end: int) -> bool:
-        """All proper beginnings and ends add up to something positive."""
-        inner = range(start + 1, end)
-        return total[end] > total[start] and all(total[start] < total[at] < total[end] for at in inner)
-
-    found = [(a, b) for a, b in combinations(range(len(total)), 2) if grows(a, b)]
-    return [
-        (a, b, float(total[b] - total[a]))
-        for a, b in found
-        if not any((c <= a and b <= d and (c, d) != (a, b)) for c, d in found)
-    ]
-
-
-@given(st.lists(st.integers(-5, 5), max_size=24))
-def test_maximal_segments_match_the_definition(scores: list[int]) -> None:
-    assert maximal_segments(scores) == brute_force(scores)
 
 
 def test_word_times_separate_words_from_later_sounds(speech: NDArray[np.float32]) -> None:

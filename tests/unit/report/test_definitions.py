@@ -1,0 +1,12 @@
+"""Notes below a report."""
+
+from __future__ import annotations
+
+from live_eval.report.definitions import licence_note
+
+
+def test_the_licence_of_the_recordings_is_shown() -> None:
+    kind = {"kind": "echomind"}
+    assert "CC BY-NC-SA 4.0" in licence_note({"data": kind, "config": {"data": {"path": "/x"}}})
+    assert "Apache-2.0" in licence_note({"data": kind, "config": {"data": {"path": "sample"}}})
+    assert "licence of their data set" in licence_note({})
