@@ -137,8 +137,8 @@ class DuplexCampaign(Campaign):
 
     async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
         name = self._order[step]
-        minutes = math.ceil(len(self._trials) * _TRIAL_S / self._plans[name].config.turns.concurrency / 60)
-        observer.note(f"{name}: {counted(len(self._trials), 'trial')}, about {minutes} min")
+        minutes = math.ceil(len(self._scripts) * _TRIAL_S / self._plans[name].config.turns.concurrency / 60)
+        observer.note(f"{name}: {counted(len(self._scripts), 'trial')}, about {minutes} min")
         for jobs in self._batches(name, observer):
             outcome = await self._run_jobs(name, jobs, observer, stop)
             last = last_attempts(await asyncio.to_thread(self._read, name))
