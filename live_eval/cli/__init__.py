@@ -11,50 +11,68 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
+from live_eval.cli._errors import in_words
+from live_eval.cli._help import CommandGroup, write_commands
 from live_eval.cli._screen import without_secrets
 from live_eval.errors import DataError, LiveEvalError, StoreError, UsageError
 
-__all__ = ["ASSERTION_FAILED", "COMMANDS", "FAILED", "INTERRUPTED", "WRONG_USAGE", "cli", "main"]
+__all__ = ["ASSERTION_FAILED", "COMMANDS", "FAILED", "GROUPS", "INTERRUPTED", "WRONG_USAGE", "cli", "main"]
 
 FAILED = 3
 ASSERTION_FAILED = 4
 INTERRUPTED = 130
 WRONG_USAGE = 2
 
-COMMANDS = {
-    "run": "Run conversations with an endpoint and score them.",
-    "latency": "Measure an endpoint's latency under controlled load.",
-    "duplex": "Measure how an endpoint takes turns: pauses, interruptions, noise.",
-    "live": "Talk to an endpoint with a microphone and loudspeakers.",
-    "show": "Print the summary of a run.",
-    "replay": "Replay recorded sessions and compare them with the stored turns.",
-    "report": "Write a report of runs: an HTML page, Markdown, CSV or JSON.",
-    "studio": "View runs, listen to them and compare them in the browser.",
-    "leaderboard": "Compare runs with the paper's published tables.",
-    "compare": "Compare runs with the first one, with significance tests.",
-    "plan": "Estimate the sample size a comparison needs.",
-    "arena": "Rank runs by pairwise judgements of their replies.",
-    "cue-sensitivity": "Test whether replies change when only the voice does.",
-    "runs": "List recorded runs, clean up after killed ones, and delete runs.",
-    "export": "Write a run's turns as JSON lines, CSV, Parquet, or for Hugging Face or inspect_ai.",
-    "score": "Rescore a run, or score it with other judges.",
-    "audit": "Test how reliable a judge is.",
-    "data": "Inspect data sets.",
-    "impair": "List impairments, or check one and print its canonical form.",
-    "endpoint": "Serve the built-in reference endpoint.",
-    "calibrate": "Measure the harness's own error against known times.",
-    "endpoints": "List endpoints, or show one in detail.",
-    "judges": "List judges and whether they run here, or show one in detail.",
-    "weights": "Download and list model weights for judges.",
-    "plugins": "List plugins, and report broken ones.",
+GROUPS = {
+    "Run": {
+        "run": "Run conversations with an endpoint and score them.",
+        "live": "Talk to an endpoint with a microphone and loudspeakers.",
+        "replay": "Replay recorded sessions and compare them with the stored turns.",
+    },
+    "Measure": {
+        "latency": "Measure an endpoint's latency under controlled load.",
+        "duplex": "Measure turn-taking: pauses, interruptions, noise.",
+        "calibrate": "Measure the harness's own error against known times.",
+    },
+    "Look": {
+        "show": "Print the summary of a run.",
+        "report": "Write a report of runs: an HTML page, Markdown, CSV or JSON.",
+        "studio": "View runs, listen to them and compare them in the browser.",
+        "runs": "List runs, clean up after killed ones, and delete runs.",
+    },
+    "Analyse": {
+        "score": "Rescore a run, or score it with other judges.",
+        "compare": "Compare runs with the first one, with significance tests.",
+        "plan": "Estimate the sample size a comparison needs.",
+        "leaderboard": "Compare runs with the paper's published tables.",
+        "arena": "Rank runs by pairwise judgements of their replies.",
+        "cue-sensitivity": "Test whether replies change when only the voice does.",
+        "audit": "Test how reliable a judge is.",
+    },
+    "Data": {
+        "data": "Inspect data sets.",
+        "export": "Write a run's turns for pandas, Hugging Face or inspect_ai.",
+        "impair": "List impairments, or serve a proxy that impairs.",
+    },
+    "Set up": {
+        "endpoints": "List endpoints, or show one in detail.",
+        "endpoint": "Serve the built-in reference endpoint.",
+        "judges": "List judges and whether they run here, or show one.",
+        "weights": "Download and list model weights for judges.",
+        "plugins": "List plugins, and report broken ones.",
+    },
 }
-"""Commands and their short help, in one place so that ``--help`` loads no command."""
+"""Commands with their short help, in groups, in one place so that ``--help`` loads no command."""
+
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+"""Commands and their short help."""
 
 _NOT_WRITTEN = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE}
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(CommandGroup):
     """Import a command's module only when the command runs."""
 
     def invoke(self, ctx: click.Context) -> object:
@@ -76,8 +94,7 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        write_commands(formatter, GROUPS)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -98,7 +115,14 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     help="Print the version and exit.",
 )
 def cli() -> None:
-    """Run spoken conversations with realtime speech models, time them, and score the replies."""
+    """Run spoken conversations with realtime speech models, time them, and score the replies.
+
+    RUN is the folder of a run; @1 or latest is the newest in recordings/, @2 the one before. A duration is
+    15, 15s, 500ms or 10m.
+
+    Exit status: 0 success; 1 a requirement is missing; 2 wrong usage; 3 turns or judgements failed; 4 an
+    assertion does not hold; 130 interrupted.
+    """
 
 
 @without_secrets()
@@ -115,9 +139,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         try:
-            cli.main(args=arguments, prog_name="live-eval", standalone_mode=True)
+            status = cli.main(args=arguments, prog_name="live-eval", standalone_mode=False)
         finally:
             sys.stdout.flush()  # flush here, since a failure can still be reported
+    except NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(WRONG_USAGE)
+    except click.ClickException as error:
+        click.echo(f"error: {in_words(error)}", err=True)
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("Aborted.", err=True)
+        sys.exit(1)
     except (UsageError, DataError, StoreError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(WRONG_USAGE)
@@ -132,3 +165,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Python would fail again at exit when it flushes the remaining buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    sys.exit(status)

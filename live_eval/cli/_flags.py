@@ -6,13 +6,15 @@ import contextlib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from live_eval.cli._help import Option
 from live_eval.errors import UsageError
 from live_eval.run.run_file import RunConfig, is_duration, validate
 from live_eval.types import Modality, TurnMode
@@ -31,6 +33,32 @@ _NAMES = {
     "judges.names": "--judges",
     "judges.options": "--set",
 }
+PANELS = {
+    "endpoint": "Endpoint",
+    "data": "Data",
+    "task": "Task",
+    "turns": "Turns",
+    "impair": "Impairments",
+    "cluster": "Cluster",
+    "judges": "Judges",
+    "output": "Output",
+}
+"""Headings of the tables' flags in ``--help-all``."""
+
+_COMMON = (
+    "endpoint.base_url",
+    "endpoint.model",
+    "data.path",
+    "data.limit",
+    "task.prompt",
+    "turns.concurrency",
+    "turns.repeat",
+    "judges.names",
+    "output.out",
+    "output.resume",
+)
+"""Keys whose flags ``--help`` shows; ``--help-all`` shows all."""
+
 _ON_OFF = ("data.neutral_rule",)
 _REPEATABLE = ("impair.specs",)
 _WITHOUT_VALUE = {"cluster.ray": ("[ADDRESS]", "auto")}
@@ -66,24 +94,40 @@ def _option(key: str, field: FieldInfo) -> click.Option:
     default = field.get_default(call_default_factory=True)
     shown = f" Default: {_shown(default)}." if default not in (None, "", (), {}) else ""
     help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
-    shared: dict[str, Any] = {"default": None, "help": help_text}
+    shown_with: dict[str, Any] = {
+        "help": help_text,
+        "panel": PANELS[key.partition(".")[0]],
+        "rare": key not in _COMMON,
+    }
+    shared = {"default": None, **shown_with}
     if key in _ON_OFF:
-        return click.Option([flag, dest], type=click.Choice(["on", "off"]), **shared)
+        return Option([flag, dest], type=click.Choice(["on", "off"]), **shared)
     if annotation is bool:
-        return click.Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
+        return Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
     if get_origin(annotation) is dict:
-        return click.Option([flag, dest], multiple=True, metavar="KEY=VALUE", help=help_text)
+        return Option([flag, dest], multiple=True, metavar="KEY=VALUE", **shown_with)
     if key in _REPEATABLE:
-        return click.Option([flag, dest], multiple=True, metavar="SPEC", help=help_text)
+        return Option([flag, dest], multiple=True, metavar="SPEC", **shown_with)
     if key in _WITHOUT_VALUE:
         metavar, value = _WITHOUT_VALUE[key]
-        return click.Option([flag, dest], metavar=metavar, is_flag=False, flag_value=value, **shared)
+        return Option([flag, dest], metavar=metavar, is_flag=False, flag_value=value, **shared)
     if get_origin(annotation) is tuple:
-        return click.Option([flag, dest], metavar="A,B,…", **shared)
+        return Option([flag, dest], metavar="A,B,…", **shared)
     if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):
-        return click.Option([flag, dest], type=click.Choice([value.value for value in annotation]), **shared)
-    metavar = "DURATION" if is_duration(field) else dest.rpartition("__")[2].upper()
-    return click.Option([flag, dest], metavar=metavar, **shared)
+        return Option([flag, dest], type=click.Choice([value.value for value in annotation]), **shared)
+    return Option([flag, dest], metavar=_metavar(key, field, annotation), **shared)
+
+
+def _metavar(key: str, field: FieldInfo, annotation: Any) -> str:
+    if is_duration(field):
+        return "DURATION"
+    if get_origin(annotation) is Literal:
+        return "|".join(get_args(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return "|".join(annotation)
+    if annotation in (int, float):
+        return "N"
+    return key.rpartition(".")[2].rpartition("_")[2].upper()
 
 
 def _shown(default: Any) -> str:
@@ -91,7 +135,7 @@ def _shown(default: Any) -> str:
         case bool():
             return "on" if default else "off"
         case tuple():
-            return ",".join(map(str, default))
+            return ", ".join(map(str, default))
         case _:
             return f"{default:g}" if isinstance(default, float) else str(default)
 

@@ -18,6 +18,7 @@ import click
 
 from live_eval import registry
 from live_eval.cli._flags import FLAGS, configured, overlay, table_options
+from live_eval.cli._help import Option
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import PluginError, UsageError
 from live_eval.http.hosts import is_loopback
@@ -37,8 +38,9 @@ _PORTS = {"https": 443, "wss": 443, "http": 80, "ws": 80}
 _ENCRYPTED = ("https", "wss")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 
-trust_option = click.Option(
+trust_option = Option(
     ["--trust-host", "trusted"],
+    rare=True,
     multiple=True,
     metavar="HOST",
     help="Use the address on this host that the run's manifest names, as if you gave it here; repeatable.",

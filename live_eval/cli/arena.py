@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from live_eval.cli import FAILED, _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, print_listing
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.errors import UsageError
@@ -35,7 +36,7 @@ _COLUMNS = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.runs_argument
 @click.option(
     "--judge",

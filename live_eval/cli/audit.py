@@ -12,6 +12,7 @@ import click
 from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
 from live_eval.analysis.summary.audits import audit_in_words
 from live_eval.cli import FAILED, _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import formatted, print_details, print_listing
 from live_eval.cli._progress import ScoringProgress
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
@@ -38,7 +39,7 @@ _DEGRADATIONS = {
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("judge")
 @_options.run_argument
 @click.option(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from live_eval.cli import FAILED, _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import output_console
 from live_eval.errors import DataError
 from live_eval.text.wording import stamped_by
@@ -15,7 +16,7 @@ from live_eval.text.wording import stamped_by
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--transport",
     type=click.Choice(["ws", "webrtc"]),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted
 from live_eval.text.wording import counted
 
@@ -33,7 +34,7 @@ _COLUMNS = {
 _OVER_SCRIPTS = "mean over scripts"
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.runs_argument
 @click.option(
     "--metric",

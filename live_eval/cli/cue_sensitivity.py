@@ -9,6 +9,7 @@ import click
 
 from live_eval.analysis.summary.run import unfinished
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, output_console, plain_table
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeRole
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.run_argument
 @click.option(
     "--words/--meaning",

@@ -11,6 +11,7 @@ import click
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.cli import FAILED, _options
+from live_eval.cli._help import CommandGroup
 from live_eval.cli._listing import counts_in_words, output_console, plain_table
 from live_eval.cli._screen import console
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
@@ -25,7 +26,7 @@ _MOST_LINES = 40
 _TEXT = ("", "cues", "types", "kind")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Inspect data sets."""
 

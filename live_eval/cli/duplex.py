@@ -15,6 +15,7 @@ from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary
 from live_eval.cli import _options
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured
+from live_eval.cli._help import Command
 from live_eval.cli._listing import (
     NONE,
     counts_in_words,
@@ -227,7 +228,7 @@ def _difference(duration: Mapping[str, Any] | None) -> str:
     return formatted(found["value"], found["interval"], digits=0, signed=True)
 
 
-command = click.Command(
+command = Command(
     "duplex",
     callback=_duplex,
     params=[

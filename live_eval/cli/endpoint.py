@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import print_listing
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
@@ -63,7 +64,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
 @click.option(
     "--port",

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.errors import UsageError
 
 __all__ = ["command"]
@@ -17,7 +18,7 @@ _NAMES = {"parquet": "{run}.parquet", "hf": "{run}-dataset", "inspect": "{run}.e
 _LOG_SUFFIXES = (".eval", ".json")
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.run_argument
 @_options.format_option(_FORMS, "--to")
 @click.option(

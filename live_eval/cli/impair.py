@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import print_listing
 from live_eval.errors import UsageError
 from live_eval.impair import DIRECTIONS, PARAMETERS, Impairment, ImpairmentParameter, ValueUnit, parse
@@ -19,7 +20,7 @@ _PORT = 8766
 _COLUMNS = {"name": "name", "layers": "damages", "value": "value", "help": "what it means"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("specs", nargs=-1, metavar="[SPEC]…")
 @click.option("--list", "lists", is_flag=True, help="List every impairment with its unit, bounds and source.")
 @click.option("--to", "url", metavar="URL", help="Serve as a proxy of this endpoint: scheme, host and port.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import fields_of, print_plugins
 from live_eval.judging import JudgeKind, JudgeSpec, OutputSpec, score_name
 from live_eval.registry import JUDGES, Plugin, find_plugins, judge, missing_requirements
@@ -33,7 +34,7 @@ _DETAILS = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", required=False)
 @_options.json_option
 def command(name: str | None, as_json: bool) -> None:

@@ -18,6 +18,7 @@ from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
 from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured, parse_pairs
+from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, counts_in_words, formatted, output_console, plain_table
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
@@ -278,7 +279,7 @@ def _played(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [point for point in summary["points"] if point["role"] != "sentinel"]
 
 
-command = click.Command(
+command = Command(
     "latency",
     callback=_latency,
     params=[

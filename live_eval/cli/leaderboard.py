@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 
 if TYPE_CHECKING:
     from live_eval.report.leaderboard import BoardFormat
@@ -17,7 +18,7 @@ __all__ = ["command"]
 _FORMS = ("html", "md", "csv", "latex")
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.runs_argument
 @_options.format_option(_FORMS)
 @_options.output_option("leaderboard.html for html, standard output for other formats")

@@ -13,6 +13,7 @@ import click
 
 from live_eval.cli import _options
 from live_eval.cli._flags import configured, table_options
+from live_eval.cli._help import Command
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
 from live_eval.cli._stored_settings import print_key
@@ -177,7 +178,7 @@ def _offered(table: str, option: click.Parameter) -> bool:
     return key != "name" and (chosen is None or key in chosen)
 
 
-command = click.Command(
+command = Command(
     "live",
     callback=_live,
     params=[

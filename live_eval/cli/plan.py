@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.text.wording import significant
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--detect",
     type=float,

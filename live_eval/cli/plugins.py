@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from live_eval.cli._help import Command
 from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
 from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
@@ -11,7 +12,7 @@ from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command)
 @json_option
 def command(as_json: bool) -> None:
     """List plugins, and report broken ones."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import FAILED, _options
+from live_eval.cli._help import Command
 from live_eval.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=_options.RunFolder(files=True))
 @click.option("--turn", "turn_id", help="Replay only this turn.")
 @click.option("--endpoint", help="Endpoint whose dialect to use, if RUN is a golden session.")

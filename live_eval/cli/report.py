@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["command"]
 _FORMS = ("html", "md", "csv", "json")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=_options.RunFolder(campaigns=True))
 @_options.output_option(
     "report.html in the run's folder (for several runs, report-A-B.html next to the first one's folder); "

@@ -14,6 +14,7 @@ import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
+from live_eval.cli._help import Command
 from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
@@ -233,7 +234,7 @@ def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
                 )
 
 
-command = click.Command(
+command = Command(
     "run",
     callback=_run,
     params=[

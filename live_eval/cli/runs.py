@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli import FAILED, _options
+from live_eval.cli._help import CommandGroup
 from live_eval.errors import AudioError, LiveEvalError, StoreError, StoreLockedError, UsageError
 from live_eval.text.wording import counted
 
@@ -26,7 +27,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _folders = click.argument("folders", nargs=-1, type=_FOLDER)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """List recorded runs, clean up after killed ones, and delete runs."""
 

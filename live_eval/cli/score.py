@@ -11,6 +11,7 @@ import click
 
 from live_eval.cli import FAILED, _options
 from live_eval.cli._cluster import connected_to, judging_on, ray_flag
+from live_eval.cli._help import Command
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import ScoringProgress
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
@@ -35,7 +36,7 @@ _COLUMNS = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.run_argument
 @judge_flags(jobs=True)
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, counts_in_words, output_console, plain_table
 from live_eval.text.wording import counted
 
@@ -25,7 +26,7 @@ __all__ = ["command", "print_summary"]
 _LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "p50 of uncertain turns", "missing")
 
 
-@click.command()
+@click.command(cls=Command)
 @_options.run_argument
 @_options.json_option
 @_options.retime_option

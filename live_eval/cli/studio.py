@@ -11,10 +11,12 @@ from pathlib import Path
 
 import click
 
+from live_eval.cli._help import Command
+
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--port",

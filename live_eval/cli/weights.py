@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from live_eval.cli._help import CommandGroup
 from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
 from live_eval.cli._screen import console
@@ -40,7 +41,7 @@ _COLUMNS = {
 }
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Download and list model weights for judges."""
 

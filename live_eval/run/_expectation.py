@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from live_eval.text.suggestions import did_you_mean
+from live_eval.text.wording import alternatives
 
 __all__ = ["expectation"]
 
@@ -26,9 +27,7 @@ def expectation(mistake: Mapping[str, Any]) -> str:
             return f"expected {bounds['le']:g} or less"
         case _, "literal_error" | "enum":
             names = re.findall(r"'([^']*)'", bounds["expected"])
-            return (
-                f"expected {', '.join(names[:-1])} or {names[-1]}{did_you_mean(str(mistake['input']), names)}"
-            )
+            return f"expected {alternatives(names)}{did_you_mean(str(mistake['input']), names)}"
         case "value", _:
             return str(mistake["msg"]).removeprefix("Value error, ")
         case kind, _ if kind in _KINDS:

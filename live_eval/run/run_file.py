@@ -127,7 +127,7 @@ class TaskTable(_Table):
 
     name: Literal["conversation", "transcription", "understanding", "reasoning", "all"] = Field(
         "conversation",
-        description="the task: conversation, transcription, understanding, reasoning, or all",
+        description="the task",
     )
     prompt: str = Field(
         "no", description="system prompt of conversations: no, basic, enhance, upper-bound, or a text file"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 __all__ = [
+    "alternatives",
     "counted",
     "markdown_table",
     "markdown_text",
@@ -44,6 +45,16 @@ def counted(number: int, what: str) -> str:
     ('1 turn', '3 turns')
     """
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """Return names as alternatives.
+
+    >>> alternatives(["a", "b", "c"])
+    'a, b or c'
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def significant(value: float, digits: int = 6) -> str:

@@ -61,7 +61,7 @@ def all_flags(command: click.Command = cli) -> set[str]:
         return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
     context = click.Context(command)
     inner = (command.get_command(context, name) for name in command.list_commands(context))
-    return {"--help"}.union(*(all_flags(each) for each in inner if each is not None))
+    return {"--help", "--help-all"}.union(*(all_flags(each) for each in inner if each is not None))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -128,7 +128,7 @@ def options_of(command: click.Command) -> set[str]:
     """The options of a command and of those below it."""
     below = command.commands.values() if isinstance(command, click.Group) else ()
     own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-    return own.union({"--help"}, *(options_of(each) for each in below))
+    return own.union({"--help", "--help-all"}, *(options_of(each) for each in below))
 
 
 def test_every_documented_option_is_there() -> None:

@@ -1,0 +1,84 @@
+"""Describe wrong usage in one style: what was given, and what was expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+
+from live_eval.cli._help import Option, flags_of
+from live_eval.text.suggestions import did_you_mean
+from live_eval.text.wording import alternatives
+
+_NUMBER = re.compile(r"'(?P<found>.*)' is not a valid (?P<kind>integer|float)(?: range)?", re.DOTALL)
+_RANGE = re.compile(r"(?P<found>.*) is not in the range (?P<range>[^ ]*)", re.DOTALL)
+_CHOICE = re.compile(r"'(?P<found>.*)' is not one of .*", re.DOTALL)
+_MISSING = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') does not exist", re.DOTALL)
+_WRONG_KIND = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') is a (?P<kind>file|directory)", re.DOTALL)
+
+
+def in_words(error: click.ClickException) -> str:
+    """Return a mistake that click found, as one line that names the flag or the argument."""
+    message = (error.message if isinstance(error, click.BadParameter) else error.format_message()).rstrip(".")
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    more = "" if ctx is None else f"; see {ctx.command_path} --help"
+    match error:
+        case click.NoSuchOption():
+            known = () if ctx is None else tuple(flags_of(ctx.command, ctx))
+            return f"unknown flag {error.option_name}{did_you_mean(error.option_name, known)}{more}"
+        case click.BadOptionUsage():
+            return f"{error.option_name}: expected {_lack(message)}{more}"
+        case click.MissingParameter(param=click.Parameter() as param):
+            return f"expected {_name(param, ctx)}{more}"
+        case click.BadParameter(param=click.Parameter() as param):
+            return f"{_name(param, ctx)}{_value(message, param)}"
+        case _ if message.startswith("Got unexpected extra argument"):
+            return f"unexpected {message.partition('(')[2].rstrip(')')}{more}"
+        case _:
+            return f"{message[:1].lower()}{message[1:]}{more}"
+
+
+def _name(param: click.Parameter, ctx: click.Context | None) -> str:
+    if isinstance(param, click.Option):
+        aliases: Sequence[str] = param.aliases if isinstance(param, Option) else ()
+        return max((name for name in param.opts if name not in aliases), key=len)
+    return param.make_metavar(ctx or click.Context(click.Command(None))).strip("[].…")
+
+
+def _lack(message: str) -> str:
+    return "no value" if "does not take a value" in message else "a value"
+
+
+def _value(message: str, param: click.Parameter) -> str:
+    """Return the value with what was expected instead."""
+    if (found := _NUMBER.fullmatch(message)) is not None:
+        kind = "a whole number" if found["kind"] == "integer" else "a number"
+        return f" {found['found']!r}: expected {kind}"
+    if (found := _RANGE.fullmatch(message)) is not None:
+        return f" {found['found']}: expected {_bounds(found['range'])}"
+    if (found := _CHOICE.fullmatch(message)) is not None and isinstance(param.type, click.Choice):
+        names = list(map(str, param.type.choices))
+        near = did_you_mean(found["found"], names)
+        return f" {found['found']!r}: expected {alternatives(names)}{near}"
+    if (found := _MISSING.fullmatch(message)) is not None:
+        return f" {found['found']}: not found"
+    if (found := _WRONG_KIND.fullmatch(message)) is not None:
+        other = {"file": "a folder, found a file", "directory": "a file, found a folder"}[found["kind"]]
+        return f" {found['found']}: expected {other}"
+    return f": {message}"
+
+
+def _bounds(text: str) -> str:
+    """Describe click's form of a range.
+
+    >>> _bounds("x>=1"), _bounds("0<=x<=64"), _bounds("x>0")
+    ('1 or more', '0 to 64', 'more than 0')
+    """
+    low, _, high = text.partition("x")
+    if low:
+        return f"{low.rstrip('<=')} to {high.lstrip('<=')}"
+    bound = high.lstrip("<>=")
+    if high.startswith(">="):
+        return f"{bound} or more"
+    return f"more than {bound}" if high.startswith(">") else f"at most {bound}"

@@ -1,0 +1,126 @@
+"""Commands and flags whose help has groups and whose rare flags and old spellings are not shown."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from live_eval.errors import UsageError
+from live_eval.text.suggestions import did_you_mean
+
+_ALL = f"{__name__}.all"
+_FLAGS = "Options"
+
+
+class Option(click.Option):
+    """A flag.
+
+    Args:
+        panel: Heading of its group in ``--help-all``.
+        rare: Whether only ``--help-all`` shows it.
+        aliases: Older spellings, which are accepted and not shown.
+    """
+
+    def __init__(
+        self,
+        param_decls: Sequence[str],
+        *,
+        panel: str = _FLAGS,
+        rare: bool = False,
+        aliases: Sequence[str] = (),
+        **attributes: Any,
+    ) -> None:
+        super().__init__([*param_decls, *aliases], **attributes)
+        self.panel, self.rare, self.aliases = panel, rare, tuple(aliases)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the flag with its metavar, and its help."""
+        shown = copy.copy(self)
+        shown.opts = [name for name in self.opts if name not in self.aliases]
+        return click.Option.get_help_record(shown, ctx)
+
+
+class Command(click.Command):
+    """A command whose help shows the common flags; ``--help-all`` shows all, in groups."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with ``--help-all`` if the command has rare flags."""
+        params = super().get_params(ctx)
+        rare = sum(map(_is_rare, params))
+        if not rare:
+            return params
+        shown = len([each for each in params if isinstance(each, click.Option) and not each.hidden]) + 1
+        return [*params, _all_option(shown)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags that were asked for."""
+        is_all = ctx.meta.get(_ALL, False)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None and (is_all or not _is_rare(param)):
+                panel = getattr(param, "panel", _FLAGS) if is_all else _FLAGS
+                panels.setdefault(panel, []).append(record)
+        for panel, records in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(records)
+
+
+class CommandGroup(click.Group):
+    """A command with sub-commands; an unknown one is refused with a suggestion."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the sub-command's name, the sub-command and its arguments.
+
+        Raises:
+            UsageError: There is no such sub-command.
+        """
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            raise UsageError(
+                f"unknown command {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+def write_commands(formatter: click.HelpFormatter, groups: Mapping[str, Mapping[str, str]]) -> None:
+    """Write commands with their short help, in groups of one width."""
+    width = max(len(name) for commands in groups.values() for name in commands)
+    for title, commands in groups.items():
+        with formatter.section(title):
+            formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
+
+
+def flags_of(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    """Yield the flags of a command that its help shows."""
+    for param in command.get_params(ctx):
+        if isinstance(param, click.Option) and not param.hidden:
+            yield from (*param.opts, *param.secondary_opts)
+
+
+def _is_rare(param: click.Parameter) -> bool:
+    return isinstance(param, Option) and param.rare
+
+
+def _all_option(count: int) -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            ctx.meta[_ALL] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help=f"Show all {count} flags, in groups, and exit.",
+    )
