@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
-from live_eval.scoring.judge_runner import check_options, judge_options
+from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
 from live_eval.scoring.runner import score_run
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
@@ -36,6 +36,7 @@ from live_eval.types import Task
 
 if TYPE_CHECKING:
     from live_eval.cluster.connection import Cluster
+    from live_eval.judging import JudgeSpec
 
 __all__ = ["command"]
 
@@ -57,6 +58,9 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
         specs = [judge(name) for name in config.judges.names]  # reject unknown judges before the run
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
+    named = "names" in overlay(values, flags).get("judges", {})
+    if config.cluster.ray is None:  # otherwise the nodes' judges count
+        config = _with_able_judges(config, specs, named=named)
     with located("impair.specs", None if flags["impair__specs"] else runfile):
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
@@ -93,7 +97,7 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
         sys.exit(FAILED)
     stop.last_words = f"Interrupted. All turns are recorded; to score them: live-eval score {out}"
     try:
-        _score(plan, out, cluster)
+        judged = _score(plan, out, cluster)
     except KeyboardInterrupt:
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
@@ -104,7 +108,7 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
         page = out / "report.html"
         live_eval.report.write_report([out], page)
         click.echo(f"report: {page}")
-    sys.exit(FAILED if outcome.failed else 0)
+    sys.exit(FAILED if outcome.failed or (named and not judged) else 0)
 
 
 def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
@@ -119,6 +123,21 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
         raise UsageError(f"expected one endpoint, found {target} and --endpoint {flags['endpoint__name']}")
     flags["endpoint__name"] = target
     return None
+
+
+def _with_able_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> RunConfig:
+    """Leave out default judges that cannot run on this machine, with a note; named ones must be able to."""
+    options = judge_options(config.judges)
+    if named:
+        check_named(specs, options)
+        return config
+    unable = unable_judges(specs, options)
+    if not unable:
+        return config
+    reasons = "; ".join(f"{name} ({reason})" for name, reason in unable.items())
+    click.echo(f"note: judges left out, because something is missing here: {reasons}", err=True)
+    names = tuple(spec.name for spec in specs if spec.name not in unable)
+    return config.model_copy(update={"judges": config.judges.model_copy(update={"names": names})})
 
 
 def _manifest_of(out: Any) -> Mapping[str, Any]:
@@ -192,10 +211,11 @@ def _on_prompt(plan: Plan) -> Iterator[str]:
         yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
 
 
-def _score(plan: Plan, out: Path, cluster: Cluster | None) -> None:
+def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
+    """Score the run; return whether every judge could run and failed on no turn."""
     config, root = plan.config, plan.data.root
     if not config.judges.names:
-        return
+        return True
     options = judge_options(config.judges)
     of_data = filter(None, (root if root.is_dir() else root.parent, config.data.audio_root))
     options = replace(options, recordings=(*options.recordings, *of_data))
@@ -205,6 +225,7 @@ def _score(plan: Plan, out: Path, cluster: Cluster | None) -> None:
     for line in summary.judges:
         if line.reason is not None:
             click.echo(f"{line.name} could not run: {line.reason}", err=True)
+    return all(line.reason is None and not line.n_failed for line in summary.judges)
 
 
 _NAMED = 5
@@ -248,5 +269,8 @@ command = Command(
     with their timing, runs the judges and writes a report. ENDPOINT is a name of `live-eval endpoints`.
     RUNFILE is a TOML file; its keys are shown in brackets below, and flags override it.
 
-    Exit status: 0 if every turn was captured, 3 if some failed, 2 for wrong usage.""",
+    Judges that you name are checked before the first turn. Without --judges, those that cannot run here are
+    left out.
+
+    Exit status: 0 if every turn was captured, 3 if some turns or a named judge failed, 2 for wrong usage.""",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from live_eval import registry
 from live_eval.cli import FAILED, _options
 from live_eval.cli._cluster import connected_to, judging_on, ray_flag
 from live_eval.cli._help import Command
@@ -16,7 +17,7 @@ from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import ScoringProgress
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.run.stop_signals import StopSignals
-from live_eval.scoring.judge_runner import judge_options
+from live_eval.scoring.judge_runner import check_named, judge_options
 from live_eval.scoring.runner import score_run
 
 if TYPE_CHECKING:
@@ -48,14 +49,16 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     """Score the run in folder RUN again, or with other judges.
 
     Judges and their options are taken from the run; flags override them. Scores that a judge's current
-    version already gave are kept; missing ones are tried again. If a judge cannot run here,
-    the reason is printed and its scores stay empty.
+    version already gave are kept; missing ones are tried again. Judges named with --judges
+    must be able to run here; for others the reason is printed, and their scores stay empty.
 
-    Exit status: 0; 3 if a judge failed on a turn, or one named in --judges could not run; 2 for wrong usage.
+    Exit status: 0; 3 if a judge failed on a turn, or a named one could not run; 2 for wrong usage.
     """
     click.get_current_context().with_resource(StopSignals())
     table = judges_table(run, flags)
     options = judge_options(table)
+    if flags["judges__names"] and cluster__ray is None:
+        check_named([registry.judge(name) for name in table.names], options)
     print_judges_keys(table.names, options)
     with (
         connected_to(cluster__ray) as cluster,

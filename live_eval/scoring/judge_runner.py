@@ -44,6 +44,7 @@ __all__ = [
     "LlmJudgeRunner",
     "LoadedJudges",
     "as_configured",
+    "check_named",
     "check_options",
     "judge_batch",
     "judge_options",
@@ -54,6 +55,7 @@ __all__ = [
     "missing_requirements",
     "option_values",
     "scoring_version",
+    "unable_judges",
 ]
 
 LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
@@ -239,6 +241,23 @@ def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
     if spec.kind is not JudgeKind.LOCAL:
         spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
     return registry.missing_requirements(spec, option_values(spec, options))
+
+
+def unable_judges(specs: Sequence[JudgeSpec], options: JudgeOptions) -> dict[str, str]:
+    """Return why judges cannot run on this machine, by name; judges that can are left out."""
+    missing = {spec.name: missing_requirements(spec, options) for spec in specs}
+    return {name: reason for name, reason in missing.items() if reason is not None}
+
+
+def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
+    """Check that judges that the user named can run on this machine.
+
+    Raises:
+        UsageError: A judge cannot run; the message says what each one needs.
+    """
+    if unable := unable_judges(specs, options):
+        reasons = "\n".join(f"  {name}: {reason}" for name, reason in unable.items())
+        raise UsageError(f"these judges were named, but need something that is missing here:\n{reasons}")
 
 
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
