@@ -1,166 +1,32 @@
-"""Downloads of weights from a loopback server that disconnects, stalls, refuses, or changes the file."""
+"""Downloads of weights: resumed, limited and checked."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import socket
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from live_eval.cli.weights import command
 from live_eval.clock import SystemClock
 from live_eval.errors import JudgeError, StoreLockedError, UsageError
-from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
-from live_eval.registry import JUDGES, Plugin, find_plugins
-from live_eval.weights import FOLDER_VARIABLE, WeightsFile, WeightsSpec, find_weights
+from live_eval.judging import JudgeSpec
+from live_eval.registry import JUDGES, find_plugins
+from live_eval.weights import WeightsFile, find_weights
 from live_eval.weights.fetching import HUB, check_redirect, fetch_weights, published_at
+from tests.loopback.weights.publisher import Publisher, hub_spec, serve, sha256, spec
 
 CONTENT = bytes(range(251)) * 20_000  # 5 MB, and no two parts of it alike by accident
+
+
 OTHER = CONTENT[::-1]
+
+
 TOKEN = "hf_neverprinted5e4f1b"
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-@dataclass
-class Asked:
-    path: str
-    range: str | None
-    token: str | None
-
-
-@dataclass
-class Publisher:
-    """What the server does.
-
-    Args:
-        files: Content by path.
-        cuts: How many bytes of the body each of the next requests brings before the connection closes.
-        statuses: With what the next requests are answered instead.
-        ranges: Whether it knows ranges.
-        stalls: Whether it sends half and then nothing.
-        moved_to: Where it points to instead.
-        headers: Further headers.
-        states_length: Whether it says how long the body is.
-    """
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    cuts: list[int] = field(default_factory=list)
-    statuses: list[int] = field(default_factory=list)
-    ranges: bool = True
-    stalls: bool = False
-    moved_to: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    states_length: bool = True
-    asked: list[Asked] = field(default_factory=list)
-    address: str = ""
-    over: threading.Event = field(default_factory=threading.Event)
-
-    def answer(self, request: BaseHTTPRequestHandler) -> None:
-        wanted = request.headers.get("Range")
-        self.asked.append(Asked(request.path, wanted, request.headers.get("Authorization")))
-        if self.statuses:
-            request.send_response(self.statuses.pop(0))
-            request.send_header("Content-Length", "0")
-            request.end_headers()
-            return
-        if self.moved_to is not None:
-            request.send_response(302)
-            request.send_header("Location", self.moved_to + request.path)
-            request.send_header("Content-Length", "0")
-            for name, value in self.headers.items():
-                request.send_header(name, value)
-            request.end_headers()
-            return
-        content = self.files[request.path]
-        begin = 0
-        if wanted and self.ranges:
-            found = re.fullmatch(r"bytes=(\d+)-", wanted)
-            assert found
-            begin = int(found[1])
-        if begin and begin >= len(content):
-            request.send_response(416)
-            request.send_header("Content-Range", f"bytes */{len(content)}")
-            request.send_header("Content-Length", "0")
-            request.end_headers()
-            return
-        request.send_response(206 if begin else 200)
-        if begin:
-            request.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
-        for name, value in self.headers.items():
-            request.send_header(name, value)
-        if self.states_length:
-            request.send_header("Content-Length", str(len(content) - begin))
-        else:
-            request.send_header("Connection", "close")
-        request.end_headers()
-        body = content[begin:]
-        if self.cuts:
-            cut = self.cuts.pop(0)
-            request.wfile.write(body[:cut])
-            # What a client has not taken in when the connection ends is lost.
-            self.over.wait(0.2 if cut else 0)
-            request.close_connection = True
-            return
-        if self.stalls:
-            request.wfile.write(body[: len(body) // 2])
-            request.wfile.flush()
-            self.over.wait(10)
-            return
-        request.wfile.write(body)
-
-
-def serve(publisher: Publisher) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            try:
-                publisher.answer(self)
-            except ConnectionError:
-                self.close_connection = True
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", 0), Handler)
-    publisher.address = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    return server
-
-
-@pytest.fixture
-def publisher() -> Iterator[Publisher]:
-    published = Publisher({"/m/a.bin": CONTENT, "/m/sub/b.txt": b"small"})
-    server = serve(published)
-    yield published
-    published.over.set()
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "weights"))
-    for name in ("HF_ENDPOINT", "HF_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path / "weights"
 
 
 class Hasty(SystemClock):
@@ -171,20 +37,6 @@ class Hasty(SystemClock):
 
     async def sleep_until(self, at_ns: int) -> None:
         self.waited_s.append(round((at_ns - self.now_ns()) / 1e9, 1))
-
-
-def spec(publisher: Publisher, *names: str, known: str | None = None) -> WeightsSpec:
-    return WeightsSpec(
-        name="toy",
-        title="a toy",
-        files=tuple(
-            WeightsFile(name=name, url=f"{publisher.address}/m/{name}", sha256=known)
-            for name in names or ["a.bin"]
-        ),
-        licence="of toys",
-        source="https://example.org/toy",
-        megabytes=5,
-    )
 
 
 def test_comes_whole_is_recorded_and_does_not_come_again(publisher: Publisher, folder: Path) -> None:
@@ -373,13 +225,6 @@ def test_a_folder_that_cannot_be_made(publisher: Publisher, folder: Path) -> Non
         fetch_weights(spec(publisher))
 
 
-# The hub.
-
-
-def hub_spec(publisher: Publisher) -> WeightsSpec:
-    return replace(spec(publisher), files=(WeightsFile(name="a.bin", url=f"{HUB}/m/a.bin"),))
-
-
 def test_a_token_goes_to_the_hub_and_no_further(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -521,155 +366,3 @@ def test_the_hash_of_every_file_of_our_judges_is_known() -> None:
     }
     assert "bert-base-uncased" in specs
     assert [name for name, weights in specs.items() if not weights.pinned] == []
-
-
-# The command.
-
-
-class Stranger:
-    """Takes any weights but one."""
-
-    def __init__(self, *, weights: str) -> None:
-        if Path(weights).read_bytes() == b"another's":
-            raise JudgeError(f"{weights}: expected a toy")
-
-
-@pytest.fixture
-def judges(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> JudgeSpec:
-    """Only a stranger's judge, whose weights lie on a hub with a login in its address."""
-    toy = hub_spec(publisher)
-    judge = JudgeSpec(
-        name="stranger",
-        version="1",
-        title="a stranger's",
-        kind=JudgeKind.LOCAL,
-        implementation=f"{__name__}:Stranger",
-        outputs=(OutputSpec(name="", title="a number"),),
-        needs=frozenset({Need.REPLY_AUDIO}),
-        options=(OptionSpec(name="weights", help="which", default="toy", weights=(toy,)),),
-    )
-    found = (Plugin(JUDGES, "stranger", "theirs", judge, None),)
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
-    monkeypatch.setenv("HF_ENDPOINT", publisher.address.replace("//", f"//me:{TOKEN}@"))
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    return judge
-
-
-def invoke(*arguments: str) -> Result:
-    result = CliRunner().invoke(command, arguments)
-    assert TOKEN not in result.output + str(result.exception)
-    return result
-
-
-@pytest.mark.usefixtures("judges")
-def test_the_command_describes_fetches_and_lists(publisher: Publisher, folder: Path) -> None:
-    before = json.loads(invoke("list", "--json").output)
-    assert [(row["name"], row["judges"], row["here"], row["sha256"]) for row in before] == [
-        ("toy", ["stranger"], False, None)
-    ]
-    result = invoke("fetch", "toy")
-    assert result.exit_code == 0, result.output
-    for words in (
-        "a toy, about 5 MB",
-        "licence: of toys",
-        "https://example.org/toy",
-        sha256(CONTENT),
-        "recorded",
-    ):
-        assert words in result.output
-    assert publisher.asked[0].token
-    assert publisher.asked[0].token.startswith("Basic ")
-    [row] = json.loads(invoke("list", "--json", "--check").output)
-    assert (row["here"], row["path"]) == (True, str(folder / "toy/a.bin"))
-    assert f"toy: {folder / 'toy/a.bin'} (SHA-256 {sha256(CONTENT)[:12]})" in invoke("list").output
-    assert invoke("path", "toy").output.strip() == str(folder / "toy/a.bin")
-    assert invoke("path").output.strip() == str(folder)
-
-
-@pytest.mark.usefixtures("judges")
-def test_the_command_finds_damage_when_it_checks(publisher: Publisher, folder: Path) -> None:
-    invoke("fetch", "toy")
-    (folder / "toy/a.bin").write_bytes(b"damaged")
-    [row] = json.loads(invoke("list", "--json", "--check").output)
-    assert not row["here"]
-    assert "expected the weights toy with SHA-256" in row["problem"]
-    assert f"toy: {row['problem']}" in invoke("list", "--check").output
-
-
-@pytest.mark.usefixtures("judges")
-def test_the_command_adds_what_is_here(tmp_path: Path) -> None:
-    mine = tmp_path / "mine.bin"
-    mine.write_bytes(b"mine")
-    result = invoke("add", "toy", str(mine))
-    assert result.exit_code == 0, result.output
-    assert str(mine) in result.output
-    assert invoke("path", "toy").output.strip() == str(mine)
-
-
-@pytest.mark.usefixtures("judges")
-def test_what_its_judge_cannot_load_is_not_added(tmp_path: Path, folder: Path) -> None:
-    mine = tmp_path / "mine.bin"
-    mine.write_bytes(b"another's")
-    result = invoke("add", "toy", str(mine))
-    assert isinstance(result.exception, JudgeError)
-    assert str(result.exception) == f"toy not added: judge stranger: {mine}: expected a toy"
-    assert not folder.exists()
-    absent = invoke("add", "toy", str(tmp_path / "absent"))
-    assert isinstance(absent.exception, JudgeError)
-    assert "expected a file with the weights toy" in str(absent.exception)
-
-
-@pytest.mark.usefixtures("judges")
-def test_what_lies_under_the_weights_own_name_is_tried_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("toy").write_bytes(b"another's")
-    result = invoke("add", "toy", "toy")
-    assert isinstance(result.exception, JudgeError)
-    assert str(result.exception) == f"toy not added: judge stranger: {tmp_path / 'toy'}: expected a toy"
-
-
-def test_what_no_judge_can_load_here_is_added_untried(
-    judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = tmp_path / "mine.bin"
-    mine.write_bytes(b"another's")
-    lacking = replace(judges, packages=("no_such_package",))
-    found = (Plugin(JUDGES, "stranger", "theirs", lacking, None),)
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
-    result = invoke("add", "toy", str(mine))
-    assert result.exit_code == 0, result.output
-    assert "toy: not verified: judge stranger cannot run: package no_such_package" in result.stderr
-    assert invoke("path", "toy").output.strip() == str(mine)
-
-
-def test_a_known_hash_says_enough(judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = tmp_path / "mine.bin"
-    mine.write_bytes(b"another's")
-    [option] = judges.options
-    [toy] = option.weights
-    pinned = replace(toy, files=(replace(toy.files[0], sha256=sha256(b"another's")),))
-    judge = replace(judges, options=(replace(option, weights=(pinned,)),))
-    found = (Plugin(JUDGES, "stranger", "theirs", judge, None),)
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
-    assert invoke("add", "toy", str(mine)).exit_code == 0, "its judge would not have loaded it"
-
-
-@pytest.mark.usefixtures("judges")
-@pytest.mark.parametrize("arguments", [("fetch", "toys"), ("add", "toys", "x"), ("path", "toys")])
-def test_unknown_names_say_which_there_are(arguments: tuple[str, ...]) -> None:
-    result = invoke(*arguments)
-    assert isinstance(result.exception, UsageError)
-    assert "unknown weights 'toys', expected one of: toy" in str(result.exception)
-
-
-def test_two_meanings_of_a_name_are_said(judges: JudgeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    [option] = judges.options
-    other = replace(option.weights[0], title="another")
-    second = replace(judges, name="second", options=(replace(option, weights=(other,)),))
-    found = [Plugin(JUDGES, spec.name, "theirs", spec, None) for spec in (judges, second)]
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
-    result = invoke("list")
-    assert isinstance(result.exception, UsageError)
-    assert "stranger and second use the name 'toy' for different weights" in str(result.exception)
