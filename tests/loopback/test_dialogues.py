@@ -31,6 +31,7 @@ from live_eval.session import Session
 from live_eval.session.event_loop import LoopProbe
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, TurnMode, Variant
+from tests.loopback.run.test_runner import RATE, Silent, finished, read, run, values
 from tests.loopback.test_families import (
     FAMILIES,
     LIMITS,
@@ -44,7 +45,6 @@ from tests.loopback.test_families import (
     statuses,
     user_turn,
 )
-from tests.loopback.test_run import RATE, Silent, finished, read, run, values
 
 WEBRTC = (
     Family(spec=client("openai-webrtc"), lossy=True),

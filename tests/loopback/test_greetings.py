@@ -10,7 +10,7 @@ import pytest
 from live_eval.analysis.greetings import Greeting, greetings_of
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.run import greetings
-from tests.loopback.test_run import endpoint, manifest, no_cache, run, values  # noqa: F401
+from tests.loopback.run.test_runner import endpoint, manifest, no_cache, run, values  # noqa: F401
 
 MS = 1_000_000
 

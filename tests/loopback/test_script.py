@@ -18,8 +18,8 @@ from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.settings import Cadence
 from live_eval.timing import AUDIBLE_DBFS
 from live_eval.types import Anchor, AnchorKind, SpeechKind
+from tests.loopback.run.test_runner import RATE, read, run, values
 from tests.loopback.test_families import MS, endpoint
-from tests.loopback.test_run import RATE, read, run, values
 
 LEAD_MS = 150
 AFTER_NS = 500 * MS

@@ -115,7 +115,7 @@ def test_the_readme_reads_a_run(workplace: Path, capsys: pytest.CaptureFixture[s
     [in_python, in_pytest] = blocks(ROOT / "README.md", "python")
     exec(in_python.text, {})
     assert "wind" in capsys.readouterr().out
-    # tests/loopback/test_pytest_plugin.py runs this one.
+    # tests/loopback/pytest_plugin/test_plugin.py runs this one.
     assert in_pytest.text == blocks(DOCS / "pytest.md", "python")[0].text
 
 

@@ -34,7 +34,7 @@ CALIBRATION = KeptCalibration(
 )
 ELSEWHERE = {
     "calibrate": "tests/unit/cli/test_calibrate_output.py",
-    "latency": "tests/loopback/test_latency_campaign.py, against a schema of its own",
+    "latency": "tests/loopback/campaigns/latency/test_campaign.py, against a schema of its own",
 }
 """Commands that hold conversations, with the test that validates what they print."""
 

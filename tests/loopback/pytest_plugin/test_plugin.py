@@ -20,7 +20,7 @@ from live_eval.reference.engine.signals import calibration_speech
 from tests.support.documentation import DOCS, blocks
 from tests.support.tiny_endpoint import answer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RATE_HZ = 24_000
 QUICKLY = (*("-p", "no:cacheprovider", "-p", "no:hydra_pytest"), *("--live-eval-run-file", "run.toml"))
 EXAMPLE = ROOT / "examples" / "agent-tests"

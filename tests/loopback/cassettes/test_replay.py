@@ -24,11 +24,11 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import run_plan
-from tests.loopback.test_run import Silent
+from tests.loopback.run.test_runner import Silent
 
 RATE_HZ = 24_000
 KEY = "live-eval-key-do-not-tell"
-COMPLETION = Path(__file__).parents[1] / "conformance" / "golden" / "openai_chat_audio" / "manual_turn.jsonl"
+COMPLETION = Path(__file__).parents[2] / "conformance" / "golden" / "openai_chat_audio" / "manual_turn.jsonl"
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
