@@ -32,6 +32,7 @@ _NAMES = {
     "impair.specs": "--impair",
     "judges.names": "--judges",
     "judges.options": "--set",
+    "output.open_report": "--open",
 }
 PANELS = {
     "endpoint": "Endpoint",

@@ -108,6 +108,8 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
         page = out / "report.html"
         live_eval.report.write_report([out], page)
         click.echo(f"report: {page}")
+        if config.output.open_report:
+            click.launch(str(page.resolve()))
     sys.exit(FAILED if outcome.failed or (named and not judged) else 0)
 
 

@@ -270,6 +270,7 @@ class OutputTable(_Table):
         False, description="record every message with its time stamps, to replay the run"
     )
     report: bool = Field(True, description="write report.html into the run folder")
+    open_report: bool = Field(False, description="open report.html in the browser")
 
 
 class RunConfig(_Table):
