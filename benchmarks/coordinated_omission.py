@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from live_eval.analysis.latency.latencies import latency_of
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.campaign import LatencyCampaign
+from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.points import CampaignPlan
-from live_eval.campaigns.latency.summary import read_campaign
 from live_eval.cli._progress import RunProgress
 from live_eval.recording import TurnRecord
 from live_eval.reference.server.process import ReferenceProcess

@@ -13,8 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from live_eval.campaigns.latency.campaign_file import is_campaign
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+from live_eval.campaigns.documents import LATENCY_CAMPAIGN
+from live_eval.campaigns.latency.campaign_file import read_campaign
+from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.report import write_report
 from live_eval.report.latency import write_campaign_page
 
@@ -33,9 +34,8 @@ def main() -> None:
     if browser is None:
         sys.exit(f"no browser found, expected one of {', '.join(BROWSERS)}")
     with tempfile.TemporaryDirectory() as temporary:
-        if is_campaign(folder):
-            campaign = read_campaign(folder)
-            page, image = write_campaign_page(campaign, campaign_summary(campaign)), IMAGES / "latency.png"
+        if LATENCY_CAMPAIGN.is_in(folder):
+            page, image = write_campaign_page(campaign_summary(read_campaign(folder))), IMAGES / "latency.png"
         else:
             page, image = Path(temporary) / "report.html", IMAGES / "report.png"
             write_report([folder], page, audio_mb=0)

@@ -135,7 +135,7 @@ def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> Tra
         if why:
             notes.append(f"{run.name} is left out: {why}")
             continue
-        median = summary.latencies[LATENCY].p50
+        median = summary.latencies[LATENCY].measured["p50"]
         if median.value is not None and score.mean.value is not None:
             medians.append((place, median, score.mean))
         values += [(place, turn.turn_id, *pair) for turn, pair in _pairs(summary, score)]

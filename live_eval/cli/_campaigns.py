@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,13 @@ def campaign_folder(out: Path | None, name: str, *, resume: bool) -> Path:
     return out or _options.new_folder(name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignResults:
-    """The results of a campaign, its report page, and its assertions."""
+    """The results of a campaign: their notes, their output, the report page, and the assertions."""
 
-    summary: dict[str, Any]
+    notes: Sequence[str]
+    as_json: Callable[[], dict[str, Any]]
+    print: Callable[[], None]
     write_page: Callable[[], Path]
     checked: Sequence[CheckedAssertion] = ()
 
@@ -81,7 +83,6 @@ def run_campaign(
     campaign: Campaign,
     stop: StopSignals,
     read_results: Callable[[], CampaignResults],
-    print_summary: Callable[[Mapping[str, Any]], None],
     *,
     as_json: bool,
 ) -> int:
@@ -94,10 +95,10 @@ def run_campaign(
         outcome = run_loop(campaign.run(progress, stop))
     results = read_results()
     if as_json:
-        _options.print_json(results.summary)
+        _options.print_json(results.as_json())
     else:
-        print_summary(results.summary)
-    for note in results.summary["notes"]:
+        results.print()
+    for note in results.notes:
         if note not in (*known, outcome.stopped):
             click.echo(f"note: {note}", err=True)
     for each in results.checked:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from live_eval.analysis.statistics.intervals import Estimate
+
 NONE = "–"
 """Placeholder for a missing value."""
 
@@ -51,6 +53,11 @@ def formatted(
         return format(value, form)
     low, high = interval
     return f"{value:{form}} ({low:{form}} … {high:{form}})"
+
+
+def estimated(estimate: Estimate, *, digits: int = 0, signed: bool = False) -> str:
+    """Return an estimate in the form of `formatted`."""
+    return formatted(estimate.value, estimate.interval, digits=digits, signed=signed)
 
 
 def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:

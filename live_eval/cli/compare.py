@@ -9,7 +9,7 @@ import click
 
 from live_eval.cli import _options
 from live_eval.cli._help import Command
-from live_eval.cli._listing import NONE, formatted
+from live_eval.cli._listing import NONE, estimated, formatted
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from live_eval.analysis.comparison.difference import Difference
     from live_eval.analysis.comparison.runs import RunComparison
-    from live_eval.analysis.statistics.intervals import Estimate
 
 __all__ = ["command"]
 
@@ -127,18 +126,12 @@ def _row(difference: Difference) -> dict[str, str]:
         "metric": f"{difference.name}{unit}{arrow}",
         "first": formatted(difference.first, digits=digits),
         "other": formatted(difference.other, digits=digits),
-        "difference": _estimate(difference.difference, digits),
+        "difference": estimated(difference.difference, digits=digits, signed=True),
         "p": NONE if p is None or p_holm is None else f"{_p(p)} ({_p(p_holm)})",
-        "effect": _estimate(difference.effect, 2),
+        "effect": estimated(difference.effect, digits=2, signed=True),
         "n": str(difference.difference.n),
         "verdict": difference.in_words,
     }
-
-
-def _estimate(estimate: Estimate, digits: int) -> str:
-    found = estimate.interval
-    ends = None if found is None else (found.low, found.high)
-    return formatted(estimate.value, ends, digits=digits, signed=True)
 
 
 def _p(p: float) -> str:

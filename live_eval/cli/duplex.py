@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
+from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
-from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
+from live_eval.campaigns.duplex.summary import (
+    DuplexComparison,
+    DuplexSummary,
+    compare_campaigns,
+    duplex_summary,
+    read_duplex,
+)
+from live_eval.campaigns.duplex.trial_results import CLEAN, IMPAIRED
 from live_eval.cli import _options
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured
@@ -19,6 +28,7 @@ from live_eval.cli._help import Command
 from live_eval.cli._listing import (
     NONE,
     counts_in_words,
+    estimated,
     formatted,
     output_console,
     plain_table,
@@ -69,11 +79,15 @@ def _duplex(
     def results() -> CampaignResults:
         from live_eval.report.duplex import write_duplex_page
 
-        record = read_duplex(folder)
-        summary = duplex_summary(record)
-        return CampaignResults(summary, lambda: write_duplex_page(record, summary))
+        summary = duplex_summary(read_duplex(folder))
+        return CampaignResults(
+            notes=summary.notes,
+            as_json=summary.as_json,
+            print=lambda: print_duplex(summary),
+            write_page=lambda: write_duplex_page(summary),
+        )
 
-    sys.exit(run_campaign(campaign, stop, results, print_duplex, as_json=as_json))
+    sys.exit(run_campaign(campaign, stop, results, as_json=as_json))
 
 
 def _list(as_json: bool) -> None:
@@ -95,18 +109,18 @@ def _compare(folders: Sequence[str], as_json: bool) -> None:
     first, second = (read_duplex(Path(folder)) for folder in folders)
     comparison = compare_campaigns(first, second)
     if as_json:
-        _options.print_json(comparison)
+        _options.print_json(comparison.as_json())
     else:
         _print_comparison(comparison)
 
 
-def print_duplex(summary: Mapping[str, Any]) -> None:
-    """Print campaign results returned by `duplex_summary`."""
+def print_duplex(summary: DuplexSummary) -> None:
+    """Print the results of a campaign."""
     console = output_console()
-    for run in summary["profile"]:
-        if run != "clean":
-            console.print(f"{run}: {summary['impairment']}", markup=False)
-        entries = [entry for entry in summary["probes"] if entry["run"] == run]
+    for run, profile in summary.profiles.items():
+        if run != CLEAN:
+            console.print(f"{run}: {summary.impairment}", markup=False)
+        conditions = [each for each in summary.conditions if each.run == run]
         table = plain_table(
             "probe",
             "condition",
@@ -119,62 +133,59 @@ def print_duplex(summary: Mapping[str, Any]) -> None:
             "new reply p50",
             text=("condition", "outcomes"),
         )
-        for entry in entries:
+        for each in conditions:
             table.add_row(
-                entry["probe"],
-                entry["condition"],
-                formatted(entry["passed"]["value"], entry["passed"]["interval"], digits=0),
-                counts_in_words(entry["outcomes"]),
-                str(entry["void"]) if entry["void"] else NONE,
-                *(_median(entry["durations"].get(name)) for name in _SHOWN),
+                each.probe,
+                each.condition,
+                estimated(each.passed),
+                counts_in_words({outcome.value: count for outcome, count in each.outcomes.items()}),
+                str(each.void or NONE),
+                *(
+                    estimated(found["p50"]) if (found := each.durations.get(name)) else NONE
+                    for name in _SHOWN
+                ),
             )
         console.print(table)
         console.print()
-        for line in (*_details(entries), *_profile(summary["profile"][run])):
+        for line in (*_details(conditions), *_profile(profile)):
             console.print(line, markup=False)
         console.print()
-    _print_pairs(summary["paired"], ("clean", "impaired"))
+    _print_pairs(summary.paired, (CLEAN, IMPAIRED))
 
 
-def _print_comparison(comparison: Mapping[str, Any]) -> None:
-    """Print a comparison returned by `compare_campaigns`."""
+def _print_comparison(comparison: DuplexComparison) -> None:
     console = output_console()
-    first, second = comparison["endpoints"]
-    if first == second:
-        first, second = (Path(folder).resolve().name for folder in comparison["campaigns"])
-    for note in comparison["notes"]:
+    for note in comparison.notes:
         console.print(f"note: {note}", markup=False)
-    for name, profile in zip((first, second), comparison["profiles"], strict=True):
+    for name, profile in zip(comparison.labels, comparison.profiles, strict=True):
         console.print(f"{name}:", markup=False)
         for line in _profile(profile):
             console.print(f"  {line}", markup=False)
     console.print()
-    _print_pairs(comparison["paired"], (first, second))
+    _print_pairs(comparison.paired, comparison.labels)
 
 
-def _details(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def _details(conditions: Sequence[ConditionMetrics]) -> list[str]:
     """Return results that exist only in some conditions."""
     lines = []
-    for entry in entries:
-        name = f"{entry['probe']} {entry['condition']}"
-        for where, share in entry.get("correction", {}).items():
-            if share["n"]:
+    for each in conditions:
+        name = f"{each.probe} {each.condition}"
+        for where, share in each.correction.items():
+            if share.n:
                 what = "replies contain" if where == "reply" else "transcripts contain"
                 lines.append(
-                    f"{name}: {formatted(share['value'], digits=0)} % of {share['n']} {what} the correction"
+                    f"{name}: {formatted(share.value, digits=0)} % of {share.n} {what} the correction"
                 )
-        triggers = entry.get("false_triggers_per_minute")
-        if triggers is not None and triggers["value"]:
-            rate = formatted(triggers["value"], triggers["interval"], digits=1)
-            lines.append(f"{name}: {rate} false triggers a minute")
+        triggers = each.false_triggers_per_minute
+        if triggers is not None and triggers.value:
+            lines.append(f"{name}: {estimated(triggers, digits=1)} false triggers a minute")
     return lines
 
 
-def _profile(profile: Mapping[str, Any]) -> list[str]:
-    patience, quick = profile["patience"], profile["quickness"]
-    longest = patience["longest_pause_ms"]
+def _profile(profile: EndpointProfile) -> list[str]:
     lines = []
-    if patience["survived"]:
+    if profile.survived:
+        longest = profile.longest_pause_ms
         waits = "no pause" if longest is None else f"pauses up to {longest} ms"
         lines.append(f"patient: waits through {waits}")
     for name, words in (
@@ -182,20 +193,19 @@ def _profile(profile: Mapping[str, Any]) -> list[str]:
         ("audible_stop", "is silent after"),
         ("provider_stop", "says that it stops after"),
     ):
-        if quick[name]["n"]:
-            lines.append(f"quick: {words} {_median(quick[name])} ms (median)")
-    for name, words in (
-        ("yielding", "interruptions yielded to"),
-        ("selectivity", "of what was not meant for it ignored"),
+        median = profile.quickness[name]["p50"]
+        if median.n:
+            lines.append(f"quick: {words} {estimated(median)} ms (median)")
+    for kind, share, words in (
+        ("yielding", profile.yielding, "interruptions yielded to"),
+        ("selective", profile.selectivity, "of what was not meant for it ignored"),
     ):
-        share = profile[name]
-        if share["n"]:
-            kind = "yielding" if name == "yielding" else "selective"
-            lines.append(f"{kind}: {formatted(share['value'], share['interval'], digits=0)} % {words}")
+        if share.n:
+            lines.append(f"{kind}: {estimated(share)} % {words}")
     return lines
 
 
-def _print_pairs(pairs: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> None:
+def _print_pairs(pairs: Sequence[ConditionDifference], names: tuple[str, str]) -> None:
     if not pairs:
         return
     table = plain_table(
@@ -208,24 +218,16 @@ def _print_pairs(pairs: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> 
     )
     for row in pairs:
         table.add_row(
-            row["probe"],
-            row["condition"],
-            str(row["pairs"]),
-            formatted(row["passed"]["value"], row["passed"]["interval"], digits=0, signed=True),
-            *(_difference(row["durations"].get(name)) for name in _SHOWN),
+            row.probe,
+            row.condition,
+            str(row.pairs),
+            estimated(row.passed, signed=True),
+            *(
+                estimated(found.difference, signed=True) if (found := row.durations.get(name)) else NONE
+                for name in _SHOWN
+            ),
         )
     output_console().print(table)
-
-
-def _median(duration: Mapping[str, Any] | None) -> str:
-    return NONE if duration is None else formatted(duration["p50"], duration["interval"], digits=0)
-
-
-def _difference(duration: Mapping[str, Any] | None) -> str:
-    if duration is None:
-        return NONE
-    found = duration["difference"]
-    return formatted(found["value"], found["interval"], digits=0, signed=True)
 
 
 command = Command(

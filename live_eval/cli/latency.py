@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from live_eval.analysis.latency.definitions import DefinedLatency
+from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
 from live_eval.analysis.latency.latencies import OUR_FAILURE
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.assertions import check_campaign, parse_assertion
 from live_eval.campaigns.latency.campaign import LatencyCampaign
-from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+from live_eval.campaigns.latency.campaign_file import read_campaign
+from live_eval.campaigns.latency.point_metrics import PointMetrics
+from live_eval.campaigns.latency.points import CampaignPlan, PointRole, SessionKind
+from live_eval.campaigns.latency.summary import CampaignSummary, DetectorCost, campaign_summary
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured, parse_pairs
 from live_eval.cli._help import Command
-from live_eval.cli._listing import NONE, counts_in_words, formatted, output_console, plain_table
+from live_eval.cli._listing import NONE, counts_in_words, estimated, formatted, output_console, plain_table
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
 from live_eval.run.stop_signals import StopSignals
@@ -92,13 +97,17 @@ def _latency(
     def results() -> CampaignResults:
         from live_eval.report.latency import write_campaign_page
 
-        record = read_campaign(folder)
-        summary = campaign_summary(record)
-        checked = check_campaign(assertions, summary)
-        summary["asserts"] = [each.as_json() for each in checked]
-        return CampaignResults(summary, lambda: write_campaign_page(record, summary), checked)
+        summary = campaign_summary(read_campaign(folder))
+        summary = replace(summary, asserts=check_campaign(assertions, summary.points))
+        return CampaignResults(
+            notes=summary.notes,
+            as_json=summary.as_json,
+            print=lambda: print_campaign(summary),
+            write_page=lambda: write_campaign_page(summary),
+            checked=summary.asserts,
+        )
 
-    sys.exit(run_campaign(campaign, stop, results, print_campaign, as_json=as_json))
+    sys.exit(run_campaign(campaign, stop, results, as_json=as_json))
 
 
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
@@ -158,125 +167,120 @@ def _price(text: str) -> Price:
     return Price(**prices)
 
 
-def print_campaign(summary: Mapping[str, Any]) -> None:
-    """Print campaign results returned by `campaign_summary`."""
+def print_campaign(summary: CampaignSummary) -> None:
+    """Print the results of a campaign."""
     console = output_console()
-    for table in (_points(summary), _endpointing(summary), _definitions(summary), _sentinel(summary)):
+    points = [point for point in summary.points if point.stored.role != PointRole.SENTINEL]
+    for table in (
+        _points(points, is_open=summary.arrivals != "closed"),
+        _endpointing(summary.endpointing),
+        _definitions(summary.definitions.latencies),
+        _sentinel([each.drift for each in summary.sentinel]),
+    ):
         if table.row_count:
             console.print(table)
             console.print()
-    lag = summary["error_bar"]["lag_ms"]
-    if lag["p50"] is not None:
+    lag = summary.lag
+    if lag.p50 is not None:
         console.print(
-            f"error bar (lag): p50 {lag['p50']:.1f} ms, p99 {formatted(lag['p99'], digits=1)} ms; "
-            f"arrivals stamped {stamped_by(summary['stamped_turns'])}"
+            f"error bar (lag): p50 {lag.p50:.1f} ms, p99 {formatted(lag.p99, digits=1)} ms; "
+            f"arrivals stamped {stamped_by(summary.stamped)}"
         )
-    for point in _played(summary):
-        cost = point["cost_per_minute"]
-        if cost["usd"] is not None:
-            tokens = f"{cost['tokens_per_minute']:.0f} tokens"
-            console.print(f"{point['name']}: a minute takes {tokens} and costs US$ {cost['usd']:.4f}")
-    for reason in dict.fromkeys(_reasons(summary)):
+    for point in points:
+        cost = point.cost
+        if cost.usd is not None:
+            tokens = f"{cost.tokens_per_minute:.0f} tokens"
+            console.print(f"{point.name}: a minute takes {tokens} and costs US$ {cost.usd:.4f}")
+    for reason in dict.fromkeys(_reasons(points)):
         console.print(reason, markup=False)
 
 
-def _points(summary: Mapping[str, Any]) -> Table:
+def _points(points: Sequence[PointMetrics], *, is_open: bool) -> Table:
     headings = ("point", "turns", "failed", "voice to voice, ms: p50", "p95", "p99", "max", "first byte: p50")
-    is_open = summary["arrivals"] != "closed"
     table = plain_table(*headings, *(("from when due: p50", "p95", "p99") if is_open else ()))
-    played = _played(summary)
     # If no turn was captured, the reasons are printed instead.
-    for point in played if any(point["turns"]["captured"] for point in played) else ():
-        turns, latencies = point["turns"], point["latencies"]
-        heard, first, due = (latencies[name] for name in ("voice_to_voice", "first_byte", _OPEN_LOOP))
-        cells = [formatted(heard["p50_ms"], heard["intervals"].get("p50_ms"), digits=0)]
-        cells += [formatted(heard[key], digits=0) for key in ("p95_ms", "p99_ms", "max_ms")]
-        cells.append(formatted(first["p50_ms"], digits=0))
+    for point in points if any(point.turns.captured for point in points) else ():
+        heard, first, due = (
+            point.latencies[name].measured for name in ("voice_to_voice", "first_byte", _OPEN_LOOP)
+        )
+        cells = [estimated(heard["p50"])]
+        cells += [formatted(heard[name].value, digits=0) for name in ("p95", "p99", "max")]
+        cells.append(formatted(first["p50"].value, digits=0))
         if is_open:
-            cells += [formatted(due[key], digits=0) for key in ("p50_ms", "p95_ms", "p99_ms")]
-        failed = sum(turns["failed"].values())
-        table.add_row(point["name"], str(turns["n"]), str(failed) if failed else NONE, *cells)
+            cells += [formatted(due[name].value, digits=0) for name in ("p50", "p95", "p99")]
+        table.add_row(point.name, str(point.turns.n), str(point.turns.n_failed or NONE), *cells)
     return table
 
 
-def _endpointing(summary: Mapping[str, Any]) -> Table:
+def _endpointing(costs: Sequence[DetectorCost]) -> Table:
     table = plain_table("endpointing cost", "n", "detector, ms: p50", "manual: p50", "mean difference")
-    for cost in _measured(summary["endpointing_cost"]):
-        set_to = ", ".join(f"{key}={value}" for key, value in (cost["turn_detection"] or {}).items())
+    paired = [(each.stored, each.cost.headline.paired) for each in costs]
+    for stored, found in paired if any(found.difference.n for _, found in paired) else ():
+        difference = found.difference
         table.add_row(
-            set_to or "default",
-            str(cost["n"]),
-            formatted(cost["detector_ms"], digits=0),
-            formatted(cost["manual_ms"], digits=0),
-            formatted(cost["difference_ms"], cost["interval_ms"], digits=0, signed=True),
+            ", ".join(f"{key}={value}" for key, value in (stored.turn_detection or {}).items()) or "default",
+            str(difference.n),
+            formatted(found.detector, digits=0),
+            formatted(found.manual, digits=0),
+            estimated(difference, signed=True),
         )
     return table
 
 
-def _definitions(summary: Mapping[str, Any]) -> Table:
+def _definitions(definitions: Sequence[DefinedLatency]) -> Table:
     table = plain_table("definition", "n", "median, ms", "median difference")
-    for row in _measured(summary["definitions"]):
+    for each in definitions if any(each.n for each in definitions) else ():
         table.add_row(
-            row["name"],
-            str(row["n"]),
-            formatted(row["median_ms"], digits=0),
-            formatted(row["difference_ms"], row.get("interval_ms"), digits=0, signed=True),
+            each.name,
+            str(each.n),
+            formatted(each.median, digits=0),
+            estimated(each.difference, signed=True),
         )
     return table
 
 
-def _sentinel(summary: Mapping[str, Any]) -> Table:
-    names = ("connect", "first_byte", "voice_to_voice", "lag")
-    table = plain_table("drift, ms", "n", *(name.replace("_", " ") for name in names))
-    for sentinel in summary["sentinel"]:
-        figures = [sentinel["figures"][name] for name in names]
+def _sentinel(checks: Sequence[DriftCheck]) -> Table:
+    table = plain_table("drift, ms", "n", *(name.replace("_", " ") for name in DRIFT_METRICS))
+    for check in checks:
+        metrics = [check.metrics[name] for name in DRIFT_METRICS]
         cells = [
-            formatted(each["p50_ms"], digits=0)
-            if each["difference_ms"] is None
-            else formatted(each["difference_ms"], each["difference_interval_ms"], digits=0, signed=True)
-            for each in figures
+            formatted(each.median.value, digits=0)
+            if each.difference.value is None
+            else estimated(each.difference, signed=True)
+            for each in metrics
         ]
-        table.add_row(sentinel["name"], str(max(each["n"] for each in figures)), *cells)
+        table.add_row(check.name, str(max(each.median.n for each in metrics)), *cells)
     return table
 
 
-def _reasons(summary: Mapping[str, Any]) -> Iterator[str]:
+def _reasons(points: Sequence[PointMetrics]) -> Iterator[str]:
     """Yield the reasons for missing values, and additional notes."""
-    for point in _played(summary):
-        heard = point["latencies"]["voice_to_voice"]
-        if heard["p50_ms"] is not None and heard["reason"].get("p50_ms"):
-            yield f"{point['name']}: voice to voice has no interval: {heard['reason']['p50_ms']}"
-        for share in ("p95", "p99"):
-            if heard[f"{share}_ms"] is None and point["turns"]["captured"]:
-                yield f"{point['name']}: voice to voice has no {share}: {heard['reason'].get(f'{share}_ms')}"
-        yield from (f"{point['name']}: {words}" for words in _left_out(point))
-        for kind, count in point["turns"]["failed"].items():
-            yield f"{point['name']}: {count} failed: {kind}"
-        for what in ("premature", "early", "flagged"):
-            if point["turns"].get(what):
-                yield f"{point['name']}: {point['turns'][what]} {_WORDS[what]}"
+    for point in points:
+        heard = point.latencies["voice_to_voice"].measured
+        if heard["p50"].value is not None and heard["p50"].reason:
+            yield f"{point.name}: voice to voice has no interval: {heard['p50'].reason}"
+        for name in ("p95", "p99"):
+            if heard[name].value is None and point.turns.captured:
+                yield f"{point.name}: voice to voice has no {name}: {heard[name].reason}"
+        yield from (f"{point.name}: {words}" for words in _left_out(point))
+        for kind, count in point.turns.failed.items():
+            yield f"{point.name}: {count} failed: {kind}"
+        for what, words in _WORDS.items():
+            if count := getattr(point.turns, what):
+                yield f"{point.name}: {count} {words}"
 
 
-def _left_out(point: Mapping[str, Any]) -> Iterator[str]:
+def _left_out(point: PointMetrics) -> Iterator[str]:
     """Yield notes on captured turns without a value for a latency, with reasons."""
-    captured = point["turns"]["captured"]
+    captured = point.turns.captured
     for name in ("voice_to_voice", "first_byte"):
-        latency = point["latencies"][name]
-        missing = {"uncertain end of speech": latency["uncertain"], **latency["missing"]}
+        latency = point.latencies[name]
+        missing = {"uncertain end of speech": latency.uncertain, **latency.measured.missing}
         for not_captured in (TURN_FAILED, OUR_FAILURE):
             missing.pop(not_captured, None)
-        if latency["n"] < captured:
+        if latency.measured.n < captured:
             why = counts_in_words({reason: count for reason, count in missing.items() if count})
-            yield f"{name.replace('_', ' ')}: n {latency['n']} of {captured} turns; missing: {why}"
-
-
-def _measured(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the rows if at least one row has a value."""
-    return rows if any(row["n"] for row in rows) else ()
-
-
-def _played(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [point for point in summary["points"] if point["role"] != "sentinel"]
+            yield f"{name.replace('_', ' ')}: n {latency.measured.n} of {captured} turns; missing: {why}"
 
 
 command = Command(

@@ -78,7 +78,8 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
     Raises:
         UsageError: Another format or another output path was requested.
     """
-    from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+    from live_eval.campaigns.latency.campaign_file import read_campaign
+    from live_eval.campaigns.latency.summary import campaign_summary
     from live_eval.report.files import CAMPAIGN_PAGE
     from live_eval.report.latency import write_campaign_page
 
@@ -87,8 +88,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
             f"{folder}: the report of a campaign is {CAMPAIGN_PAGE} in its folder, with links to its runs: "
             "expected neither --output nor a format other than html"
         )
-    campaign = read_campaign(folder)
-    click.echo(f"report: {write_campaign_page(campaign, campaign_summary(campaign))}", err=True)
+    click.echo(f"report: {write_campaign_page(campaign_summary(read_campaign(folder)))}", err=True)
 
 
 def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> None:
@@ -110,11 +110,11 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
         )
     campaigns = [read_duplex(folder) for folder in folders]
     if one:
-        page = write_duplex_page(campaigns[0], duplex_summary(campaigns[0]))
+        page = write_duplex_page(duplex_summary(campaigns[0]))
     else:
         first, second = (folder.resolve() for folder in folders)
         default = first.with_name(f"duplex-{first.name}-{second.name}.html")
-        page = write_comparison_page(output or default, campaigns, compare_campaigns(*campaigns))
+        page = write_comparison_page(output or default, compare_campaigns(*campaigns))
     click.echo(f"report: {page}", err=True)
 
 

@@ -117,16 +117,18 @@ def _timing_notes(summary: RunSummary) -> list[str]:
         notes.append(f"error bar (lag): p50 {lag.p50:.1f} ms, p99 {lag.p99:.1f} ms")
     if lag.flagged:
         without = summary.latencies["voice_to_voice"].without_flagged
-        p50 = NONE if without.p50 is None else f"{without.p50:.0f} ms"
+        clear = without["p50"].value
+        p50 = NONE if clear is None else f"{clear:.0f} ms"
         notes.append(
             f"{counted(lag.flagged, 'turn')} with a lag above {LAG_BOUND_NS // 1_000_000} ms; "
             f"voice to voice without them: p50 {p50} (n {without.n})"
         )
-    heard = summary.latencies["voice_to_voice"]
-    if heard.p50.reason and summary.captured:
-        notes.append(f"voice to voice has no interval: {heard.p50.reason}")
-    if heard.p95.value is None and heard.n:
-        notes.append(f"voice to voice has no p95: {heard.p95.reason}")
+    heard = summary.latencies["voice_to_voice"].measured
+    median, p95 = heard["p50"], heard["p95"]
+    if median.reason and summary.captured:
+        notes.append(f"voice to voice has no interval: {median.reason}")
+    if p95.value is None and heard.n:
+        notes.append(f"voice to voice has no p95: {p95.reason}")
     if summary.stalled:
         notes.append(f"{counted(summary.stalled, 'turn')} with playout stalls")
     if summary.premature:

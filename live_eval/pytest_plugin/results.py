@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
-from live_eval.analysis.latency.latencies import latency_metrics, latency_of
+from live_eval.analysis.latency.latencies import campaign_latency, latency_of
 from live_eval.analysis.statistics.intervals import quantile
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.assertions import CheckedAssertion, check_assertion, parse_assertion
@@ -122,7 +122,7 @@ class Results(Sequence[Result]):
         lags_ms = [record.timing.lag_ns / 1e6 for record in records if record.captured]
         return check_assertion(
             assertion,
-            latency_metrics(assertion.metric, records),
+            campaign_latency(assertion.metric, records),
             error_bar_ms=quantile(lags_ms, 0.99),
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import RunSummary
 from live_eval.report.plots import Axis, AxisTick
@@ -83,7 +84,7 @@ def difference_chart(
     what: str,
     axis_title: str,
     columns: Sequence[str],
-    rows: Sequence[tuple[Cell, float | None, Sequence[float] | None, Sequence[Cell]]],
+    rows: Sequence[tuple[Cell, Estimate, Sequence[Cell]]],
     *,
     unit: str = "ms",
 ) -> BarChart:
@@ -91,19 +92,23 @@ def difference_chart(
 
     Args:
         what: Noun for a row.
-        rows: Name, difference and interval in `unit`, and additional values of each row.
+        rows: Name, difference in `unit`, and additional values of each row.
         unit: Unit of the differences.
     """
-    ends = [end for _, value, interval, _ in rows if value is not None for end in (value, *(interval or ()))]
+    ends = [
+        end
+        for _, found, _ in rows
+        if found.value is not None
+        for end in (found.value, *(found.interval or ()))
+    ]
     axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
 
-    def row(
-        label: Cell, value: float | None, interval: Sequence[float] | None, cells: Sequence[Cell]
-    ) -> BarRow:
+    def row(label: Cell, found: Estimate, cells: Sequence[Cell]) -> BarRow:
+        value, interval = found.value, found.interval
         if value is None:
             return BarRow(label, (), (), tuple(cells))
         title = ranged(value, interval, signed=True, unit=f" {unit}")
-        bars = () if interval is None else (bar("interval", interval[0], interval[1], axis, title),)
+        bars = () if interval is None else (bar("interval", *interval, axis, title),)
         return BarRow(label, bars, (Mark("p50", axis.percent(value), title, label.href),), tuple(cells))
 
     return BarChart(

@@ -205,8 +205,8 @@ def _scores_shown(runs: Sequence[RunView]) -> list[str]:
 
 def _curves(runs: Sequence[RunView]) -> list[Plot]:
     def series(view: RunView, name: str, label: str, colour: int) -> tuple[Cell, Sequence[float], int]:
-        latency = view.summary.latencies[name]
-        return Cell(label, run=colour), latency.values, latency.n + sum(latency.missing.values())
+        measured = view.summary.latencies[name].measured
+        return Cell(label, run=colour), measured.values, measured.n + measured.n_missing
 
     if len(runs) == 1:
         names = ("endpointing", "first_byte", "voice_to_voice")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from live_eval.analysis.statistics.distribution import Distribution
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.groups import Group
-from live_eval.analysis.summary.latencies import LatencySummary
 from live_eval.analysis.summary.run import RunSummary
 from live_eval.analysis.summary.score_table import ScoreSummary
 from live_eval.report.compare import RunDifferences
@@ -24,10 +24,13 @@ __all__ = [
     "audit_table",
     "columns_of",
     "cue_tables",
+    "estimate_cell",
     "failure_table",
     "interval",
     "judges_in_words",
     "latency_table",
+    "median_and_n",
+    "missing_cell",
     "number",
     "ranged",
     "run_cell",
@@ -137,6 +140,24 @@ def interval(estimate: Estimate, digits: int = 0) -> str:
     return NONE if found is None else f"{number(found.low, digits)} to {number(found.high, digits)}"
 
 
+def median_and_n(values: Distribution) -> str:
+    """Return the median of some of the turns, and their number."""
+    return f"{number(values['p50'].value)} (n {values.n})"
+
+
+def missing_cell(values: Distribution) -> Cell:
+    """Return the number of missing values, with the reasons."""
+    return Cell(str(values.n_missing), note="; ".join(f"{why}: {n}" for why, n in values.missing.items()))
+
+
+def estimate_cell(
+    estimate: Estimate, digits: int = 0, *, signed: bool = False, strong: bool = False, href: str = ""
+) -> Cell:
+    """Return an estimate with its interval, and the reason for a missing one."""
+    text = ranged(estimate.value, estimate.interval, digits, signed=signed)
+    return Cell(text, strong=strong, note=estimate.reason, href=href)
+
+
 def latency_table(runs: Sequence[RunView]) -> Table:
     """Return the latencies of each run, in milliseconds."""
     headings = ("p50", "95 % interval", "p95", "p99", "n", "p50 without flagged", "p50 of uncertain turns")
@@ -150,11 +171,11 @@ def latency_table(runs: Sequence[RunView]) -> Table:
         if name != "barge_in_stop" or any(view.summary.latencies[name].n for view in runs)
     ]
     rows = [_latency_row(name, view, runs) for name in names for view in runs]
-    heard = [view.summary.latencies["voice_to_voice"] for view in runs]
+    heard = [view.summary.latencies["voice_to_voice"].measured for view in runs]
     reasons = {
-        "No intervals": {latency.p50.reason for latency in heard},
-        "No p95": {latency.p95.reason for latency in heard if latency.p95.value is None},
-        "No p99": {latency.p99.reason for latency in heard if latency.p99.value is None},
+        "No intervals": {latency["p50"].reason for latency in heard},
+        "No p95": {latency["p95"].reason for latency in heard if latency["p95"].value is None},
+        "No p99": {latency["p99"].reason for latency in heard if latency["p99"].value is None},
     }
     notes = [
         f"{what}: {', '.join(sorted(given))}."
@@ -165,20 +186,20 @@ def latency_table(runs: Sequence[RunView]) -> Table:
 
 
 def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
-    latency: LatencySummary = view.summary.latencies[name]
-    clear, apart = latency.without_flagged, latency.uncertain
-    missing = sum(latency.missing.values())
+    latency = view.summary.latencies[name]
+    measured, clear, apart = latency.measured, latency.without_flagged, latency.uncertain
+    p50, p95, p99 = (measured[share] for share in ("p50", "p95", "p99"))
     cells = [
         Cell(LATENCY_TITLES[name], strong=name == "voice_to_voice"),
         *run_cell(view, runs),
-        Cell(number(latency.p50.value), strong=name == "voice_to_voice"),
-        Cell(interval(latency.p50), note=latency.p50.reason),
-        Cell(number(latency.p95.value), note="" if latency.p95.value is not None else latency.p95.reason),
-        Cell(number(latency.p99.value), note="" if latency.p99.value is not None else latency.p99.reason),
+        Cell(number(p50.value), strong=name == "voice_to_voice"),
+        Cell(interval(p50), note=p50.reason),
+        Cell(number(p95.value), note="" if p95.value is not None else p95.reason),
+        Cell(number(p99.value), note="" if p99.value is not None else p99.reason),
         Cell(str(latency.n)),
-        Cell(NONE if clear.n == latency.n else f"{number(clear.p50)} (n {clear.n})"),
-        Cell(NONE if apart.n == 0 else f"{number(apart.p50)} (n {apart.n})"),
-        Cell(str(missing), note="; ".join(f"{reason}: {count}" for reason, count in latency.missing.items())),
+        Cell(NONE if clear.n == latency.n else median_and_n(clear)),
+        Cell(NONE if apart.n == 0 else median_and_n(apart)),
+        missing_cell(measured),
     ]
     if _is_compared(runs):
         cells.append(_difference(view.comparison.latencies.get(name) if view.comparison else None, 0))
@@ -384,7 +405,5 @@ def _difference_column(runs: Sequence[RunView]) -> list[Column]:
 def _difference(estimate: Estimate | None, digits: int) -> Cell:
     if estimate is None or estimate.value is None:
         return Cell(NONE)
-    found = estimate.interval
-    ends = None if found is None else (found.low, found.high)
-    text = ranged(estimate.value, ends, digits, signed=True)
+    text = ranged(estimate.value, estimate.interval, digits, signed=True)
     return Cell(text, note=f"n {estimate.n} {estimate.reason}".strip())

@@ -18,7 +18,8 @@ from aiohttp import web
 
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.folders import FolderKind
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+from live_eval.campaigns.latency.campaign_file import read_campaign
+from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import UsageError
 from live_eval.report import write_report
 from live_eval.report.duplex import write_duplex_page
@@ -145,13 +146,11 @@ def _board_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _latency_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
-    campaign = read_campaign(folder)
-    return "".join(campaign_page(campaign, campaign_summary(campaign, keeps_words=False)))
+    return "".join(campaign_page(campaign_summary(read_campaign(folder), keeps_words=False)))
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _duplex_of(folder: Path, place: Path, _stamps: tuple[Stamp, ...]) -> str:
     """Render the page into the studio's temporary folder, next to its audio files."""
-    campaign = read_duplex(folder)
     place.mkdir(mode=0o700, exist_ok=True)
-    return write_duplex_page(campaign, duplex_summary(campaign), place).read_text("utf-8")
+    return write_duplex_page(duplex_summary(read_duplex(folder)), place).read_text("utf-8")

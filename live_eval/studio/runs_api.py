@@ -18,8 +18,8 @@ from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.turn_view import milliseconds
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
-from live_eval.campaigns.latency.campaign_file import read_campaign_file
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+from live_eval.campaigns.latency.campaign_file import read_campaign, read_campaign_file
+from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
 from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
 from live_eval.studio.answers import answer, json_text
@@ -74,9 +74,11 @@ def _values(library: Library, run_id: str) -> dict[str, Any]:
         return {**_summary(folder.path, stamp_of(folder.path)), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        values = campaign_summary(read_campaign(folder.path), words=False)  # word recognition takes long
+        values = campaign_summary(
+            read_campaign(folder.path), words=False
+        ).as_json()  # word recognition takes long
     else:
-        values = duplex_summary(read_duplex(folder.path))
+        values = duplex_summary(read_duplex(folder.path)).as_json()
     return {**values, "folder": facts, "runs": runs}
 
 

@@ -251,7 +251,7 @@ def duplex(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("pause", "400 ms", pause("p-1", 400, waits=True)),
     ]
     folder = write_duplex_campaign(tmp_path_factory.mktemp("duplex") / "campaign", {"clean": trials})
-    return write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder)))
+    return write_duplex_page(duplex_summary(read_duplex(folder)))
 
 
 def test_a_duplex_page_opens_its_trials_without_a_server(page: Page, duplex: Path) -> None:

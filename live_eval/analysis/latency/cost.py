@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from live_eval.analysis.statistics.intervals import rounded
 from live_eval.recording import TurnRecord
@@ -11,36 +11,43 @@ from live_eval.scoring.llm.budget import Price, Tokens
 from live_eval.timing import play
 from live_eval.types import Usage
 
-__all__ = ["conversation_s", "cost_per_minute"]
+__all__ = ["CostPerMinute", "conversation_s", "cost_per_minute"]
 
 
-def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> dict[str, Any]:
-    """Return tokens and US dollars per minute of conversation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPerMinute:
+    """Tokens and US dollars per minute of conversation.
 
-    All responses are included, even cancelled responses, over the turns with reported usage.
-
-    Returns:
-        ``usd`` (None with a ``reason``), ``tokens_per_minute`` (both directions) and the ``minutes`` of
-        conversation.
+    Args:
+        usd: US dollars, or None.
+        tokens_per_minute: Tokens in both directions; None if the endpoint reports no usage.
+        minutes: Minutes of conversation with reported usage.
+        reason: Reason why `usd` is missing.
     """
+
+    usd: float | None
+    tokens_per_minute: float | None
+    minutes: float
+    reason: str
+
+
+def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> CostPerMinute:
+    """Return the cost over the turns with reported usage; cancelled responses are included."""
     used = [(turn, usages) for turn in turns if (usages := _usages(turn))]
     minutes = sum(conversation_s(turn) for turn, _ in used) / 60
     if not minutes:
-        return {
-            "usd": None,
-            "tokens_per_minute": None,
-            "minutes": 0.0,
-            "reason": "the endpoint reports no usage",
-        }
+        return CostPerMinute(
+            usd=None, tokens_per_minute=None, minutes=0.0, reason="the endpoint reports no usage"
+        )
     tokens = [_tokens(usage) for _, usages in used for usage in usages]
     reason = _unpriced(tokens, price)
     usd = None if price is None or reason else sum(map(price.cost, tokens)) / minutes
-    return {
-        "usd": rounded(usd, 6),
-        "tokens_per_minute": rounded(sum(each.input + each.output for each in tokens) / minutes, 1),
-        "minutes": rounded(minutes, 3),
-        "reason": reason,
-    }
+    return CostPerMinute(
+        usd=rounded(usd, 6),
+        tokens_per_minute=round(sum(each.input + each.output for each in tokens) / minutes, 1),
+        minutes=round(minutes, 3),
+        reason=reason,
+    )
 
 
 def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:

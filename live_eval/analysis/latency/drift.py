@@ -9,6 +9,7 @@ for a difference between conditions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from live_eval.analysis.latency.latencies import TURNS, latency_of
@@ -21,42 +22,84 @@ from live_eval.analysis.statistics.intervals import (
 )
 from live_eval.recording import TurnRecord
 
-__all__ = ["DRIFT_METRICS", "drift_metrics"]
+__all__ = ["DRIFT_METRICS", "CaseAnswers", "DriftCheck", "DriftMetric", "drift_check"]
 
 DRIFT_METRICS = ("connect", "first_byte", "voice_to_voice", "lag")
 """One network metric, two endpoint metrics, and one metric of live-eval itself."""
 
 
-def drift_metrics(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return the metrics of one drift check, compared with the campaign's first.
+@dataclass(frozen=True, slots=True)
+class DriftMetric:
+    """One of `DRIFT_METRICS` in a drift check, in ms: its median, and the mean difference from the first.
+
+    The difference is over the turns measured in both checks; it has no value in the first check itself.
+    """
+
+    median: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class CaseAnswers:
+    """How many of the n turns of a case were answered; silence and noise should not be."""
+
+    case: str
+    n: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftCheck:
+    """The metrics of one drift check, compared with the campaign's first.
+
+    `started_at` is ISO 8601 in UTC; empty if unknown.
+    """
+
+    name: str
+    started_at: str = ""
+    answers: tuple[CaseAnswers, ...]
+    metrics: Mapping[str, DriftMetric]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the check as printed with ``--json``."""
+        return {
+            "name": self.name,
+            "answers": [asdict(each) for each in self.answers],
+            "metrics": {
+                name: {
+                    "n": each.median.n,
+                    "p50_ms": rounded(each.median.value, 3),
+                    "interval_ms": interval_json(each.median.interval, 3),
+                    "reason": each.median.reason,
+                    "difference_ms": rounded(each.difference.value, 3),
+                    "difference_interval_ms": interval_json(each.difference.interval, 3),
+                }
+                for name, each in self.metrics.items()
+            },
+        }
+
+
+def drift_check(
+    name: str, turns: Sequence[TurnRecord], first: Sequence[TurnRecord], *, started_at: str = ""
+) -> DriftCheck:
+    """Return the metrics of the turns of a drift check, compared with the turns of the first.
 
     The recordings are always the same, so intervals and differences are over turns, not over scripts.
-
-    Returns:
-        ``answers``: how many of the ``n`` turns of each case were ``answered`` (silence and noise should not
-        be); and ``figures``, for each of `DRIFT_METRICS` its ``n``, ``p50_ms``, ``interval_ms`` and
-        ``reason``, the mean ``difference_ms`` from the first check over the turns measured in both, and
-        its ``difference_interval_ms``; None for the first itself.
     """
-    figures: dict[str, Any] = {}
-    for name in DRIFT_METRICS:
-        now, then = _values(turns, name), _values(first, name)
-        median = estimate_quantile(list(now.values()), list(now), 0.5, drawn_as=TURNS)
-        both = [key for key in now if key in then] if turns is not first else []
-        difference = (
-            paired_difference([then[key] for key in both], [now[key] for key in both], both, drawn_as=TURNS)
-            if both
-            else Estimate(None, 0, 0)
-        )
-        figures[name] = {
-            "n": median.n,
-            "p50_ms": rounded(median.value, 3),
-            "interval_ms": interval_json(median.interval, 3),
-            "reason": median.reason,
-            "difference_ms": rounded(difference.value, 3),
-            "difference_interval_ms": interval_json(difference.interval, 3),
-        }
-    return {"answers": _answers(turns), "figures": figures}
+    metrics = {name: _metric(_values(turns, name), _values(first, name)) for name in DRIFT_METRICS}
+    if turns is first:
+        metrics = {name: replace(each, difference=Estimate(None, 0, 0)) for name, each in metrics.items()}
+    return DriftCheck(name=name, started_at=started_at, answers=_answers(turns), metrics=metrics)
+
+
+def _metric(now: Mapping[str, float], then: Mapping[str, float]) -> DriftMetric:
+    both = [key for key in now if key in then]
+    return DriftMetric(
+        median=estimate_quantile(list(now.values()), list(now), 0.5, drawn_as=TURNS),
+        difference=paired_difference(
+            [then[key] for key in both], [now[key] for key in both], both, drawn_as=TURNS
+        ),
+    )
 
 
 def _values(turns: Sequence[TurnRecord], name: str) -> Mapping[str, float]:
@@ -71,8 +114,8 @@ def _values(turns: Sequence[TurnRecord], name: str) -> Mapping[str, float]:
     return values
 
 
-def _answers(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
+def _answers(turns: Sequence[TurnRecord]) -> tuple[CaseAnswers, ...]:
     cases: dict[str, list[bool]] = {}
     for turn in turns:
         cases.setdefault(turn.case.case_id, []).append(turn.headline is not None)
-    return [{"case": case, "n": len(answered), "answered": sum(answered)} for case, answered in cases.items()]
+    return tuple(CaseAnswers(case, len(answered), sum(answered)) for case, answered in cases.items())

@@ -9,50 +9,106 @@ to the commit is subtracted from the manual turn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from live_eval.analysis.latency.latencies import latency_values, resampling_units
-from live_eval.analysis.statistics.intervals import estimate_mean, interval_json, quantile, rounded
+from live_eval.analysis.statistics.intervals import Estimate, estimate_mean, interval_json, quantile, rounded
 from live_eval.recording import TurnRecord
 
-__all__ = ["COSTED", "endpointing_cost"]
+__all__ = ["COSTED", "EndpointingCost", "LatencyCost", "PairedTurns", "endpointing_cost"]
 
 COSTED = ("voice_to_voice", "first_byte", "endpointing")
 """The latencies whose cost is reported, main latency first."""
 
 
-def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class PairedTurns:
+    """A latency of the same turns with the endpoint's detector and with a manual commit, in ms.
+
+    `detector` and `manual` are medians over the pairs; `difference` is the mean, detector minus manual.
+    """
+
+    detector: float | None
+    manual: float | None
+    difference: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the values as printed by ``live-eval latency --json``."""
+        return {
+            "n": self.difference.n,
+            "detector_ms": rounded(self.detector, 3),
+            "manual_ms": rounded(self.manual, 3),
+            "difference_ms": rounded(self.difference.value, 3),
+            "interval_ms": interval_json(self.difference.interval, 3),
+            "reason": self.difference.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyCost:
+    """The cost for one latency over all pairs, and over the pairs without flagged turns."""
+
+    paired: PairedTurns
+    without_flagged: PairedTurns
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the cost as printed by ``live-eval latency --json``."""
+        return {**self.paired.as_json(), "without_flagged": self.without_flagged.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointingCost:
+    """The endpointing cost of a detector setting.
+
+    Args:
+        metrics: Cost for each of `COSTED`.
+        premature: Number of responses that the detector began too early.
+        unpaired: Number of turns present on one side only.
+    """
+
+    metrics: Mapping[str, LatencyCost]
+    premature: int
+    unpaired: int
+
+    @property
+    def headline(self) -> LatencyCost:
+        """The cost for the main latency."""
+        return self.metrics[COSTED[0]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the cost as printed by ``live-eval latency --json``; the main latency also at the top."""
+        return {
+            **self.headline.as_json(),
+            "metrics": {name: cost.as_json() for name, cost in self.metrics.items()},
+            "premature": self.premature,
+            "unpaired": self.unpaired,
+        }
+
+
+def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> EndpointingCost:
     """Return the endpointing cost of a detector setting.
 
     Args:
         detector: Turns ended by the endpoint's detector.
         manual: Turns with the same cases and a manual commit.
-
-    Returns:
-        For each of `COSTED`, under ``metrics``, the number of pairs ``n``, the medians ``detector_ms`` and
-        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason`` for
-        a missing value, and the same ``without_flagged`` turns; ``voice_to_voice`` also at the top level.
-        Also the number of responses that the detector began too early (``premature``), and of turns present
-        on one side only (``unpaired``).
     """
-    figures = {name: _cost(name, detector, manual) for name in COSTED}
     sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]
-    return {
-        **figures[COSTED[0]],
-        "metrics": figures,
-        "premature": sum(turn.timing.premature for turn in detector if turn.captured),
-        "unpaired": len(sides[0].keys() ^ sides[1].keys()),
-    }
+    return EndpointingCost(
+        metrics={name: _cost(name, detector, manual) for name in COSTED},
+        premature=sum(turn.timing.premature for turn in detector if turn.captured),
+        unpaired=len(sides[0].keys() ^ sides[1].keys()),
+    )
 
 
-def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
+def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> LatencyCost:
     tails = {turn.turn_id: _tail_ms(turn) for turn in manual}
     ours = {key: value - tails[key] for key, value in latency_values(name, manual).items()}
     theirs = latency_values(name, detector)
     pairs = [turn for turn in detector if turn.turn_id in ours and turn.turn_id in theirs]
     late = {turn.turn_id for turn in (*detector, *manual) if turn.timing.flagged}
     clear = [turn for turn in pairs if turn.turn_id not in late]
-    return {**_paired(pairs, ours, theirs), "without_flagged": _paired(clear, ours, theirs)}
+    return LatencyCost(_paired(pairs, ours, theirs), _paired(clear, ours, theirs))
 
 
 def _tail_ms(turn: TurnRecord) -> float:
@@ -68,17 +124,10 @@ def _tail_ms(turn: TurnRecord) -> float:
 
 def _paired(
     pairs: Sequence[TurnRecord], ours: Mapping[str, float], theirs: Mapping[str, float]
-) -> dict[str, Any]:
+) -> PairedTurns:
     befores = [ours[turn.turn_id] for turn in pairs]
     afters = [theirs[turn.turn_id] for turn in pairs]
     differences = [after - before for before, after in zip(befores, afters, strict=True)]
     units = resampling_units(pairs)
     difference = estimate_mean(differences, units.of_turns, drawn_as=units.drawn_as)
-    return {
-        "n": difference.n,
-        "detector_ms": rounded(quantile(afters, 0.5), 3),
-        "manual_ms": rounded(quantile(befores, 0.5), 3),
-        "difference_ms": rounded(difference.value, 3),
-        "interval_ms": interval_json(difference.interval, 3),
-        "reason": difference.reason,
-    }
+    return PairedTurns(quantile(afters, 0.5), quantile(befores, 0.5), difference)

@@ -16,16 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from live_eval.analysis.statistics.intervals import (
-    MIN_CLUSTERS,
-    SCRIPTS,
-    estimate_mean,
-    estimate_quantile,
-    interval_json,
-    quantile,
-    rounded,
-)
-from live_eval.analysis.summary.latencies import Percentiles, has_uncertain_start
+from live_eval.analysis.statistics.distribution import PERCENTILES, Distribution, distribution
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, SCRIPTS, interval_json, quantile, rounded
+from live_eval.analysis.summary.latencies import has_uncertain_start, percentiles_json
 from live_eval.analysis.summary.observations import latency
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED
@@ -37,9 +30,10 @@ __all__ = [
     "OUR_FAILURE",
     "OUR_FAILURES",
     "TURNS",
+    "CampaignLatency",
     "ResamplingUnits",
+    "campaign_latency",
     "intended_delay",
-    "latency_metrics",
     "latency_of",
     "latency_values",
     "resampling_units",
@@ -63,7 +57,6 @@ _FROM_INTENDED = {
 METRICS = (*_TIMED, "complete", "start_delay", *_FROM_INTENDED)
 """The latencies of a campaign."""
 
-_SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
 _TICKS_PER_HALVING = 5
 
 
@@ -80,46 +73,70 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
     }
 
 
-def latency_metrics(name: str, turns: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return a latency of `METRICS` over a condition's turns, as printed by ``live-eval latency --json``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignLatency:
+    """A latency of `METRICS` over a condition's turns, in milliseconds.
 
-    Percentiles are over the turns of `latency_values`; ``uncertain`` is the number of turns excluded because
-    the end of the user's speech is uncertain, ``missing`` the number without this latency, by reason.
+    Args:
+        measured: The turns of `latency_values`, and the number of turns without this latency, by reason.
+        without_flagged: The same without turns whose lag exceeds the bound; no intervals.
+        uncertain: Number of turns excluded because the end of the user's speech is uncertain.
+        unanswered: Number of missing latencies not caused by live-eval itself.
     """
+
+    measured: Distribution
+    without_flagged: Distribution
+    uncertain: int
+    unanswered: int
+
+    def with_unanswered(self, statistic: str) -> float | None:
+        """Return a percentile with unanswered turns ranked after all values.
+
+        None if an unanswered turn is part of it, or the percentile itself is missing.
+        """
+        share = PERCENTILES.get(statistic)
+        if share is None or self.measured[statistic].value is None:
+            return None
+        return _quantile_with_unanswered(self.measured.values, self.unanswered, share)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the latency as printed by ``live-eval latency --json``."""
+        estimates = {f"{name}_ms": estimate for name, estimate in self.measured.estimates.items()}
+        return {
+            "n": self.measured.n,
+            **{key: rounded(each.value, 3) for key, each in estimates.items()},
+            "intervals": {
+                key: interval_json(each.interval, 3) for key, each in estimates.items() if key != "max_ms"
+            },
+            "reason": {key: each.reason for key, each in estimates.items() if each.reason},
+            "resampled": self.measured.drawn_as,
+            "without_flagged": percentiles_json(self.without_flagged),
+            "uncertain": self.uncertain,
+            "missing": dict(self.measured.missing),
+            "unanswered": self.unanswered,
+            "with_unanswered": {f"{name}_ms": rounded(self.with_unanswered(name), 3) for name in PERCENTILES},
+            "tail": tail(self.measured.values),
+        }
+
+
+def campaign_latency(name: str, turns: Sequence[TurnRecord]) -> CampaignLatency:
+    """Return a latency of `METRICS` over a condition's turns."""
     by_turn = latency_values(name, turns)
-    values = list(by_turn.values())
     measured = [turn for turn in turns if turn.turn_id in by_turn]
     missing = Counter(found.reason for turn in turns if (found := _counted(turn, name)).ns is None)
-    unanswered = unanswered_turns(name, missing)
     units = resampling_units(measured)
-    estimates = {
-        "mean_ms": estimate_mean(values, units.of_turns, drawn_as=units.drawn_as),
-        **{
-            key: estimate_quantile(values, units.of_turns, share, drawn_as=units.drawn_as)
-            for key, share in _SHARES.items()
-        },
-    }
-    return {
-        "n": len(values),
-        **{key: rounded(estimate.value, 3) for key, estimate in estimates.items()},
-        "max_ms": rounded(max(values, default=None), 3),
-        "intervals": {key: interval_json(estimate.interval, 3) for key, estimate in estimates.items()},
-        "reason": {key: estimate.reason for key, estimate in estimates.items() if estimate.reason},
-        "resampled": units.drawn_as,
-        "without_flagged": Percentiles.of(
-            [by_turn[turn.turn_id] for turn in measured if not turn.timing.flagged]
-        ).as_json(),
-        "uncertain": len(turns) - len(measured) - missing.total(),
-        "missing": dict(missing.most_common()),
-        "unanswered": unanswered,
-        "with_unanswered": {
-            key: None
-            if estimates[key].value is None
-            else rounded(_quantile_with_unanswered(values, unanswered, share), 3)
-            for key, share in _SHARES.items()
-        },
-        "tail": tail(values),
-    }
+    return CampaignLatency(
+        measured=distribution(
+            list(by_turn.values()),
+            units.of_turns,
+            statistics=("mean", *PERCENTILES, "max"),
+            drawn_as=units.drawn_as,
+            missing=dict(missing.most_common()),
+        ),
+        without_flagged=distribution([by_turn[turn.turn_id] for turn in measured if not turn.timing.flagged]),
+        uncertain=len(turns) - len(measured) - missing.total(),
+        unanswered=unanswered_turns(name, missing),
+    )
 
 
 def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:

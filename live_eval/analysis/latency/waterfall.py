@@ -9,15 +9,21 @@ way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from live_eval.analysis.latency.latencies import latency_of
-from live_eval.analysis.statistics.intervals import rounded
 from live_eval.recording import TurnRecord
 
-__all__ = ["REPLY_PARTS", "waterfall", "waterfall_of", "waterfall_total"]
+__all__ = [
+    "REPLY_PARTS",
+    "WaterfallStep",
+    "WaterfallTotal",
+    "waterfall",
+    "waterfall_of",
+    "waterfall_total",
+]
 
 REPLY_PARTS = {
     "endpointing": "endpointing",
@@ -67,45 +73,54 @@ def _reply(turn: TurnRecord) -> dict[str, int]:
     return parts
 
 
-def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class WaterfallStep:
+    """The contribution of a step over a condition's turns; `share` is its share of the mean total."""
+
+    part: str
+    median_ms: float
+    mean_ms: float
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallTotal:
+    """The total of the contributions over n turns.
+
+    `mean_ms` is the sum of the mean contributions; `median_ms` is not the sum of the medians.
+    """
+
+    n: int
+    mean_ms: float | None
+    median_ms: float | None
+
+
+def waterfall(turns: Sequence[TurnRecord]) -> list[WaterfallStep]:
     """Return the contributions over a condition's turns.
 
     A missing step contributes 0, so the means add up to the mean total; the medians do not.
-
-    Returns:
-        For each step ``part``, ``median_ms``, ``mean_ms`` and ``share`` of the mean total.
     """
     each = [parts for turn in turns if (parts := waterfall_of(turn)) is not None]
     if not each:
         return []
     names = _in_order(each)
     table = np.asarray([[parts.get(name, 0) for name in names] for parts in each], np.float64) / 1e6
-    means, medians = table.mean(axis=0), np.median(table, axis=0)
-    total = float(means.sum())
+    means, medians = table.mean(axis=0).tolist(), np.median(table, axis=0).tolist()
+    total = sum(means)
     return [
-        {
-            "part": name,
-            "median_ms": rounded(float(median), 3),
-            "mean_ms": rounded(float(mean), 3),
-            "share": rounded(float(mean) / total, 6) if total else None,
-        }
+        WaterfallStep(name, round(median, 3), round(mean, 3), round(mean / total, 6) if total else None)
         for name, median, mean in zip(names, medians, means, strict=True)
     ]
 
 
-def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
-    """Return the total of the contributions of `waterfall`.
-
-    Returns:
-        The number of turns ``n``; ``mean_ms``, the sum of the mean contributions; and ``median_ms``, which is
-        not the sum of the medians.
-    """
+def waterfall_total(turns: Sequence[TurnRecord]) -> WaterfallTotal:
+    """Return the total of the contributions of `waterfall`."""
     totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
-    return {
-        "n": len(totals),
-        "mean_ms": rounded(float(np.mean(totals)), 3) if totals else None,
-        "median_ms": rounded(float(np.median(totals)), 3) if totals else None,
-    }
+    return WaterfallTotal(
+        len(totals),
+        round(float(np.mean(totals)), 3) if totals else None,
+        round(float(np.median(totals)), 3) if totals else None,
+    )
 
 
 def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Trial metrics: by condition, paired between two runs, and for the endpoint as a whole.
+"""Trial metrics: by condition, and for the endpoint as a whole.
 
 Intervals resample trials, so they apply to these stimuli only.
 """
@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from live_eval.analysis.latency.drift import drift_metrics
+from live_eval.analysis.latency.drift import DriftCheck, drift_check
+from live_eval.analysis.statistics.distribution import Distribution, distribution
 from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_mean,
-    estimate_quantile,
     estimate_share,
     interval_json,
-    paired_difference,
-    quantile,
     rounded,
 )
-from live_eval.analysis.turn_taking import DEFINITIONS, all_metrics
+from live_eval.analysis.turn_taking import MetricValue, all_metrics
 from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
 from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult
 from live_eval.types import SpeechKind
 
 __all__ = [
     "TRIALS",
+    "ConditionMetrics",
+    "EndpointProfile",
     "condition_metrics",
-    "differences",
-    "metrics",
-    "profile",
+    "durations_ms",
+    "endpoint_profile",
+    "published_metrics",
     "sentinel_drift",
 ]
 
@@ -45,34 +45,87 @@ _MS = 3
 # -- One condition -------------------------------------------------------------------------------------
 
 
-def condition_metrics(run: str, probe: str, condition: str, trials: Sequence[TrialResult]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionMetrics:
+    """The metrics of one condition in one run.
+
+    Args:
+        trials: All attempts at the condition's trials.
+        rule: Rule that judges the trials.
+        outcomes: Number of trials by the outcome of their last attempt.
+        void: Number of void attempts.
+        passed: Share of the conclusive trials that passed, in per cent.
+        durations: Durations in ms, excluding void trials.
+        talk_ratio: Mean ratio of audible endpoint to user speech.
+        false_triggers_per_minute: Unprompted responses per minute of noise; None under other rules.
+        correction: Share of the corrections that were understood in the ``reply`` and as ``heard``, in per
+            cent; empty if nothing is corrected.
+    """
+
+    run: str
+    probe: str
+    condition: str
+    trials: Sequence[TrialResult]
+    rule: Rule
+    outcomes: Mapping[Outcome, int]
+    void: int
+    passed: Estimate
+    durations: Mapping[str, Distribution]
+    talk_ratio: Estimate
+    false_triggers_per_minute: Estimate | None
+    correction: Mapping[str, Estimate]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the metrics as printed by ``live-eval duplex --json``."""
+        found: dict[str, Any] = {
+            "probe": self.probe,
+            "condition": self.condition,
+            "run": self.run,
+            "rule": self.rule.value,
+            "passes": [outcome.value for outcome in self.rule.passes],
+            "trials": [_trial_json(self.run, trial) for trial in self.trials],
+            "outcomes": {outcome.value: count for outcome, count in self.outcomes.items()},
+            "void": self.void,
+            "passed": self.passed.as_json(_MS),
+            "durations": {name: _duration_json(each) for name, each in self.durations.items()},
+            "talk_ratio": self.talk_ratio.as_json(_MS),
+        }
+        if self.false_triggers_per_minute is not None:
+            found["false_triggers_per_minute"] = self.false_triggers_per_minute.as_json(_MS)
+        if self.correction:
+            found["correction"] = {where: share.as_json(_MS) for where, share in self.correction.items()}
+        return found
+
+
+def condition_metrics(
+    run: str, probe: str, condition: str, trials: Sequence[TrialResult]
+) -> ConditionMetrics:
     """Return the metrics of one condition in one run, from all attempts (at least one) at its trials."""
     kept = list({trial.facts.trial_id: trial for trial in trials}.values())
     names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
-    counted = _counted(kept)
-    entry = {
-        "probe": probe,
-        "condition": condition,
-        "run": run,
-        "rule": kept[0].rule.value,
-        "passes": [outcome.value for outcome in kept[0].rule.passes],
-        "trials": [_trial(run, trial) for trial in trials],
-        "outcomes": dict(Counter(trial.outcome.value for trial in kept).most_common()),
-        "void": sum(trial.outcome.void for trial in trials),
-        "passed": _share(counted, lambda trial: bool(trial.passed)).as_json(_MS),
-        "durations": {name: _distribution(_values(kept, name)) for name in names},
-        "talk_ratio": _mean({trial.facts.trial_id: trial.judgement.talk_ratio for trial in counted}),
-    }
-    if kept[0].rule is Rule.FALSE_TRIGGER and any(map(_hears_noise, kept)):
-        entry["false_triggers_per_minute"] = _mean(
-            {trial.facts.trial_id: _per_minute(trial) for trial in counted}
-        )
-    if kept[0].facts.meant:
-        entry["correction"] = {where: _taken_up(counted, where) for where in ("reply", "heard")}
-    return entry
+    counted, rule = _counted(kept), kept[0].rule
+    noisy = rule is Rule.FALSE_TRIGGER and any(map(_hears_noise, kept))
+    return ConditionMetrics(
+        run=run,
+        probe=probe,
+        condition=condition,
+        trials=trials,
+        rule=rule,
+        outcomes=dict(Counter(trial.outcome for trial in kept).most_common()),
+        void=sum(trial.outcome.void for trial in trials),
+        passed=_share_passed(counted),
+        durations={name: _distribution(kept, name) for name in names},
+        talk_ratio=_mean({trial.facts.trial_id: trial.judgement.talk_ratio for trial in counted}),
+        false_triggers_per_minute=_mean({trial.facts.trial_id: _per_minute(trial) for trial in counted})
+        if noisy
+        else None,
+        correction={where: _taken_up(counted, where) for where in ("reply", "heard")}
+        if kept[0].facts.meant
+        else {},
+    )
 
 
-def _trial(run: str, trial: TrialResult) -> dict[str, Any]:
+def _trial_json(run: str, trial: TrialResult) -> dict[str, Any]:
     conversation, judgement = trial.conversation, trial.judgement
     start_ns = conversation.start_ns if conversation is not None else 0
     return {
@@ -97,7 +150,18 @@ def _trial(run: str, trial: TrialResult) -> dict[str, Any]:
     }
 
 
-def _values(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
+def _duration_json(duration: Distribution) -> dict[str, Any]:
+    values = {name: rounded(each.value, _MS) for name, each in duration.estimates.items()}
+    return {
+        "n": duration.n,
+        "p50": values.pop("p50"),
+        "interval": interval_json(duration["p50"].interval, _MS),
+        **values,
+        "reason": {name: each.reason for name, each in duration.estimates.items() if each.reason},
+    }
+
+
+def durations_ms(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
     """Return a duration in ms by trial, excluding void trials."""
     return {
         trial.facts.trial_id: ns / 1e6
@@ -106,27 +170,16 @@ def _values(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
     }
 
 
-def _distribution(values: Mapping[str, float]) -> dict[str, Any]:
-    p50, p90, p95 = (
-        estimate_quantile(list(values.values()), list(values), share, drawn_as=TRIALS)
-        for share in (0.5, 0.9, 0.95)
+def _distribution(trials: Iterable[TrialResult], name: str) -> Distribution:
+    values = durations_ms(trials, name)
+    return distribution(
+        list(values.values()), list(values), statistics=("p50", "p90", "p95", "max"), drawn_as=TRIALS
     )
-    return {
-        "n": len(values),
-        "p50": rounded(p50.value, _MS),
-        "interval": interval_json(p50.interval, _MS),
-        "p90": rounded(p90.value, _MS),
-        "p95": rounded(p95.value, _MS),
-        "max": rounded(max(values.values(), default=None), _MS),
-        "reason": {
-            key: each.reason for key, each in (("p50", p50), ("p90", p90), ("p95", p95)) if each.reason
-        },
-    }
 
 
-def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
+def _mean(values: Mapping[str, float | None]) -> Estimate:
     known = {name: value for name, value in values.items() if value is not None}
-    return estimate_mean(list(known.values()), list(known), drawn_as=TRIALS).as_json(_MS)
+    return estimate_mean(list(known.values()), list(known), drawn_as=TRIALS)
 
 
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
@@ -145,10 +198,14 @@ def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) 
     return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
 
 
-def _taken_up(trials: Sequence[TrialResult], where: str) -> dict[str, Any]:
+def _share_passed(trials: Sequence[TrialResult]) -> Estimate:
+    return _share(trials, lambda trial: bool(trial.passed))
+
+
+def _taken_up(trials: Sequence[TrialResult], where: str) -> Estimate:
     """Return the share of corrections with a known transcript that were understood."""
     known = [trial for trial in trials if trial.correction.get(where) is not None]
-    return _share(known, lambda trial: bool(trial.correction[where])).as_json(_MS)
+    return _share(known, lambda trial: bool(trial.correction[where]))
 
 
 def _hears_noise(trial: TrialResult) -> bool:
@@ -163,88 +220,59 @@ def _per_minute(trial: TrialResult) -> float | None:
     return triggers / ((conversation.end_ns - conversation.user[-1].start_ns) / 60e9)
 
 
-# -- Pairs ---------------------------------------------------------------------------------------------
-
-
-def differences(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[dict[str, Any]]:
-    """Return the difference between the trials of two runs, second minus first, for each condition.
-
-    The last attempts of each run are paired by trial name; void trials are excluded. Conditions are in the
-    order of their first trial in `first`.
-    """
-    others = {trial.facts.trial_id: trial for trial in second}
-    groups: dict[tuple[str, str], list[tuple[TrialResult, TrialResult]]] = {}
-    for trial in first:
-        other = others.get(trial.facts.trial_id)
-        if trial.facts.probe != SENTINEL and other is not None:
-            groups.setdefault((trial.facts.probe, trial.facts.condition), []).append((trial, other))
-    return [
-        {"probe": probe, "condition": condition, **_differences(pairs)}
-        for (probe, condition), pairs in groups.items()
-    ]
-
-
-def _differences(pairs: Sequence[tuple[TrialResult, TrialResult]]) -> dict[str, Any]:
-    judged = [pair for pair in pairs if None not in (pair[0].passed, pair[1].passed)]
-    passed = paired_difference(
-        [_WHOLE * bool(one.passed) for one, _ in judged],
-        [_WHOLE * bool(other.passed) for _, other in judged],
-        [one.facts.trial_id for one, _ in judged],
-        drawn_as=TRIALS,
-    )
-    names = dict.fromkeys(name for one, _ in pairs for name in one.judgement.durations_ns)
-    return {
-        "pairs": len(judged),
-        "outcomes": dict(Counter(f"{one.outcome} → {other.outcome}" for one, other in judged).most_common()),
-        "passed": passed.as_json(_MS),
-        "durations": {name: _difference(pairs, name) for name in names},
-    }
-
-
-def _difference(pairs: Sequence[tuple[TrialResult, TrialResult]], name: str) -> dict[str, Any]:
-    """Return a duration's medians over the trials with a value in both runs, and the mean difference."""
-    ones = _values((one for one, _ in pairs), name)
-    others = _values((other for _, other in pairs), name)
-    both = [trial_id for trial_id in ones if trial_id in others]
-    first, second = [ones[each] for each in both], [others[each] for each in both]
-    difference = paired_difference(first, second, both, drawn_as=TRIALS)
-    return {
-        "first_p50": rounded(quantile(first, 0.5), _MS),
-        "second_p50": rounded(quantile(second, 0.5), _MS),
-        "difference": difference.as_json(_MS),
-    }
-
-
-def metrics(trials: Sequence[TrialResult]) -> dict[str, Any]:
+def published_metrics(trials: Sequence[TrialResult]) -> Mapping[str, MetricValue]:
     """Return the published metrics over all successful sessions, including void trials, as in the sources.
 
     Trials in which consecutive replies cannot be distinguished are excluded.
     """
-    conversations = [
-        trial.conversation
-        for trial in trials
-        if trial.conversation is not None
-        and trial.failure is None
-        and trial.facts.probe != SENTINEL
-        and trial.outcome is not Outcome.UNKNOWN
-    ]
-    return {
-        name: {
-            **each.as_json(),
-            "means": DEFINITIONS[name].means,
-            "unit": DEFINITIONS[name].unit,
-            "better": DEFINITIONS[name].better,
-            "corrects": DEFINITIONS[name].corrects,
-        }
-        for name, each in all_metrics(conversations).items()
-    }
+    return all_metrics(
+        [
+            trial.conversation
+            for trial in trials
+            if trial.conversation is not None
+            and trial.failure is None
+            and trial.facts.probe != SENTINEL
+            and trial.outcome is not Outcome.UNKNOWN
+        ]
+    )
 
 
 # -- The endpoint --------------------------------------------------------------------------------------
 
 
-def profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    """Return metrics of an endpoint's patience, speed and selectivity.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointProfile:
+    """The patience, speed and selectivity of an endpoint.
+
+    Args:
+        longest_pause_ms: Longest survived gap of the ladder; None if no gap was survived.
+        survived: Share of trials that survived each gap of the ladder, by condition, in per cent.
+        quickness: The main durations in ms.
+        selectivity: Share of audio that needs no response and was ignored, in per cent.
+        yielding: Share of interruptions to which the endpoint yielded, in per cent.
+    """
+
+    longest_pause_ms: int | None
+    survived: Mapping[str, Estimate]
+    quickness: Mapping[str, Distribution]
+    selectivity: Estimate
+    yielding: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the profile as printed by ``live-eval duplex --json``."""
+        return {
+            "patience": {
+                "longest_pause_ms": self.longest_pause_ms,
+                "survived": {name: share.as_json(_MS) for name, share in self.survived.items()},
+            },
+            "quickness": {name: _duration_json(each) for name, each in self.quickness.items()},
+            "selectivity": self.selectivity.as_json(_MS),
+            "yielding": self.yielding.as_json(_MS),
+        }
+
+
+def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]) -> EndpointProfile:
+    """Return the profile of an endpoint.
 
     Args:
         trials: Last attempts of a run.
@@ -267,44 +295,50 @@ def profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]
     ]
     of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
     answered = [trial for trial in judged if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
-    return {
-        "patience": _patience(of_rule[Rule.PAUSE], ladder),
-        "quickness": {
-            "response_latency": _distribution(_values(answered, "response_latency")),
-            "audible_stop": _distribution(_values(of_rule[Rule.INTERRUPTION], "audible_stop")),
-            "provider_stop": _distribution(_values(of_rule[Rule.INTERRUPTION], "provider_stop")),
-            "new_reply": _distribution(_values(of_rule[Rule.INTERRUPTION], "new_reply")),
+    survived = _survived(of_rule[Rule.PAUSE], ladder)
+    interrupted = of_rule[Rule.INTERRUPTION]
+    return EndpointProfile(
+        longest_pause_ms=_longest_pause_ms(survived, ladder),
+        survived={condition: share for (_, condition), share in survived.items()},
+        quickness={
+            "response_latency": _distribution(answered, "response_latency"),
+            **{
+                name: _distribution(interrupted, name)
+                for name in ("audible_stop", "provider_stop", "new_reply")
+            },
         },
-        "selectivity": _share(
-            [*of_rule[Rule.BACKCHANNEL], *of_rule[Rule.FALSE_TRIGGER]], lambda trial: bool(trial.passed)
-        ).as_json(_MS),
-        "yielding": _share(of_rule[Rule.INTERRUPTION], lambda trial: bool(trial.passed)).as_json(_MS),
+        selectivity=_share_passed([*of_rule[Rule.BACKCHANNEL], *of_rule[Rule.FALSE_TRIGGER]]),
+        yielding=_share_passed(interrupted),
+    )
+
+
+def _survived(
+    trials: Sequence[TrialResult], ladder: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Estimate]:
+    """Return the share of trials that survived each gap of the ladder."""
+    of_gap = {
+        gap: [trial for trial in trials if (trial.facts.probe, trial.facts.condition) == gap]
+        for gap in ladder
     }
+    return {gap: _share_passed(played) for gap, played in of_gap.items() if played}
 
 
-def _patience(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    """Return the share of trials that survived each gap length of the ladder, and the longest survived gap.
+def _longest_pause_ms(
+    survived: Mapping[tuple[str, str], Estimate], ladder: Mapping[tuple[str, str], int]
+) -> int | None:
+    """Return the longest survived gap.
 
     A gap is survived if at least half of the trials of this gap, and of every shorter one, survived.
     """
     longest: int | None = None
-    survived: dict[str, Any] = {}
-    unbroken = True
-    for (probe, condition), gap_ms in ladder.items():
-        played = [
-            trial for trial in trials if (trial.facts.probe, trial.facts.condition) == (probe, condition)
-        ]
-        if not played:
-            continue
-        share = _share(played, lambda trial: bool(trial.passed))
-        survived[condition] = share.as_json(_MS)
-        unbroken = unbroken and share.value is not None and share.value >= _WHOLE / 2
-        if unbroken:
-            longest = gap_ms
-    return {"longest_pause_ms": longest, "survived": survived}
+    for gap, share in survived.items():
+        if share.value is None or share.value < _WHOLE / 2:
+            break
+        longest = ladder[gap]
+    return longest
 
 
-def sentinel_drift(trials: Sequence[TrialResult]) -> list[dict[str, Any]]:
+def sentinel_drift(trials: Sequence[TrialResult]) -> list[DriftCheck]:
     """Return the drift of one question's results during a run."""
     parts: dict[str, list[TrialResult]] = {}
     for trial in trials:
@@ -318,4 +352,4 @@ def sentinel_drift(trials: Sequence[TrialResult]) -> list[dict[str, Any]]:
         for name, played in parts.items()
     }
     first = next(iter(turns.values()), [])
-    return [{"name": name, **drift_metrics(each, first)} for name, each in turns.items()]
+    return [drift_check(name, each, first) for name, each in turns.items()]

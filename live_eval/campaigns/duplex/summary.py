@@ -1,4 +1,4 @@
-"""The metrics of a campaign as one JSON object, printed by ``live-eval duplex --json``.
+"""The metrics of a campaign, and their form as one JSON object, printed by ``live-eval duplex --json``.
 
 Its keys are stable: new ones may be added.
 """
@@ -10,17 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.greetings import greetings_of, summarise_greetings
+from live_eval.analysis.greetings import GreetingSummary, greetings_of, summarise_greetings
+from live_eval.analysis.latency.drift import DriftCheck
 from live_eval.analysis.summary.run import outages_in_words
+from live_eval.analysis.turn_taking import DEFINITIONS, MetricValue
 from live_eval.analysis.turn_taking.outcomes import DURATIONS, RULES_VERSION
 from live_eval.analysis.turn_taking.trial import SENTINEL, Trial, TrialResult, last_attempts
 from live_eval.analysis.turn_taking.trial_metrics import (
+    ConditionMetrics,
+    EndpointProfile,
     condition_metrics,
-    differences,
-    metrics,
-    profile,
+    endpoint_profile,
+    published_metrics,
     sentinel_drift,
 )
+from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference, differences
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, names_a_run
 from live_eval.campaigns.duplex.probes import LADDER, PROBES
 from live_eval.campaigns.duplex.trial_results import CLEAN, read_trials
@@ -30,7 +34,9 @@ from live_eval.text.wording import counted, natural_order
 
 __all__ = [
     "SUMMARY_SCHEMA",
+    "DuplexComparison",
     "DuplexRecord",
+    "DuplexSummary",
     "compare_campaigns",
     "duplex_summary",
     "read_duplex",
@@ -93,56 +99,149 @@ def _outages(folder: Path) -> str:
         return outages_in_words(run.manifest.get("outages"))
 
 
-def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
-    """Return all metrics of a campaign, complete or not."""
-    facts = campaign.facts
-    greetings = {
-        run: summarise_greetings([*greetings_of(turn for trial in trials for turn in trial.turns)])
-        for run, trials in campaign.trials.items()
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplexSummary:
+    """All metrics of a campaign; mappings are by run.
+
+    Args:
+        campaign: The stored campaign.
+        notes: Notes on the campaign, one sentence each.
+        conditions: Metrics of each condition in each run.
+        paired: Differences between the impaired and the clean run.
+        metrics: Published metrics by name.
+    """
+
+    campaign: DuplexRecord
+    notes: Sequence[str]
+    greetings: Mapping[str, GreetingSummary]
+    conditions: Sequence[ConditionMetrics]
+    paired: Sequence[ConditionDifference]
+    metrics: Mapping[str, Mapping[str, MetricValue]]
+    profiles: Mapping[str, EndpointProfile]
+    sentinel: Mapping[str, Sequence[DriftCheck]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all trials were run."""
+        return self.campaign.facts.get("complete") is True
+
+    @property
+    def impairment(self) -> str | None:
+        """The impairment of the second run, or None."""
+        found: str | None = self.campaign.facts.get("impairment")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object printed by ``live-eval duplex --json``."""
+        facts = self.campaign.facts
+        return {
+            "schema": SUMMARY_SCHEMA,
+            "endpoint": facts.get("endpoint"),
+            "campaign": str(self.campaign.folder),
+            "created": facts.get("created"),
+            "complete": self.complete,
+            "seed": facts.get("seed"),
+            "stimuli": facts.get("stimuli", 1),
+            "notes": list(self.notes),
+            "greetings": {run: each.as_json() for run, each in self.greetings.items()},
+            "runs": facts["runs"],
+            "impairment": self.impairment,
+            "rules_version": RULES_VERSION,
+            "definitions": dict(DURATIONS),
+            "probes": [each.as_json() for each in self.conditions],
+            "paired": [each.as_json() for each in self.paired],
+            "metrics": {
+                run: {name: _metric_json(name, each) for name, each in metrics.items()}
+                for run, metrics in self.metrics.items()
+            },
+            "profile": {run: each.as_json() for run, each in self.profiles.items()},
+            "sentinel": {run: [each.as_json() for each in checks] for run, checks in self.sentinel.items()},
+        }
+
+
+def _metric_json(name: str, value: MetricValue) -> dict[str, Any]:
+    definition = DEFINITIONS[name]
     return {
-        "schema": SUMMARY_SCHEMA,
-        "endpoint": facts.get("endpoint"),
-        "campaign": str(campaign.folder),
-        "created": facts.get("created"),
-        "complete": facts.get("complete") is True,
-        "seed": facts.get("seed"),
-        "stimuli": facts.get("stimuli", 1),
-        "notes": [
-            *(facts.get("notes") or ()),
+        **value.as_json(),
+        "means": definition.means,
+        "unit": definition.unit,
+        "better": definition.better,
+        "corrects": definition.corrects,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplexComparison:
+    """The differences between the clean runs of two campaigns, second minus first, paired by trial.
+
+    Args:
+        campaigns: The two campaigns.
+        notes: Notes on the comparison, one sentence each.
+        paired: Differences for each condition.
+        profiles: Profile of each campaign's endpoint.
+    """
+
+    campaigns: tuple[DuplexRecord, DuplexRecord]
+    notes: Sequence[str]
+    paired: Sequence[ConditionDifference]
+    profiles: Sequence[EndpointProfile]
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The names of the endpoints, or of the campaigns if the endpoints have the same name."""
+        first, second = (str(campaign.facts.get("endpoint")) for campaign in self.campaigns)
+        if first == second:
+            first, second = (campaign.folder.resolve().name for campaign in self.campaigns)
+        return first, second
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object printed by ``live-eval duplex compare --json``."""
+        return {
+            "schema": SUMMARY_SCHEMA,
+            "endpoints": [campaign.facts.get("endpoint") for campaign in self.campaigns],
+            "campaigns": [str(campaign.folder) for campaign in self.campaigns],
+            "notes": list(self.notes),
+            "paired": [each.as_json() for each in self.paired],
+            "profiles": [each.as_json() for each in self.profiles],
+        }
+
+
+def duplex_summary(campaign: DuplexRecord) -> DuplexSummary:
+    """Return all metrics of a campaign, complete or not."""
+    trials = campaign.trials
+    greetings = {
+        run: summarise_greetings([*greetings_of(turn for trial in each for turn in trial.turns)])
+        for run, each in trials.items()
+    }
+    return DuplexSummary(
+        campaign=campaign,
+        notes=[
+            *(campaign.facts.get("notes") or ()),
             *campaign.outages,
             *(f"{run}: {each.in_words()}" for run, each in greetings.items() if each.greeted),
         ],
-        "greetings": {run: each.as_json() for run, each in greetings.items()},
-        "runs": facts["runs"],
-        "impairment": facts.get("impairment"),
-        "rules_version": RULES_VERSION,
-        "definitions": dict(DURATIONS),
-        "probes": [
-            condition_metrics(run, *group) for run in campaign.trials for group in _grouped(campaign, run)
-        ],
-        "paired": _paired(campaign),
-        "metrics": {run: metrics(campaign.trials[run]) for run in campaign.trials},
-        "profile": {run: profile(campaign.last(run), LADDER) for run in campaign.trials},
-        "sentinel": {run: sentinel_drift(campaign.last(run)) for run in campaign.trials},
-    }
+        greetings=greetings,
+        conditions=[condition_metrics(run, *group) for run in trials for group in _grouped(campaign, run)],
+        paired=_paired(campaign),
+        metrics={run: published_metrics(each) for run, each in trials.items()},
+        profiles={run: endpoint_profile(campaign.last(run), LADDER) for run in trials},
+        sentinel={run: sentinel_drift(campaign.last(run)) for run in trials},
+    )
 
 
-def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, Any]:
+def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> DuplexComparison:
     """Return the differences between two campaigns, second minus first, paired by trial.
 
     Trials present in only one campaign are excluded.
     """
     campaigns = (first, second)
     trials = [_in_listing_order(campaign.last(CLEAN)) for campaign in campaigns]
-    return {
-        "schema": SUMMARY_SCHEMA,
-        "endpoints": [campaign.facts.get("endpoint") for campaign in campaigns],
-        "campaigns": [str(campaign.folder) for campaign in campaigns],
-        "notes": _other_words(*trials),
-        "paired": differences(*trials),
-        "profiles": [profile(each, LADDER) for each in trials],
-    }
+    return DuplexComparison(
+        campaigns=campaigns,
+        notes=_other_words(*trials),
+        paired=differences(*trials),
+        profiles=[endpoint_profile(each, LADDER) for each in trials],
+    )
 
 
 def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[str]:
@@ -185,7 +284,7 @@ def _in_listing_order(trials: Iterable[TrialResult]) -> list[TrialResult]:
     return sorted(trials, key=order)
 
 
-def _paired(campaign: DuplexRecord) -> list[dict[str, Any]]:
+def _paired(campaign: DuplexRecord) -> list[ConditionDifference]:
     """Return the differences between the impaired and the clean run."""
     impaired = [run for run in campaign.trials if run != CLEAN]
     return (

@@ -14,7 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.latency.latencies import METRICS
+from live_eval.analysis.latency.latencies import METRICS, CampaignLatency
+from live_eval.analysis.statistics.intervals import Interval, interval_json, rounded
+from live_eval.campaigns.latency.point_metrics import PointMetrics
+from live_eval.campaigns.latency.points import PointRole
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted
@@ -84,7 +87,7 @@ class CheckedAssertion:
     assertion: Assertion
     holds: bool
     value_ms: float | None
-    interval_ms: tuple[float, float] | None
+    interval_ms: Interval | None
     error_bar_ms: float | None
     n: int
     point: str = ""
@@ -118,7 +121,7 @@ class CheckedAssertion:
             "expression": self.assertion.expression,
             "holds": self.holds,
             "value_ms": self.value_ms,
-            "interval_ms": None if self.interval_ms is None else list(self.interval_ms),
+            "interval_ms": interval_json(self.interval_ms, 3),
             "error_bar_ms": self.error_bar_ms,
             "n": self.n,
             "point": self.point,
@@ -170,11 +173,7 @@ def _check_known(text: str, what: str, name: str, known: Sequence[str]) -> None:
 
 
 def check_assertion(
-    assertion: Assertion,
-    latency: Mapping[str, Any],
-    *,
-    error_bar_ms: float | None,
-    point: str = "",
+    assertion: Assertion, latency: CampaignLatency, *, error_bar_ms: float | None, point: str = ""
 ) -> CheckedAssertion:
     """Check an assertion against a latency's metrics.
 
@@ -183,23 +182,21 @@ def check_assertion(
 
     Args:
         assertion: Assertion to check.
-        latency: Metrics of the latency, as printed by ``live-eval latency --json``.
+        latency: Metrics of the latency.
         error_bar_ms: Maximum part of a value due to our own lateness, or None.
         point: Condition of the campaign; empty outside a campaign.
     """
-    key = f"{assertion.statistic}_ms"
-    value: float | None = latency[key]
-    interval: Sequence[float] | None = latency["intervals"].get(key)
-    why = latency["reason"].get(key)
-    reason = f"no interval: {why}" if why else ""
+    found = latency.measured[assertion.statistic]
+    value = rounded(found.value, 3)
+    reason = f"no interval: {found.reason}" if found.reason else ""
     holds = value is not None and assertion.holds_for(value)
     if value is None:
-        reason = f"cannot be checked: {_why_no_value(latency, why)}"
-    elif holds and assertion.is_upper and latency["unanswered"]:
-        counted_ms: float | None = latency["with_unanswered"].get(key)
+        reason = f"cannot be checked: {_why_no_value(latency, found.reason)}"
+    elif holds and assertion.is_upper and latency.unanswered:
+        counted_ms = rounded(latency.with_unanswered(assertion.statistic), 3)
         holds = counted_ms is not None and assertion.holds_for(counted_ms)
         if not holds:
-            lost = f"{counted(latency['unanswered'], 'turn')} failed or had no answer"
+            lost = f"{counted(latency.unanswered, 'turn')} failed or had no answer"
             reason = f"{lost}, which counts as beyond the bound"
             if counted_ms is not None:
                 reason += f"; with them it is {counted_ms:.1f} ms"
@@ -207,43 +204,38 @@ def check_assertion(
         assertion=assertion,
         holds=holds,
         value_ms=value,
-        interval_ms=None if interval is None else (interval[0], interval[1]),
+        interval_ms=found.interval,
         error_bar_ms=error_bar_ms,
-        n=int(latency["n"]),
+        n=latency.measured.n,
         point=point,
         reason=reason,
     )
 
 
-def _why_no_value(latency: Mapping[str, Any], why: str | None) -> str:
+def _why_no_value(latency: CampaignLatency, why: str) -> str:
     reasons = [why or "no values"]
-    reasons += [f"{reason} ({counted(count, 'turn')})" for reason, count in latency["missing"].items()]
-    if latency["uncertain"]:
-        uncertain = counted(latency["uncertain"], "turn")
+    reasons += [f"{reason} ({counted(count, 'turn')})" for reason, count in latency.measured.missing.items()]
+    if latency.uncertain:
+        uncertain = counted(latency.uncertain, "turn")
         reasons.append(f"the end of the user's speech is uncertain in {uncertain}")
     return ", ".join(reasons)
 
 
-def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) -> list[CheckedAssertion]:
+def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetrics]) -> list[CheckedAssertion]:
     """Check assertions for every condition of a campaign's sweep, excluding drift checks and endpointing.
-
-    `summary` is the campaign summary printed by ``live-eval latency --json``.
 
     Returns:
         For each assertion, in order, one result per condition; a single failure if there are no conditions.
     """
-    points = [point for point in summary["points"] if point["role"] == "sweep"]
-    if not points:
+    swept = [point for point in points if point.stored.role == PointRole.SWEEP]
+    if not swept:
         return [_unchecked(assertion) for assertion in assertions]
     return [
         check_assertion(
-            assertion,
-            point["latencies"][assertion.metric],
-            error_bar_ms=point["lag_ms"]["p99"],
-            point=point["name"],
+            assertion, point.latencies[assertion.metric], error_bar_ms=point.lag.p99, point=point.name
         )
         for assertion in assertions
-        for point in points
+        for point in swept
     ]
 
 

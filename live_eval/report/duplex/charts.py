@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from live_eval.analysis.statistics.distribution import distribution
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
 from live_eval.analysis.turn_taking.speech import Conversation
+from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
 from live_eval.report.duplex.definitions import DURATION_TITLES, MARK_TITLES, spelt
 from live_eval.report.duplex.sides import ConditionView
 from live_eval.report.duplex.trials import TELLING, TrialView
 from live_eval.report.plots import Axis
-from live_eval.report.tables import Cell, number, ranged
+from live_eval.report.tables import Cell, estimate_cell, number
 
 __all__ = ["duration_chart", "outcome_chart", "timeline_legend", "timelines"]
 
-_NO_VALUES: Mapping[str, Any] = {"n": 0, "p50": None, "interval": None, "p95": None, "reason": {}}
-_FURTHER = {
-    ("correction", "reply"): "correction in the reply, %",
-    ("correction", "heard"): "correction heard, %",
-    ("false_triggers_per_minute",): "false triggers per minute",
-    ("talk_ratio",): "talk ratio",
+_NO_VALUES = distribution([])
+_FURTHER: Mapping[str, tuple[Callable[[ConditionMetrics], Estimate | None], int]] = {
+    "correction in the reply, %": (lambda metrics: metrics.correction.get("reply"), 0),
+    "correction heard, %": (lambda metrics: metrics.correction.get("heard"), 0),
+    "false triggers per minute": (lambda metrics: metrics.false_triggers_per_minute, 1),
+    "talk ratio": (lambda metrics: metrics.talk_ratio, 1),
 }
+"""Additional values of a condition by heading, with their decimals."""
 _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
 """The limits of a timeline, relative to the alignment time of its trials."""
 
@@ -30,43 +33,37 @@ _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
 def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
     """Draw the shares of the outcomes of valid trials, condition by condition."""
     present = [outcome for outcome in Outcome if any(condition.count(outcome) for condition in conditions)]
+    further = [
+        title
+        for title, (find, _) in _FURTHER.items()
+        if any(find(condition.metrics) is not None for condition in conditions)
+    ]
     axis = Axis(0.0, 100.0, 20.0)
     return BarChart(
         what="condition",
         axis="per cent of valid trials",
-        columns=("passed, %", "trials", *(spelt(each) for each in present), *_shares(conditions).values()),
-        rows=tuple(_outcomes(condition, present, _shares(conditions), axis) for condition in conditions),
+        columns=("passed, %", "trials", *(spelt(each) for each in present), *further),
+        rows=tuple(_outcomes(condition, present, further, axis) for condition in conditions),
         ticks=axis.ticks(),
         zero=0.0,
         legend=tuple((_kind(outcome, conditions), spelt(outcome)) for outcome in present if not outcome.void),
     )
 
 
-def _shares(conditions: Sequence[ConditionView]) -> dict[tuple[str, ...], str]:
-    """Return the headings of the summary's additional shares, by their path in an entry."""
-    return {
-        path: title
-        for path, title in _FURTHER.items()
-        if any(path[0] in condition.figures for condition in conditions)
-    }
-
-
-def _share(condition: ConditionView, path: tuple[str, ...]) -> Cell:
-    found: Any = condition.figures
-    for name in path:
-        found = found.get(name, {})
-    digits = 0 if path[0] == "correction" else 1
-    return Cell(ranged(found.get("value"), found.get("interval"), digits), note=found.get("reason", ""))
+def _further(condition: ConditionView, title: str) -> Cell:
+    find, digits = _FURTHER[title]
+    found = find(condition.metrics)
+    return Cell(number(None)) if found is None else estimate_cell(found, digits)
 
 
 def _kind(outcome: Outcome, conditions: Sequence[ConditionView]) -> str:
     """Return the style of an outcome, which depends on whether it passes in any condition."""
-    passes = any(outcome.value in condition.figures["passes"] for condition in conditions)
+    passes = any(outcome in condition.metrics.rule.passes for condition in conditions)
     return f"o-{outcome}" + (" passed" if passes else "")
 
 
 def _outcomes(
-    condition: ConditionView, present: Sequence[Outcome], shares: Iterable[tuple[str, ...]], axis: Axis
+    condition: ConditionView, present: Sequence[Outcome], further: Iterable[str], axis: Axis
 ) -> BarRow:
     counted = [(outcome, condition.count(outcome)) for outcome in present]
     valid = sum(count for outcome, count in counted if not outcome.void)
@@ -78,16 +75,15 @@ def _outcomes(
             bars.append(bar(_kind(outcome, [condition]), left, right, axis, words))
             left = right
     counts = [Cell(str(count), href=condition.link(outcome) if count else "") for outcome, count in counted]
-    passed = condition.figures["passed"]
     return BarRow(
         condition.label,
         tuple(bars),
         (),
         (
-            Cell(ranged(passed["value"], passed["interval"]), strong=True, note=passed["reason"]),
+            estimate_cell(condition.metrics.passed, strong=True),
             Cell(str(valid), href=condition.link()),
             *counts,
-            *(_share(condition, path) for path in shares),
+            *(_further(condition, title) for title in further),
         ),
     )
 
@@ -129,30 +125,30 @@ _VERDICTS = {"pass": "passed", "fail": "not passed", "failed": "session failed"}
 def _durations(
     name: str, condition: ConditionView, found: Sequence[tuple[float, TrialView]], axis: Axis
 ) -> BarRow:
-    figures = condition.figures["durations"].get(name, _NO_VALUES)
+    duration = condition.metrics.durations.get(name, _NO_VALUES)
+    p50, p95 = duration["p50"], duration["p95"]
     title, side = DURATION_TITLES[name], condition.side.index
     bars: tuple[Bar, ...] = ()
-    if figures["interval"] is not None:
-        low, high = figures["interval"]
+    if p50.interval is not None:
+        low, high = p50.interval
         bars = (bar(f"interval c{side}", low, high, axis, f"p50: {number(low)} to {number(high)} ms"),)
     marks = [
         Mark(f"trial {view.verdict}", axis.percent(ms), f"{view.name}: {title} {number(ms)} ms", view.href)
         for ms, view in found
     ]
     marks += [
-        Mark(f"{share} c{side}", axis.percent(figures[share]), f"{share}: {number(figures[share])} ms")
-        for share in ("p50", "p95")
-        if figures[share] is not None
+        Mark(f"{share} c{side}", axis.percent(value), f"{share}: {number(value)} ms")
+        for share, value in (("p50", p50.value), ("p95", p95.value))
+        if value is not None
     ]
-    reasons = figures["reason"]
     return BarRow(
         condition.label,
         bars,
         tuple(marks),
         (
-            Cell(str(figures["n"])),
-            Cell(ranged(figures["p50"], figures["interval"]), strong=True, note=reasons.get("p50", "")),
-            Cell(number(figures["p95"]), note="" if figures["p95"] is not None else reasons.get("p95", "")),
+            Cell(str(duration.n)),
+            estimate_cell(p50, strong=True),
+            Cell(number(p95.value), note="" if p95.value is not None else p95.reason),
         ),
     )
 

@@ -15,8 +15,9 @@ from live_eval.analysis.statistics.intervals import quantile
 from live_eval.analysis.turn_taking.from_turns import both_sides_of
 from live_eval.analysis.turn_taking.outcomes import DURATIONS, Outcome, Rule
 from live_eval.analysis.turn_taking.trial import TrialResult
+from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.campaigns.duplex.probes import PROBES
-from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
+from live_eval.campaigns.duplex.summary import DuplexComparison, DuplexRecord, DuplexSummary, duplex_summary
 from live_eval.campaigns.duplex.trial_results import CLEAN
 from live_eval.files import flattened
 from live_eval.recording import RunReader
@@ -49,13 +50,17 @@ class _Source:
         place: Folder for the page's audio.
     """
 
-    campaign: DuplexRecord
+    summary: DuplexSummary
     run: str
     label: str
     note: str
     base: str
-    summary: Mapping[str, Any]
     place: Path
+
+    @property
+    def campaign(self) -> DuplexRecord:
+        """The stored campaign."""
+        return self.summary.campaign
 
     @property
     def path(self) -> Path:
@@ -63,13 +68,13 @@ class _Source:
         return self.campaign.folder / self.run
 
 
-def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any], place: Path | None = None) -> Path:
+def write_duplex_page(summary: DuplexSummary, place: Path | None = None) -> Path:
     """Write a campaign's page and audio into the campaign folder, and each run's report into the run folder.
 
     The page works offline. Links are relative, so the folder can be moved as a whole.
 
     Args:
-        summary: Result of `live_eval.campaigns.duplex.summary.duplex_summary`.
+        summary: Metrics of the campaign.
         place: Alternative folder for the page and its audio; nothing is then written into the campaign
             folder, and reports are omitted.
 
@@ -77,39 +82,36 @@ def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any], place:
         StoreError: The audio folder is a link.
         UsageError: A file cannot be written.
     """
+    campaign = summary.campaign
     folder = place or campaign.folder
     sources = [
-        _Source(campaign, run, run, "" if run == CLEAN else str(summary["impairment"]), "", summary, folder)
+        _Source(summary, run, run, "" if run == CLEAN else str(summary.impairment), "", folder)
         for run in campaign.trials
     ]
     if place is None:
         _write_reports(sources)
-    return _write(folder, DUPLEX_PAGE, campaign.folder.resolve().name, sources, summary["paired"])
+    return _write(folder, DUPLEX_PAGE, campaign.folder.resolve().name, sources, summary.paired)
 
 
-def write_comparison_page(
-    page: Path, campaigns: Sequence[DuplexRecord], comparison: Mapping[str, Any]
-) -> Path:
+def write_comparison_page(page: Path, comparison: DuplexComparison) -> Path:
     """Write a page with the clean runs of two campaigns side by side.
 
     Args:
         page: Output file; the page plays the audio in the campaign folders.
-        comparison: Result of `live_eval.campaigns.duplex.summary.compare_campaigns`.
+        comparison: Differences between the campaigns.
 
     Raises:
         StoreError: The audio folder is a link.
         UsageError: A file cannot be written.
     """
-    names = [campaign.folder.resolve().name for campaign in campaigns]
-    endpoints = [str(name) for name in comparison["endpoints"]]
-    labels = endpoints if len(set(endpoints)) > 1 else names
+    names = [campaign.folder.resolve().name for campaign in comparison.campaigns]
     sources = []
-    for campaign, name, label in zip(campaigns, names, labels, strict=True):
+    for campaign, name, label in zip(comparison.campaigns, names, comparison.labels, strict=True):
         note = "" if label == name else name
         link = _link(page.parent, campaign.folder)
-        sources.append(_Source(campaign, CLEAN, label, note, link, duplex_summary(campaign), campaign.folder))
+        sources.append(_Source(duplex_summary(campaign), CLEAN, label, note, link, campaign.folder))
     _write_reports(sources)
-    return _write(page.parent, page.name, " and ".join(names), sources, comparison["paired"])
+    return _write(page.parent, page.name, " and ".join(names), sources, comparison.paired)
 
 
 def _link(here: Path, folder: Path) -> str:
@@ -124,7 +126,7 @@ def _write_reports(sources: Sequence[_Source]) -> None:
 
 
 def _write(
-    folder: Path, name: str, title: str, sources: Sequence[_Source], pairs: Sequence[Mapping[str, Any]]
+    folder: Path, name: str, title: str, sources: Sequence[_Source], pairs: Sequence[ConditionDifference]
 ) -> Path:
     with ExitStack() as stack:
         readers = [stack.enter_context(RunReader.open(source.path)) for source in sources]
@@ -135,7 +137,7 @@ def _page(
     title: str,
     sources: Sequence[_Source],
     readers: Sequence[RunReader],
-    pairs: Sequence[Mapping[str, Any]],
+    pairs: Sequence[ConditionDifference],
 ) -> Iterator[str]:
     views = _views(sources)
     sides = [
@@ -144,8 +146,8 @@ def _page(
             label=source.label,
             note=source.note,
             trials=[view for view in views if view.side == index],
-            figures=[entry for entry in source.summary["probes"] if entry["run"] == source.run],
-            profile=source.summary["profile"][source.run],
+            conditions=[each for each in source.summary.conditions if each.run == source.run],
+            profile=source.summary.profiles[source.run],
         )
         for index, source in enumerate(sources)
     ]
@@ -155,12 +157,12 @@ def _page(
         script=inline_script("duplex.js"),
         sides=sides,
         facts=_facts(sources),
-        notes=list(dict.fromkeys(note for summary in summaries for note in summary["notes"])),
-        complete=all(summary["complete"] for summary in summaries),
+        notes=list(dict.fromkeys(note for summary in summaries for note in summary.notes)),
+        complete=all(summary.complete for summary in summaries),
         tiles=[(side, tiles(side)) for side in sides],
         probes=[_probe(name, sides, pairs) for name in probes_of(sides)],
         pairs=pair_table(pairs),
-        metrics=metric_rows(sides, [each.summary["metrics"].get(each.run, {}) for each in sources]),
+        metrics=metric_rows(sides, [each.summary.metrics.get(each.run, {}) for each in sources]),
         drift=_drift(sources),
         rows=_rows(views, sources, readers),
         outcomes=[each for each in Outcome if any(view.played.outcome is each for view in views)],
@@ -173,14 +175,14 @@ def _page(
     )
 
 
-def _probe(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _probe(name: str, sides: Sequence[Side], pairs: Sequence[ConditionDifference]) -> Mapping[str, Any]:
     """Return a probe's section for the template.
 
     Its charts: `outcomes`; `telling` and `further` durations with captions; `pairs`, the differences between
     the sides; `timelines` of each condition, a chart for each side.
     """
     conditions = conditions_of(sides, name)
-    rules = list(dict.fromkeys(Rule(condition.figures["rule"]) for condition in conditions))
+    rules = list(dict.fromkeys(condition.metrics.rule for condition in conditions))
     main = list(dict.fromkeys(each for rule in rules for each in TELLING[rule]))
     charts = {
         each: (f"{DURATION_TITLES[each].capitalize()}, ms: {meaning}", chart)
@@ -198,7 +200,7 @@ def _probe(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str, Any]])
         "outcomes": outcome_chart(conditions),
         "telling": [charts[each] for each in main if each in charts],
         "further": [chart for each, chart in charts.items() if each not in main],
-        "pairs": pair_charts([row for row in pairs if row["probe"] == name], sides, main),
+        "pairs": pair_charts([row for row in pairs if row.probe == name], sides, main),
         "legend": timeline_legend(conditions),
         "timelines": list(drawn.items()),
     }
@@ -214,7 +216,7 @@ def _passes(rules: Sequence[Rule]) -> str:
 
 def _views(sources: Sequence[_Source]) -> list[TrialView]:
     """Return all trials with repetitions; the trials of both sides alternate."""
-    order = [(each["probe"], each["condition"]) for source in sources for each in source.summary["probes"]]
+    order = [(each.probe, each.condition) for source in sources for each in source.summary.conditions]
     order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
     places = {asked: place for place, asked in reversed(list(enumerate(order)))}
 
@@ -254,9 +256,9 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
         " · ".join(
             str(part)
             for part in (
-                source.summary["endpoint"],
+                source.campaign.facts.get("endpoint"),
                 source.note,
-                source.summary["created"],
+                source.campaign.facts.get("created"),
                 counted(len(source.campaign.last(source.run)), "trial"),
             )
             if part
@@ -277,7 +279,7 @@ def _drift(sources: Sequence[_Source]) -> list[tuple[int, Table]]:
     return [
         (side, drift_table(sentinels, partial(sentinel_link, side)))
         for side, source in enumerate(sources)
-        if (sentinels := source.summary["sentinel"].get(source.run))
+        if (sentinels := source.summary.sentinel.get(source.run))
     ]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from live_eval.analysis.turn_taking.outcomes import Outcome
 from live_eval.analysis.turn_taking.trial import SENTINEL
+from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.report.duplex.trials import TrialView
 from live_eval.report.tables import Cell
@@ -24,16 +24,16 @@ class Side:
         index: Position on the page and colour number.
         note: Remark, such as the impairment; empty for none.
         trials: Trials with repetitions.
-        figures: Entries in the summary's ``probes``.
-        profile: Entry in the summary's ``profile``.
+        conditions: Metrics of each condition.
+        profile: Profile of the endpoint.
     """
 
     index: int
     label: str
     note: str
     trials: Sequence[TrialView]
-    figures: Sequence[Mapping[str, Any]]
-    profile: Mapping[str, Any]
+    conditions: Sequence[ConditionMetrics]
+    profile: EndpointProfile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,23 +41,22 @@ class ConditionView:
     """A probe condition on one side.
 
     Args:
-        figures: Entry in the summary's ``probes``.
         alone: Whether the page has only one side, which needs no name.
     """
 
     side: Side
-    figures: Mapping[str, Any]
+    metrics: ConditionMetrics
     alone: bool
 
     @property
     def probe(self) -> str:
         """The probe's name."""
-        return str(self.figures["probe"])
+        return self.metrics.probe
 
     @property
     def name(self) -> str:
         """The condition's name."""
-        return str(self.figures["condition"])
+        return self.metrics.condition
 
     @property
     def label(self) -> Cell:
@@ -108,10 +107,10 @@ def _listed(**asked: str) -> str:
 def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
     """Return a probe's conditions in summary order; the sides of each condition are adjacent."""
     found = [
-        ConditionView(side, figures, len(sides) == 1)
+        ConditionView(side, metrics, len(sides) == 1)
         for side in sides
-        for figures in side.figures
-        if figures["probe"] == probe
+        for metrics in side.conditions
+        if metrics.probe == probe
     ]
     names = list(dict.fromkeys(condition.name for condition in found))
     return sorted(found, key=lambda condition: (names.index(condition.name), condition.side.index))
@@ -119,5 +118,5 @@ def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
 
 def probes_of(sides: Iterable[Side]) -> list[str]:
     """Return the sides' probes in the order of `PROBES`, followed by the user's own."""
-    played = dict.fromkeys(str(figures["probe"]) for side in sides for figures in side.figures)
+    played = dict.fromkeys(metrics.probe for side in sides for metrics in side.conditions)
     return sorted(played, key=[*PROBES, *played].index)

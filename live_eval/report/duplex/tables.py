@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricDefinition
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricDefinition, MetricValue
+from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.duplex.definitions import DURATION_TITLES, spelt
 from live_eval.report.duplex.sides import Side
-from live_eval.report.tables import Cell, Column, Table, number, ranged
+from live_eval.report.tables import Cell, Column, Table, estimate_cell, interval, number
 
 __all__ = ["MetricRow", "Tile", "metric_rows", "pair_charts", "pair_table", "tiles"]
 
@@ -20,8 +21,6 @@ _QUICK = (
     ("provider_stop", "reports its stop after"),
     ("new_reply", "answers an interruption after"),
 )
-_NONE = {"difference": {"value": None, "interval": None, "reason": ""}}
-_SHARES = (("yielding", "yields to interruptions"), ("selectivity", "ignores speech that is not for it"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,58 +53,44 @@ class MetricRow:
 
 def tiles(side: Side) -> list[Tile]:
     """Return the headline values for an endpoint's patience, quickness and selectivity."""
-    return [
-        *_patient(side.profile["patience"]),
-        *_quick(side.profile["quickness"]),
-        *_selective(side.profile),
-    ]
-
-
-def _patient(patience: Mapping[str, Any]) -> Iterator[Tile]:
-    survived = patience["survived"]
-    if not survived:
-        return
-    longest, last = patience["longest_pause_ms"], list(survived)[-1]
-    more = "the longest tested" if last.split()[0] == str(longest) else f"tested up to {last}"
-    yield Tile("patient", "waits through pauses up to", number(longest), "ms", more)
-
-
-def _quick(quickness: Mapping[str, Any]) -> Iterator[Tile]:
+    profile = side.profile
+    found = []
+    if profile.survived:
+        longest, last = profile.longest_pause_ms, list(profile.survived)[-1]
+        more = "the longest tested" if last.split()[0] == str(longest) else f"tested up to {last}"
+        found.append(Tile("patient", "waits through pauses up to", number(longest), "ms", more))
     for name, what in _QUICK:
-        figures = quickness[name]
-        if figures["n"]:
-            yield Tile("quick", f"{what}, p50", number(figures["p50"]), "ms", _interval_and_n(figures))
+        median = profile.quickness[name]["p50"]
+        if median.n:
+            found.append(Tile("quick", f"{what}, p50", number(median.value), "ms", _interval_and_n(median)))
+    for what, share in (
+        ("yields to interruptions", profile.yielding),
+        ("ignores speech that is not for it", profile.selectivity),
+    ):
+        if share.n:
+            found.append(Tile("selective", what, number(share.value), "%", _interval_and_n(share)))
+    return found
 
 
-def _selective(profile: Mapping[str, Any]) -> Iterator[Tile]:
-    for name, what in _SHARES:
-        share = profile[name]
-        if share["n"]:
-            yield Tile("selective", what, number(share["value"]), "%", _interval_and_n(share))
+def _interval_and_n(estimate: Estimate) -> str:
+    between = "" if estimate.interval is None else f"{interval(estimate)}, "
+    return f"{between}n {estimate.n}"
 
 
-def _interval_and_n(figures: Mapping[str, Any]) -> str:
-    found = figures["interval"]
-    between = "" if found is None else f"{number(found[0])} to {number(found[1])}, "
-    return f"{between}n {figures['n']}"
-
-
-def pair_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the differences between two sides by condition, from the summary's ``paired``."""
+def pair_table(pairs: Sequence[ConditionDifference]) -> Table:
+    """Return the differences between two sides by condition."""
     columns = [Column("probe", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("pairs", "other outcome", "passed, points"))
     columns += (Column(f"{DURATION_TITLES[name]}, ms") for name, _ in _QUICK)
     rows = [
         (
-            Cell(str(row["probe"]), href=f"#probe-{row['probe']}"),
-            Cell(str(row["condition"])),
-            Cell(str(row["pairs"])),
-            _changes(row["outcomes"]),
-            _difference(row["passed"]),
+            Cell(row.probe, href=f"#probe-{row.probe}"),
+            Cell(row.condition),
+            Cell(str(row.pairs)),
+            _changes(row),
+            _difference(row.passed),
             *(
-                _difference(found["difference"])
-                if (found := row["durations"].get(name))
-                else Cell(number(None))
+                _difference(found.difference) if (found := row.durations.get(name)) else Cell(number(None))
                 for name, _ in _QUICK
             ),
         )
@@ -115,12 +100,12 @@ def pair_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def pair_charts(
-    pairs: Sequence[Mapping[str, Any]], sides: Sequence[Side], durations: Sequence[str]
+    pairs: Sequence[ConditionDifference], sides: Sequence[Side], durations: Sequence[str]
 ) -> list[tuple[str, BarChart]]:
     """Draw the differences between two sides for a probe's conditions.
 
     Args:
-        pairs: Rows of the probe in the summary's ``paired``.
+        pairs: Differences in the probe's conditions.
         durations: Durations to draw after the pass rate.
     """
     if not pairs:
@@ -128,10 +113,9 @@ def pair_charts(
     first, second = (side.label for side in sides)
     shares = [
         (
-            Cell(str(row["condition"])),
-            row["passed"]["value"],
-            row["passed"]["interval"],
-            (Cell(str(row["passed"]["n"])), _changes(row["outcomes"]), _difference(row["passed"])),
+            Cell(row.condition),
+            row.passed,
+            (Cell(str(row.passed.n)), _changes(row), _difference(row.passed)),
         )
         for row in pairs
     ]
@@ -141,18 +125,17 @@ def pair_charts(
     for name in durations:
         rows = [
             (
-                Cell(str(row["condition"])),
-                found["difference"]["value"],
-                found["difference"]["interval"],
+                Cell(row.condition),
+                found.difference,
                 (
-                    Cell(str(found["difference"]["n"])),
-                    Cell(number(found["first_p50"])),
-                    Cell(number(found["second_p50"])),
-                    _difference(found["difference"]),
+                    Cell(str(found.difference.n)),
+                    Cell(number(found.first_p50)),
+                    Cell(number(found.second_p50)),
+                    _difference(found.difference),
                 ),
             )
             for row in pairs
-            if (found := row["durations"].get(name)) is not None and found["difference"]["n"]
+            if (found := row.durations.get(name)) is not None and found.difference.n
         ]
         if rows:
             title = DURATION_TITLES[name].capitalize()
@@ -160,48 +143,45 @@ def pair_charts(
     return charts
 
 
-def _changes(outcomes: Mapping[str, int]) -> Cell:
+def _changes(pairs: ConditionDifference) -> Cell:
     """Return the number of pairs with different outcomes, with the outcomes."""
-    changed = {pair: count for pair, count in outcomes.items() if len(set(pair.split(" → "))) > 1}
+    changed = {(one, other): count for (one, other), count in pairs.outcomes.items() if one is not other}
     return Cell(
-        str(sum(changed.values())), note="; ".join(f"{spelt(pair)}: {n}" for pair, n in changed.items())
+        str(sum(changed.values())),
+        note="; ".join(f"{spelt(one)} → {spelt(other)}: {n}" for (one, other), n in changed.items()),
     )
 
 
-def _difference(estimate: Mapping[str, Any]) -> Cell:
-    words = ranged(estimate["value"], estimate["interval"], signed=True)
-    return Cell(words, strong=True, note=estimate["reason"])
+def _difference(estimate: Estimate) -> Cell:
+    return estimate_cell(estimate, signed=True, strong=True)
 
 
-def metric_rows(sides: Sequence[Side], metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[MetricRow]]:
-    """Return the published metrics with at least one event, by source.
-
-    Args:
-        metrics: Metrics of each side by name, as JSON values from `live_eval.analysis.turn_taking`.
-    """
+def metric_rows(
+    sides: Sequence[Side], metrics: Sequence[Mapping[str, MetricValue]]
+) -> dict[str, list[MetricRow]]:
+    """Return the published metrics with at least one event, by source; `metrics` are by side and name."""
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():
-        if any(name in each and each[name]["n"] + each[name]["n_corrected"] for each in metrics):
+        if any(name in each and each[name].n + each[name].n_corrected for each in metrics):
             source = next(words for prefix, words in SOURCES.items() if name.startswith(f"{prefix}."))
             rows.setdefault(source, []).extend(
-                _metric(definition, side, figures[name])
-                for side, figures in zip(sides, metrics, strict=True)
-                if name in figures
+                _metric(definition, side, values[name])
+                for side, values in zip(sides, metrics, strict=True)
+                if name in values
             )
     return rows
 
 
-def _metric(definition: MetricDefinition, side: Side, figure: Mapping[str, Any]) -> MetricRow:
+def _metric(definition: MetricDefinition, side: Side, value: MetricValue) -> MetricRow:
     digits = 0 if definition.unit == "ms" else 3
-    events = dict.fromkeys((figure["n"], figure["n_corrected"]))
     return MetricRow(
         definition,
         side,
         (
-            number(figure["as_defined"], digits),
-            number(figure["corrected"], digits),
-            number(figure["difference"], digits, signed=True),
+            number(value.as_defined, digits),
+            number(value.corrected, digits),
+            number(value.difference, digits, signed=True),
         ),
-        ", ".join(map(str, events)),
-        figure["why"],
+        ", ".join(map(str, dict.fromkeys((value.n, value.n_corrected)))),
+        value.why,
     )

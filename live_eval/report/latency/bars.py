@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from live_eval.analysis.latency.waterfall import REPLY_PARTS, waterfall_of
+from live_eval.analysis.statistics.distribution import PERCENTILES
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar, evenly
-from live_eval.report.latency.points import PERCENTILES, PointView, load_in_words, turn_at
+from live_eval.report.latency.points import PointView, load_in_words, turn_at
 from live_eval.report.plots import Axis
 from live_eval.report.tables import Cell, number
 
@@ -51,11 +52,12 @@ def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
 
 
 def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metric: str, axis: Axis) -> BarRow:
-    figures = point.figures["latencies"][metric]
+    measured = point.metrics.latencies[metric].measured
+    median = measured["p50"]
     (least, fastest), (most, slowest) = ascending[0], ascending[-1]
     bars = [bar("range", least, most, axis, f"{number(least)} to {number(most)} ms")]
-    if figures["intervals"]["p50_ms"] is not None:
-        low, high = figures["intervals"]["p50_ms"]
+    if median.interval is not None:
+        low, high = median.interval
         bars.append(bar("interval", low, high, axis, f"p50: {number(low)} to {number(high)} ms"))
     marks = [
         Mark("end", axis.percent(value), f"{name}: {number(value)} ms, {turn_id}", point.link_to(turn_id))
@@ -63,37 +65,37 @@ def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metri
     ]
     marks += [
         Mark(
-            key.removesuffix("_ms"),
-            axis.percent(figures[key]),
-            f"{key.removesuffix('_ms')}: {number(figures[key])} ms, {turn_at(ascending, share)}",
+            name,
+            axis.percent(value),
+            f"{name}: {number(value)} ms, {turn_at(ascending, share)}",
             point.link_to(turn_at(ascending, share)),
         )
-        for key, share in PERCENTILES.items()
-        if figures[key] is not None
+        for name, share in PERCENTILES.items()
+        if (value := measured[name].value) is not None
     ]
     return BarRow(
-        Cell(point.name, run=point.colour, note=load_in_words(point.figures), href=point.link),
+        Cell(point.name, run=point.colour, note=load_in_words(point.record.stored), href=point.link),
         tuple(bars),
         tuple(marks),
-        (Cell(number(figures["p50_ms"]), strong=True), Cell(number(figures["p95_ms"]))),
+        (Cell(number(median.value), strong=True), Cell(number(measured["p95"].value))),
     )
 
 
 def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
     """Draw the mean duration of each step for each condition; the bars add up to the mean total."""
-    drawn = [(point, point.figures["waterfall"]) for point in points if point.figures["waterfall"]]
+    drawn = [point for point in points if point.metrics.waterfall]
     if not drawn:
         return None
-    steps = [{part["part"]: part["mean_ms"] for part in parts} for _, parts in drawn]
+    steps = [{step.part: step.mean_ms for step in point.metrics.waterfall} for point in drawn]
     axis = _axis_of(steps)
     rows = tuple(
         BarRow(
-            Cell(point.name, run=point.colour, note=load_in_words(point.figures), href=point.link),
+            Cell(point.name, run=point.colour, note=load_in_words(point.record.stored), href=point.link),
             _stack(parts, axis),
             (),
-            (Cell(number(point.figures["waterfall_total"]["mean_ms"]), strong=True),),
+            (Cell(number(point.metrics.waterfall_total.mean_ms), strong=True),),
         )
-        for (point, _), parts in zip(drawn, steps, strict=True)
+        for point, parts in zip(drawn, steps, strict=True)
     )
     return _waterfall("condition", rows, steps, axis)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from live_eval.analysis.latency.latencies import tail
 from live_eval.report.latency.points import PointView
 from live_eval.report.pages import COLOURS
 from live_eval.report.plots import HEIGHT, WIDTH, Axis, AxisTick, Dot, Plot, PlotPath, curve_plot, curve_style
@@ -50,8 +51,8 @@ def _name(point: PointView) -> Cell:
 
 
 def _total(point: PointView, metric: str) -> int:
-    values = point.figures["latencies"][metric]
-    return int(values["n"] + values["unanswered"])
+    latency = point.metrics.latencies[metric]
+    return latency.measured.n + latency.unanswered
 
 
 def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float, str]]]:
@@ -71,17 +72,21 @@ def latency_tails(title: str, metric: str, points: Sequence[PointView]) -> Plot 
     Returns:
         The plot; None if no turn has a value.
     """
-    tails = [(point, tail) for point in points if (tail := point.figures["latencies"][metric]["tail"])]
+    tails = [
+        (point, values)
+        for point in points
+        if (values := tail(point.metrics.latencies[metric].measured.values))
+    ]
     if not tails:
         return None
-    nines = max(_nines(percentile) for _, tail in tails for percentile, _ in tail if percentile < 100)
+    nines = max(_nines(percentile) for _, values in tails for percentile, _ in values if percentile < 100)
     end = max(1.0, nines * 1.08)  # room for the maximum, whose percentile is 100
-    up = Axis.around(min(tail[0][1] for _, tail in tails), max(tail[-1][1] for _, tail in tails))
+    up = Axis.around(min(values[0][1] for _, values in tails), max(values[-1][1] for _, values in tails))
     marked = [each for each in (0, 50, 90, 99, 99.9, 99.99) if _nines(each) <= end]
     return Plot(
         title=title,
         paths=tuple(
-            PlotPath(curve_style(point.colour or 0), _rising(tail, up, end)) for point, tail in tails
+            PlotPath(curve_style(point.colour or 0), _rising(values, up, end)) for point, values in tails
         ),
         across_ticks=tuple(AxisTick(100 * _nines(each) / end, f"p{each:g}") for each in marked),
         up_ticks=up.ticks(),
@@ -93,10 +98,10 @@ def _nines(percentile: float) -> float:
     return math.log10(100 / (100 - percentile))
 
 
-def _rising(tail: Sequence[Sequence[float]], up: Axis, end: float) -> str:
+def _rising(values: Sequence[Sequence[float]], up: Axis, end: float) -> str:
     places = [
         (WIDTH * (min(_nines(percentile), end) / end if percentile < 100 else 1), up.percent(ms))
-        for percentile, ms in tail
+        for percentile, ms in values
     ]
     (first_x, first_y), *rest = [(x, HEIGHT * (1 - y / 100)) for x, y in places]
     return f"M{first_x:.1f} {first_y:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in rest)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from live_eval.campaigns.latency.summary import CampaignRecord
+from live_eval.campaigns.latency.campaign_file import CampaignRecord
+from live_eval.campaigns.latency.points import PointRole
+from live_eval.campaigns.latency.summary import CampaignSummary
 from live_eval.files import flattened
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
@@ -31,7 +33,7 @@ _CURVED = (_HEARD, "first_byte", "endpointing", "transcript", "complete", "conne
 _CURVED_OPEN = (_HEARD_FROM_INTENDED, "start_delay")
 
 
-def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
+def write_campaign_page(summary: CampaignSummary) -> Path:
     """Write a campaign's page into the campaign folder, and each run's report into the run folder.
 
     The pages are single files that work offline, with relative links, so the folder can be moved as a whole.
@@ -39,22 +41,24 @@ def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) ->
     Raises:
         UsageError: A page cannot be written.
     """
+    campaign = summary.campaign
     for point in campaign.points:
         if not point.error:
             write_report([point.path], point.path / RUN_PAGE, audio_mb=_AUDIO_MB)
-    return write_page(campaign.folder / CAMPAIGN_PAGE, campaign_page(campaign, summary))
+    return write_page(campaign.folder / CAMPAIGN_PAGE, campaign_page(summary))
 
 
-def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:
+def campaign_page(summary: CampaignSummary) -> Iterator[str]:
     """Yield the page of a campaign in pieces; see `write_campaign_page`."""
-    views = _views(campaign, summary)
-    swept = [view for view in views if view.record.role == "sweep"]
-    measured = [view for view in views if view.record.role != "sentinel"]
-    is_open = summary["arrivals"] not in (None, "closed")
+    campaign, views = summary.campaign, _views(summary)
+    swept = [view for view in views if view.record.stored.role == PointRole.SWEEP]
+    measured = [view for view in views if view.record.stored.role != PointRole.SENTINEL]
+    is_open = summary.arrivals not in (None, "closed")
     return page_template("latency.html", number=number).generate(
         title=campaign.folder.resolve().name,
         summary=summary,
-        asserts=tables.assert_table(summary),
+        facts=campaign.facts,
+        asserts=tables.assert_table(summary.asserts),
         sweep_table=tables.sweep_table(measured),
         sweeps=[
             (tables.METRIC_TITLES[name], chart)
@@ -74,10 +78,12 @@ def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Itera
         waterfalls=[(view, chart) for view in measured if (chart := turn_waterfall(view)) is not None],
         stalls=tables.stall_table(measured),
         costs=tables.cost_table(measured),
-        endpointing=tables.endpointing_chart(summary, views),
-        other_definitions=tables.definitions_chart(summary, views),
-        sentinels=drift_table(summary["sentinel"], {view.name: view.link for view in views}.__getitem__),
-        stamps=stamped_by(summary["stamped_turns"]),
+        endpointing=tables.endpointing_chart(summary.endpointing, views),
+        other_definitions=tables.definitions_chart(summary.definitions, views),
+        sentinels=drift_table(
+            [each.drift for each in summary.sentinel], {view.name: view.link for view in views}.__getitem__
+        ),
+        stamps=stamped_by(summary.stamped),
         calibration=_calibration(campaign),
         lag_note=LAG_NOTE,
         definitions=CAMPAIGN_DEFINITIONS,
@@ -85,11 +91,11 @@ def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Itera
     )
 
 
-def _views(campaign: CampaignRecord, summary: Mapping[str, Any]) -> list[PointView]:
+def _views(summary: CampaignSummary) -> list[PointView]:
     colours = itertools.count()
     return [
-        PointView(next(colours) if record.role == "sweep" else None, record, figures)
-        for record, figures in zip(campaign.points, summary["points"], strict=True)
+        PointView(next(colours) if record.stored.role == PointRole.SWEEP else None, record, metrics)
+        for record, metrics in zip(summary.campaign.points, summary.points, strict=True)
     ]
 
 

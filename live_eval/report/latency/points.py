@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from live_eval.analysis.latency.latencies import latency_values
-from live_eval.campaigns.latency.summary import PointRecord
+from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint
+from live_eval.campaigns.latency.point_metrics import PointMetrics
+from live_eval.campaigns.latency.points import SessionKind
 from live_eval.report.files import RUN_PAGE
 from live_eval.text.wording import counted
+from live_eval.types import TurnMode
 
-__all__ = ["PERCENTILES", "PointView", "detector_in_words", "load_in_words", "turn_at"]
-
-PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
-"""The percentiles of a summary."""
+__all__ = ["PointView", "detector_in_words", "load_in_words", "turn_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,17 +24,17 @@ class PointView:
 
     Args:
         colour: Position in the sweep; None outside the sweep.
-        figures: Entry in the campaign's summary.
+        metrics: Metrics of the condition.
     """
 
     colour: int | None
     record: PointRecord
-    figures: Mapping[str, Any]
+    metrics: PointMetrics
 
     @property
     def name(self) -> str:
         """The name of the condition."""
-        return str(self.figures["name"])
+        return self.metrics.name
 
     @property
     def link(self) -> str:
@@ -57,21 +56,19 @@ def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)][1]
 
 
-def load_in_words(figures: Mapping[str, Any]) -> str:
+def load_in_words(point: StoredPoint) -> str:
     """Return the settings varied between conditions: concurrency, arrivals, input, detector, session kind."""
-    arrivals, sessions, input_s = figures["arrivals"], figures["sessions"], figures["input_s"]
     parts = [
-        f"{counted(figures['concurrency'] or 1, 'concurrent session')}",
-        "" if arrivals in (None, "closed") else str(arrivals),
-        "" if input_s is None else f"{input_s:g} s of speech",
-        detector_in_words(figures) if figures["turn_detection"] else "",
-        "manual turns" if figures["turn_mode"] == "manual" else "",
-        "warm sessions" if sessions == "warm" else "",
+        f"{counted(point.concurrency or 1, 'concurrent session')}",
+        "" if point.arrivals in (None, "closed") else point.arrivals,
+        "" if point.input_s is None else f"{point.input_s:g} s of speech",
+        detector_in_words(point) if point.turn_detection else "",
+        "manual turns" if point.turn_mode == TurnMode.MANUAL else "",
+        "warm sessions" if point.sessions == SessionKind.WARM else "",
     ]
     return ", ".join(filter(None, parts))
 
 
-def detector_in_words(figures: Mapping[str, Any]) -> str:
+def detector_in_words(point: StoredPoint) -> str:
     """Return the settings of the endpoint's detector; "default" if none is set."""
-    set_to = figures["turn_detection"] or {}
-    return ", ".join(f"{key}={value}" for key, value in set_to.items()) or "default"
+    return ", ".join(f"{key}={value}" for key, value in (point.turn_detection or {}).items()) or "default"

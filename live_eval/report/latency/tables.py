@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from live_eval.analysis.statistics.distribution import PERCENTILES
+from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.campaigns.latency.assertions import CheckedAssertion
+from live_eval.campaigns.latency.summary import DefinedLatencies, DetectorCost
 from live_eval.report.bars import BarChart, difference_chart
-from live_eval.report.latency.points import PERCENTILES, PointView, detector_in_words, load_in_words, turn_at
-from live_eval.report.tables import Cell, Column, Table, number, ranged
+from live_eval.report.latency.points import PointView, detector_in_words, load_in_words, turn_at
+from live_eval.report.tables import (
+    Cell,
+    Column,
+    Table,
+    estimate_cell,
+    median_and_n,
+    missing_cell,
+    number,
+    ranged,
+)
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -36,7 +48,7 @@ METRIC_TITLES = {
 }
 """The latencies of a campaign in page order."""
 
-_SHARES = {**PERCENTILES, "max_ms": 1.0}
+_SHARES = {**PERCENTILES, "max": 1.0}
 _REMARKS = ("premature", "early", "flagged", "uncertain")
 
 
@@ -47,18 +59,18 @@ def sweep_table(points: Sequence[PointView]) -> Table:
     columns.append(Column("remarks", numeric=False))
     rows = []
     for point in points:
-        turns, lag = point.figures["turns"], point.figures["lag_ms"]
-        failed = sum(turns["failed"].values())
-        kinds = "; ".join(f"{kind}: {count}" for kind, count in turns["failed"].items())
+        turns = point.metrics.turns
+        failed = turns.n_failed
+        kinds = "; ".join(f"{kind}: {count}" for kind, count in turns.failed.items())
         rows.append(
             (
                 Cell(point.name, run=point.colour, href=point.link),
-                Cell(load_in_words(point.figures)),
-                Cell(str(turns["n"])),
+                Cell(load_in_words(point.record.stored)),
+                Cell(str(turns.n)),
                 Cell(str(failed), note=kinds, href=f"{point.link}#failures" if failed and point.link else ""),
-                *_percentiles(point, "voice_to_voice", ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
-                Cell(number(lag["p99"], 1)),
-                Cell(", ".join(f"{turns[what]} {what}" for what in _REMARKS if turns[what])),
+                *_percentiles(point, "voice_to_voice", ("p50", "p95", "p99", "max")),
+                Cell(number(point.metrics.lag.p99, 1)),
+                Cell(", ".join(f"{count} {what}" for what in _REMARKS if (count := getattr(turns, what)))),
             )
         )
     return Table(tuple(columns), tuple(rows), " ".join(_errors(points)))
@@ -78,83 +90,82 @@ def point_table(point: PointView) -> Table:
     rows = []
     reasons: dict[str, None] = {}
     for name, title in METRIC_TITLES.items():
-        figures = point.figures["latencies"][name]
-        if not figures["n"]:
+        latency = point.metrics.latencies[name]
+        measured, clear = latency.measured, latency.without_flagged
+        if not measured.n:
             continue
-        missing = "; ".join(f"{reason}: {count}" for reason, count in figures["missing"].items())
-        clear = figures["without_flagged"]
+        mean = measured["mean"]
         rows.append(
             (
                 Cell(title, strong=name == "voice_to_voice"),
-                Cell(str(figures["n"])),
-                Cell(ranged(figures["mean_ms"], figures["intervals"]["mean_ms"])),
+                Cell(str(measured.n)),
+                Cell(ranged(mean.value, mean.interval)),
                 *_percentiles(point, name, tuple(_SHARES)),
-                Cell(
-                    number(None) if clear["n"] == figures["n"] else f"{number(clear['p50'])} (n {clear['n']})"
-                ),
-                Cell(str(figures["uncertain"])),
-                Cell(str(sum(figures["missing"].values())), note=missing),
+                Cell(number(None) if clear.n == measured.n else median_and_n(clear)),
+                Cell(str(latency.uncertain)),
+                missing_cell(measured),
             )
         )
-        for key, reason in figures["reason"].items():
-            reasons[f"No {key.removesuffix('_ms')} or no interval of it: {reason}."] = None
-    drawn = {point.figures["latencies"][name]["resampled"] for name in ("voice_to_voice", "first_byte")}
+        for statistic, each in measured.estimates.items():
+            if each.reason:
+                reasons[f"No {statistic} or no interval of it: {each.reason}."] = None
+    drawn = {point.metrics.latencies[name].measured.drawn_as for name in ("voice_to_voice", "first_byte")}
     note = f"Intervals are 95 %, from resamples of {' or '.join(sorted(drawn))}."
     return Table(tuple(columns), tuple(rows), " ".join([note, *reasons]))
 
 
-def _percentiles(point: PointView, metric: str, keys: Sequence[str]) -> list[Cell]:
-    figures = point.figures["latencies"][metric]
+def _percentiles(point: PointView, metric: str, statistics: Sequence[str]) -> list[Cell]:
+    measured = point.metrics.latencies[metric].measured
     ascending = point.ascending(metric)
     return [
-        Cell(
-            ranged(figures[key], figures["intervals"].get(key)),
-            strong=key == "p50_ms" and metric == "voice_to_voice",
-            note=figures["reason"].get(key, ""),
-            href=point.link_to(turn_at(ascending, _SHARES[key])) if figures[key] is not None else "",
+        estimate_cell(
+            found,
+            strong=name == "p50" and metric == "voice_to_voice",
+            href=point.link_to(turn_at(ascending, _SHARES[name])) if found.value is not None else "",
         )
-        for key in keys
+        for name in statistics
+        for found in [measured[name]]
     ]
 
 
 def step_table(points: Sequence[PointView]) -> Table:
     """Return the duration of each step for each condition: mean, median and share."""
-    names = list(dict.fromkeys(part["part"] for point in points for part in point.figures["waterfall"]))
+    names = list(dict.fromkeys(step.part for point in points for step in point.metrics.waterfall))
     columns = [Column("step", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("mean, ms", "median, ms", "share of the mean total"))
     rows = [
         (
             Cell(name.replace("_", " ")),
             Cell(point.name, run=point.colour, href=point.link),
-            Cell(number(part["mean_ms"], 1)),
-            Cell(number(part["median_ms"], 1)),
-            Cell(number(None) if part["share"] is None else f"{number(100 * part['share'], 1)} %"),
+            Cell(number(step.mean_ms, 1)),
+            Cell(number(step.median_ms, 1)),
+            Cell(number(None) if step.share is None else f"{number(100 * step.share, 1)} %"),
         )
         for name in names
         for point in points
-        for part in point.figures["waterfall"]
-        if part["part"] == name
+        for step in point.metrics.waterfall
+        if step.part == name
     ]
     return Table(tuple(columns), tuple(rows))
 
 
 def stall_table(points: Sequence[PointView]) -> Table:
     """Return the playout stalls for each condition, by jitter-buffer depth."""
-    depths = [stall["buffer_ms"] for stall in points[0].figures["stalls"]] if points else []
+    depths = [stall.buffer_ms for stall in points[0].metrics.stalls] if points else []
     columns = [Column("condition", numeric=False), *(Column(f"{depth} ms") for depth in depths)]
     columns += [Column("delivery rate, median"), Column("p05")]
     rows = []
     for point in points:
-        rate = point.figures["delivery_rate"]
+        rate = point.metrics.delivery_rate
         rows.append(
             (
                 Cell(point.name, run=point.colour, href=point.link),
                 *(
-                    Cell(number(stall["per_minute"], 1), note=_stalled(stall["ms_per_minute"]))
-                    for stall in point.figures["stalls"]
+                    Cell(number(stall.per_minute, 1), note=_stalled(stall.ms_per_minute))
+                    for stall in point.metrics.stalls
                 ),
-                Cell(number(rate["median"], 1), note=rate["reason"]),
-                Cell(number(rate["p05"], 1)),
+                Cell(number(rate.median, 1), note=rate.reason),
+                Cell(number(rate.p05, 1)),
             )
         )
     return Table(tuple(columns), tuple(rows))
@@ -166,100 +177,100 @@ def _stalled(ms: float | None) -> str:
 
 def cost_table(points: Sequence[PointView]) -> Table | None:
     """Return the cost per minute of conversation; None if the endpoint reports no usage."""
-    if not any(point.figures["cost_per_minute"]["minutes"] for point in points):
+    if not any(point.metrics.cost.minutes for point in points):
         return None
     columns = [Column("condition", numeric=False)]
     columns += map(Column, ("US$ per minute", "tokens per minute", "minutes with usage"))
     rows = []
     for point in points:
-        cost = point.figures["cost_per_minute"]
+        cost = point.metrics.cost
         rows.append(
             (
                 Cell(point.name, run=point.colour, href=point.link),
-                Cell(number(cost["usd"], 4), note=cost["reason"]),
-                Cell(number(cost["tokens_per_minute"])),
-                Cell(number(cost["minutes"], 1)),
+                Cell(number(cost.usd, 4), note=cost.reason),
+                Cell(number(cost.tokens_per_minute)),
+                Cell(number(cost.minutes, 1)),
             )
         )
     return Table(tuple(columns), tuple(rows))
 
 
-def endpointing_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
+def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]) -> BarChart | None:
     """Draw the endpointing cost of each detector."""
-    costs = summary["endpointing_cost"]
     if not costs:
         return None
     links = {point.name: point.link for point in points}
-    flagged = any(cost["without_flagged"]["n"] < cost["n"] for cost in costs)
+    flagged = any(
+        found.without_flagged.difference.n < found.paired.difference.n
+        for each in costs
+        for found in [each.cost.headline]
+    )
     columns = ("n", "detector, median ms", "manual, median ms", "mean difference", "premature")
+    rows = []
+    for each in costs:
+        cost, paired = each.cost, each.cost.headline.paired
+        link = links.get(str(each.stored.name), "")
+        cells = [
+            Cell(str(paired.difference.n), note=f"{counted(cost.unpaired, 'turn')} without a partner"),
+            Cell(number(paired.detector), href=link),
+            Cell(number(paired.manual), href=links.get(str(each.manual.name), "")),
+            _difference(paired.difference, strong=True),
+            Cell(str(cost.premature)),
+        ]
+        if flagged:
+            cells.append(_difference(cost.headline.without_flagged.difference))
+        rows.append((Cell(detector_in_words(each.stored), href=link), paired.difference, cells))
     return difference_chart(
         "detector",
         "milliseconds later than with manual turns",
         (*columns, *(["mean difference without flagged"] if flagged else [])),
-        [
-            (
-                Cell(detector_in_words(cost), href=links.get(cost["name"], "")),
-                cost["difference_ms"],
-                cost["interval_ms"],
-                (
-                    Cell(str(cost["n"]), note=f"{counted(cost['unpaired'], 'turn')} without a partner"),
-                    Cell(number(cost["detector_ms"]), href=links.get(cost["name"], "")),
-                    Cell(number(cost["manual_ms"]), href=links.get(cost["manual"], "")),
-                    _difference(cost, strong=True),
-                    Cell(str(cost["premature"])),
-                    *([_difference(cost["without_flagged"])] if flagged else []),
-                ),
-            )
-            for cost in costs
-        ],
+        rows,
     )
 
 
-def _difference(paired: Mapping[str, Any], *, strong: bool = False) -> Cell:
-    words = ranged(paired["difference_ms"], paired["interval_ms"], signed=True)
-    return Cell(words, strong=strong, note=f"n {paired['n']} {paired['reason']}".strip())
+def _difference(estimate: Estimate, *, strong: bool = False) -> Cell:
+    words = ranged(estimate.value, estimate.interval, signed=True)
+    return Cell(words, strong=strong, note=f"n {estimate.n} {estimate.reason}".strip())
 
 
-def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
+def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]) -> BarChart | None:
     """Draw the difference between each published definition and ours."""
-    links = {str(point.figures["run"]): point.link for point in points}
-    rows = summary["definitions"]
-    if not rows:
+    if not definitions.latencies:
         return None
+    link = next((point.link for point in points if point.record.stored.run == definitions.run), "")
     return difference_chart(
         "definition",
         "milliseconds from voice_to_voice",
         ("n", "median, ms", "median difference"),
         [
             (
-                Cell(row["name"], href=links.get(str(row["run"]), ""), note=row["source"]),
-                row["difference_ms"],
-                row["interval_ms"],
+                Cell(each.name, href=link, note=each.source),
+                each.difference,
                 (
-                    Cell(str(row["n"]), note="; ".join(f"{why}: {n}" for why, n in row["missing"].items())),
-                    Cell(number(row["median_ms"]), strong=True),
-                    Cell(ranged(row["difference_ms"], row["interval_ms"], signed=True)),
+                    Cell(str(each.n), note="; ".join(f"{why}: {n}" for why, n in each.missing.items())),
+                    Cell(number(each.median), strong=True),
+                    Cell(ranged(each.difference.value, each.difference.interval, signed=True)),
                 ),
             )
-            for row in rows
+            for each in definitions.latencies
         ],
     )
 
 
-def assert_table(summary: Mapping[str, Any]) -> Table:
+def assert_table(asserts: Sequence[CheckedAssertion]) -> Table:
     """Return the campaign's assertions and their results."""
     columns = [Column(name, numeric=False) for name in ("assertion", "condition", "holds")]
     columns += [Column("n"), Column("value, ms"), Column("error bar, ms"), Column("", numeric=False)]
     rows = [
         (
-            Cell(each["expression"]),
-            Cell(each["point"]),
-            Cell("yes" if each["holds"] else "no", strong=not each["holds"]),
-            Cell(str(each["n"])),
-            Cell(ranged(each["value_ms"], each["interval_ms"]), strong=True),
-            Cell(number(each["error_bar_ms"], 1)),
-            Cell(each["reason"]),
+            Cell(each.assertion.expression),
+            Cell(each.point),
+            Cell("yes" if each.holds else "no", strong=not each.holds),
+            Cell(str(each.n)),
+            Cell(ranged(each.value_ms, each.interval_ms), strong=True),
+            Cell(number(each.error_bar_ms, 1)),
+            Cell(each.reason),
         )
-        for each in summary["asserts"]
+        for each in asserts
     ]
     return Table(tuple(columns), tuple(rows))

@@ -50,7 +50,7 @@ def test_each_score_with_a_direction_is_compared_with_latency(
     assert sig.notes == ()
     first, second = sig.runs
     assert (first.run, second.run) == (0, 1)
-    assert first.latency == runs[0][1].latencies["voice_to_voice"].p50
+    assert first.latency == runs[0][1].latencies["voice_to_voice"].measured["p50"]
     assert first.score == runs[0][1].scores["dnsmos.sig"].mean
     # The second is slower, and heard as worse.
     assert (first.on_front, second.on_front) == (True, False)

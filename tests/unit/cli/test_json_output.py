@@ -123,7 +123,7 @@ def test_the_output_follows_its_schema(command: str, arguments: dict[str, list[S
 
 def test_a_duplex_campaign_follows_its_schema(tmp_path: Path) -> None:
     trials = {"clean": [("pause", "600 ms", pause("one", 600, waits=True))]}
-    summary = duplex_summary(read_duplex(write_duplex_campaign(tmp_path / "duplex", trials)))
+    summary = duplex_summary(read_duplex(write_duplex_campaign(tmp_path / "duplex", trials))).as_json()
     jsonschema.validate(summary, schema_of("duplex"), jsonschema.Draft202012Validator)
 
 

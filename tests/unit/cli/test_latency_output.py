@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
+from live_eval.campaigns.latency.campaign_file import read_campaign
+from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli
 from live_eval.cli.latency import print_campaign
 from live_eval.errors import FailureKind, UsageError

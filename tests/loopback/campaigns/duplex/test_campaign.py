@@ -95,7 +95,7 @@ async def held(
 
 async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
     """The outcomes of each run of a campaign, condition by condition."""
-    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)).as_json())
     assert summary["complete"]
     found: dict[str, list[dict[str, int]]] = {}
     for entry in summary["probes"]:
@@ -123,21 +123,23 @@ async def test_outcomes_match_the_endpoints_script(endpoint: str, manifest: Path
         assert await outcomes(tmp_path / name) == {"clean": [{name: 1}]}
     assert observers["natural_end"].again == [1, 1], "a void trial is repeated twice"
     assert not observers["kept_talking"].again
-    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "yielded")))
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "yielded")).as_json())
     (trial,) = summary["probes"][0]["trials"]
     assert trial["durations_ms"]["audible_stop"] > 0
     assert trial["durations_ms"]["discarded"] > 0
     assert trial["marks"]["reply_onset"] < trial["marks"]["user_start"] < trial["marks"]["reply_silent"]
-    (silent,) = (await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "no_reply"))))[
-        "probes"
-    ]
+    (silent,) = (
+        await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "no_reply")).as_json())
+    )["probes"]
     assert "no response within" in silent["trials"][0]["reason"], "why nothing was heard"
-    (void,) = (await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "natural_end"))))[
-        "probes"
-    ]
+    (void,) = (
+        await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "natural_end")).as_json())
+    )["probes"]
     assert (len(void["trials"]), void["void"], void["passed"]["n"]) == (3, 3, 0)
     compared = await asyncio.to_thread(
-        lambda: compare_campaigns(read_duplex(tmp_path / "yielded"), read_duplex(tmp_path / "kept_talking"))
+        lambda: compare_campaigns(
+            read_duplex(tmp_path / "yielded"), read_duplex(tmp_path / "kept_talking")
+        ).as_json()
     )
     (row,) = compared["paired"]
     assert row["outcomes"] == {"yielded → kept_talking": 1}
@@ -163,7 +165,7 @@ async def test_the_endpoint_does_not_interrupt_because_of_the_stimuli(tmp_path: 
             return DuplexCampaign(plan, folder)
 
         await (await asyncio.to_thread(campaign)).run(Silent(), StopSignals())
-        summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
+        summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)).as_json())
         assert summary["stimuli"] == STIMULI_VERSION
         figure = summary["metrics"]["clean"]["tau2.I_A"]
         assert figure["n_corrected"] == 8
@@ -181,7 +183,7 @@ async def test_the_same_trials_are_repeated_with_an_impairment(
     url = f"{endpoint}?stop_ms=100&reply_ms=2000"
     await held(url, manifest, tmp_path / "c", "delay=30ms")
     assert await outcomes(tmp_path / "c") == {"clean": [{"yielded": 1}], "impaired": [{"yielded": 1}]}
-    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")).as_json())
     assert (summary["impairment"], summary["runs"]["impaired"]) == ("delay=30ms", "impaired")
     (pair,) = summary["paired"]
     assert pair["pairs"] == 1
@@ -228,7 +230,7 @@ async def test_a_campaign_that_was_stopped_resumes_without_losing_or_repeating_a
     whole = json.loads((folder / "duplex.json").read_text())
     assert (whole["complete"], whole["created"]) == (True, first["created"])
     assert re.search(r"resumed at .*, after 3 of 4 trials", whole["notes"][-1])
-    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)).as_json())
     assert [each["playing"] for entry in summary["probes"] for each in entry["trials"]] == [0] * 4
 
 
@@ -236,7 +238,7 @@ async def test_a_campaign_that_was_stopped_resumes_without_losing_or_repeating_a
 async def test_a_campaign_stops_if_no_session_can_be_opened(manifest: Path, tmp_path: Path) -> None:
     ended = await held("ws://127.0.0.1:9/v1", manifest, tmp_path / "c", "delay=30ms", retries=0)
     assert "no session succeeded (connection_refused" in ended.stopped
-    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")).as_json())
     assert not summary["complete"]
     assert [entry["outcomes"] for entry in summary["probes"]] == [{"failed": 1}], (
         "and not once more, impaired"
@@ -294,5 +296,5 @@ async def test_a_run_with_missing_turns_is_not_finished(
     monkeypatch.setattr("live_eval.campaigns.campaign.run_plan", forgetful)
     ended = await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")
     assert ended.stopped == "1 turn not recorded"
-    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")).as_json())
     assert not summary["complete"]

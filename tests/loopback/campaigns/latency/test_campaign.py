@@ -27,9 +27,9 @@ from websockets.http11 import Request, Response
 from live_eval.campaigns.campaign import CampaignOutcome
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.campaign import LatencyCampaign
-from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE
+from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, read_campaign
 from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
+from live_eval.campaigns.latency.summary import campaign_summary, summary_schema
 from live_eval.cli import FAILED
 from live_eval.cli.latency import command
 from live_eval.errors import FailureKind, StoreError, UsageError
@@ -174,7 +174,7 @@ async def test_an_open_loop_stores_when_each_session_was_due(
     assert 0 <= delays[0] < 50_000_000
     # A turn takes over 0.3 s and only one runs at a time, so each start is 0.2 s later than the previous one.
     assert min(np.diff(delays)) > 199_000_000
-    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False))
+    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False).as_json())
     assert "c1: sessions queued: they began" in summary["notes"][-1]
 
 
@@ -265,7 +265,9 @@ async def test_a_reply_before_the_user_ends_keeps_its_negative_latency(
     (turn,) = await turns_of(tmp_path / "c" / "c1")
     assert turn.timing.voice_to_voice.ns is not None
     assert turn.timing.voice_to_voice.ns < -300_000_000
-    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False))
+    summary = await asyncio.to_thread(
+        lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False).as_json()
+    )
     assert summary["points"][0]["turns"]["early"] == 1
     assert summary["points"][0]["latencies"]["voice_to_voice"]["max_ms"] < -300
 
@@ -290,7 +292,9 @@ async def test_an_endpoint_that_sends_only_silence_has_no_audible_reply(
         settings = await asyncio.to_thread(config, silent.base_url, manifest)
         outcome = await held(tmp_path / "c", config=settings, turns=2)
     assert (outcome.failed, outcome.stopped) == (0, "")
-    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False))
+    summary = await asyncio.to_thread(
+        lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False).as_json()
+    )
     latencies = summary["points"][0]["latencies"]
     assert (latencies["first_byte"]["n"], latencies["voice_to_voice"]["n"]) == (2, 0)
     assert latencies["voice_to_voice"]["missing"] == {"no audible sample": 2}

@@ -1,6 +1,5 @@
 """Other people's definitions, on turns whose times are known."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,17 +181,19 @@ def test_the_table_shows_how_far_each_definition_moves_the_number() -> None:
         for number in range(12)
     ]
     turns.append(spoken_turn(a_case(99), TurnPlan(uncertain=True, first_byte_ms=9_000)))
-    rows = {row["name"]: row for row in definitions_table([evidence_of(turn) for turn in turns])}
+    rows = {row.name: row for row in definitions_table([evidence_of(turn) for turn in turns])}
     assert list(rows) == list(DEFINITIONS)
-    assert rows["voice_to_voice"]["n"] == 12
-    assert rows["voice_to_voice"]["difference_ms"] == 0
-    stopped: Mapping[str, Any] = rows["aiewf_server_ttfb"]
-    assert stopped["median_ms"] == pytest.approx(200)
-    assert stopped["difference_ms"] == pytest.approx(200 - 585.5, abs=0.1)
-    low, high = stopped["interval_ms"]
-    assert low < stopped["difference_ms"] < high
-    assert rows["fdb_latency"]["n"] == 0
-    assert rows["fdb_latency"]["missing"] == {"no words: the offline recogniser was not asked": 12}
+    assert rows["voice_to_voice"].n == 12
+    assert rows["voice_to_voice"].difference.value == 0
+    stopped = rows["aiewf_server_ttfb"]
+    difference = stopped.difference
+    assert stopped.median == pytest.approx(200)
+    assert difference.value == pytest.approx(200 - 585.5, abs=0.1)
+    assert difference.value is not None
+    assert difference.interval is not None
+    assert difference.interval.low < difference.value < difference.interval.high
+    assert rows["fdb_latency"].n == 0
+    assert rows["fdb_latency"].missing == {"no words: the offline recogniser was not asked": 12}
 
 
 def test_evidence_is_read_from_a_run_and_lost_audio_is_a_reason(tmp_path: Path) -> None:

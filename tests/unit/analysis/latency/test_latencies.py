@@ -8,9 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_eval.analysis.latency.cost import cost_per_minute
-from live_eval.analysis.latency.delivery import delivery_rate, delivery_rate_of, stalls
-from live_eval.analysis.latency.latencies import METRICS, latency_metrics, latency_of, latency_values, tail
-from live_eval.analysis.latency.waterfall import waterfall, waterfall_of, waterfall_total
+from live_eval.analysis.latency.delivery import (
+    DeliveryRate,
+    StallRate,
+    delivery_rate,
+    delivery_rate_of,
+    stalls,
+)
+from live_eval.analysis.latency.latencies import METRICS, campaign_latency, latency_of, latency_values, tail
+from live_eval.analysis.latency.waterfall import (
+    WaterfallStep,
+    WaterfallTotal,
+    waterfall,
+    waterfall_of,
+    waterfall_total,
+)
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.scoring.llm.budget import Price
@@ -34,26 +46,27 @@ def with_headline(turn: TurnRecord, **marks: object) -> TurnRecord:
 
 
 def test_percentiles_come_with_intervals_and_p95_is_withheld_below_30_turns() -> None:
-    few = latency_metrics("first_byte", turns_at([500.0 + number for number in range(29)]))
-    assert few["n"] == 29
-    assert few["p50_ms"] == pytest.approx(514)
-    low, high = few["intervals"]["p50_ms"]
+    few = campaign_latency("first_byte", turns_at([500.0 + number for number in range(29)]))
+    assert few.measured.n == 29
+    assert few.measured["p50"].value == pytest.approx(514)
+    assert few.measured["p50"].interval is not None
+    low, high = few.measured["p50"].interval
     assert low < 514 < high
-    assert few["p95_ms"] is None
-    assert few["reason"]["p95_ms"] == "fewer than 30 values"
-    enough = latency_metrics("first_byte", turns_at([500.0 + number for number in range(30)]))
-    assert enough["p95_ms"] == pytest.approx(np.quantile(np.arange(500, 530), 0.95))
-    assert enough["max_ms"] == pytest.approx(529)
+    assert few.measured["p95"].value is None
+    assert few.measured["p95"].reason == "fewer than 30 values"
+    enough = campaign_latency("first_byte", turns_at([500.0 + number for number in range(30)]))
+    assert enough.measured["p95"].value == pytest.approx(np.quantile(np.arange(500, 530), 0.95))
+    assert enough.measured["max"].value == pytest.approx(529)
 
 
 def test_intervals_draw_turns_where_there_are_too_few_scripts() -> None:
     values = [500.0 + number for number in range(24)]
-    of_few = latency_metrics("first_byte", turns_at(values, scripts=3))
-    of_many = latency_metrics("first_byte", turns_at(values, scripts=12))
-    assert (of_few["resampled"], of_many["resampled"]) == ("turns", "scripts")
-    assert of_few["intervals"]["p50_ms"] is not None
-    too_few = latency_metrics("first_byte", turns_at(values[:7]))
-    assert (too_few["resampled"], too_few["reason"]["p50_ms"]) == ("turns", "fewer than 8 turns")
+    of_few = campaign_latency("first_byte", turns_at(values, scripts=3))
+    of_many = campaign_latency("first_byte", turns_at(values, scripts=12))
+    assert (of_few.measured.drawn_as, of_many.measured.drawn_as) == ("turns", "scripts")
+    assert of_few.measured["p50"].interval is not None
+    too_few = campaign_latency("first_byte", turns_at(values[:7]))
+    assert (too_few.measured.drawn_as, too_few.measured["p50"].reason) == ("turns", "fewer than 8 turns")
 
 
 def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart() -> None:
@@ -64,11 +77,11 @@ def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart(
         spoken_turn(a_case(8), TurnPlan(uncertain=True, first_byte_ms=9_000)),
         spoken_turn(a_case(9), TurnPlan(first_byte_ms=-150.0)),  # negative latencies stay
     ]
-    metrics = latency_metrics("first_byte", turns)
+    metrics = campaign_latency("first_byte", turns)
     assert sorted(latency_values("first_byte", turns).values()) == pytest.approx([-150, 400, 600])
-    assert metrics["uncertain"] == 1
-    assert metrics["missing"] == {"the turn failed": 1}
-    assert latency_metrics("start_delay", turns)["missing"]["no intended start"] == 4
+    assert metrics.uncertain == 1
+    assert metrics.measured.missing == {"the turn failed": 1}
+    assert campaign_latency("start_delay", turns).measured.missing["no intended start"] == 4
 
 
 def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> None:
@@ -83,12 +96,12 @@ def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> 
         failed(3, FailureKind.DIALOGUE_ENDED, ready_ns=None, t0_ns=None),
         failed(4, FailureKind.PROCESS_DIED),
     ]
-    connect = latency_metrics("connect", turns)
+    connect = campaign_latency("connect", turns)
     assert sorted(latency_values("connect", turns).values()) == pytest.approx([90, 90])
-    assert connect["unanswered"] == 0
-    assert latency_metrics("first_byte", turns)["unanswered"] == 3
+    assert connect.unanswered == 0
+    assert campaign_latency("first_byte", turns).unanswered == 3
     refused = failed(5, FailureKind.CONNECTION_REFUSED, ready_ns=None, t0_ns=None)
-    assert latency_metrics("connect", [*turns, refused])["unanswered"] == 1
+    assert campaign_latency("connect", [*turns, refused]).unanswered == 1
 
 
 def test_every_metric_has_a_value_or_a_reason() -> None:
@@ -154,10 +167,11 @@ def test_mean_contributions_add_up_to_the_mean_total(times: list[tuple[float, fl
     totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
     rows = waterfall(turns)
     total = waterfall_total(turns)
-    assert (total["n"], total["mean_ms"]) == (len(turns), pytest.approx(np.mean(totals), abs=0.001))
-    assert sum(row["mean_ms"] for row in rows) == pytest.approx(total["mean_ms"], abs=0.01)
-    shares = [row["share"] for row in rows]
-    assert None in shares or sum(shares) == pytest.approx(1, abs=1e-4)
+    assert total.n == len(turns)
+    assert total.mean_ms == pytest.approx(np.mean(totals), abs=0.001)
+    assert sum(row.mean_ms for row in rows) == pytest.approx(total.mean_ms, abs=0.01)
+    shares = [row.share for row in rows if row.share is not None]
+    assert len(shares) < len(rows) or sum(shares) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_turn_in_an_open_session_has_no_setup_and_uncertain_turns_no_waterfall() -> None:
@@ -166,9 +180,9 @@ def test_a_turn_in_an_open_session_has_no_setup_and_uncertain_turns_no_waterfall
     assert parts is not None
     assert next(iter(parts)) == "endpointing"
     rows = waterfall([later, spoken_turn(a_case(1))])
-    assert rows[0] == {"part": "session", "median_ms": 45.0, "mean_ms": 45.0, "share": rows[0]["share"]}
+    assert rows[0] == WaterfallStep("session", 45.0, 45.0, rows[0].share)
     assert waterfall([spoken_turn(a_case(2), TurnPlan(uncertain=True))]) == []
-    assert waterfall_total([]) == {"n": 0, "mean_ms": None, "median_ms": None}
+    assert waterfall_total([]) == WaterfallTotal(0, None, None)
 
 
 def reply(arrivals_ms: list[float], *, fresh: tuple[int, ...] = ()) -> ResponseRecord:
@@ -190,9 +204,8 @@ def test_the_rate_of_delivery_is_1_at_the_pace_of_speech() -> None:
     assert delivery_rate_of(reply([0])) is None
     burst = with_headline(spoken_turn(a_case(0)), chunk_arrival_ns=np.full(11, 5 * MS, np.int64))
     at_once = "the chunks of half of the replies arrived all at once"
-    assert delivery_rate([burst]) == {"n": 1, "median": None, "p05": None, "reason": at_once}
-    none = {"n": 0, "median": None, "p05": None, "reason": "no reply in two chunks or more"}
-    assert delivery_rate([]) == none
+    assert delivery_rate([burst]) == DeliveryRate(1, None, None, at_once)
+    assert delivery_rate([]) == DeliveryRate(0, None, None, "no reply in two chunks or more")
 
 
 def test_a_deeper_jitter_buffer_stalls_less() -> None:
@@ -201,7 +214,7 @@ def test_a_deeper_jitter_buffer_stalls_less() -> None:
     late = turn.headline.chunk_arrival_ns[0] + np.arange(10) * 100 * MS
     late[5] += 50 * MS  # one chunk comes 50 ms late
     rows = stalls([with_headline(turn, chunk_arrival_ns=late)])
-    assert [(row["buffer_ms"], row["per_minute"]) for row in rows] == [
+    assert [(row.buffer_ms, row.per_minute) for row in rows] == [
         (0, 60.0),
         (20, 60.0),
         (40, 60.0),
@@ -209,8 +222,8 @@ def test_a_deeper_jitter_buffer_stalls_less() -> None:
         (100, 0.0),
         (200, 0.0),
     ]
-    assert rows[0]["ms_per_minute"] == pytest.approx(3_000)  # 50 ms in a second of reply
-    assert stalls([])[0] == {"buffer_ms": 0, "per_minute": None, "ms_per_minute": None}
+    assert rows[0].ms_per_minute == pytest.approx(3_000)  # 50 ms in a second of reply
+    assert stalls([])[0] == StallRate(0, None, None)
 
 
 def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
@@ -218,19 +231,19 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     turn = with_headline(spoken_turn(a_case(0), TurnPlan(first_byte_ms=500, reply_ms=2_000)), usage=usage)
     seconds = 0.8 + 0.5 + 0.08 + 2.0  # speech, wait, silence and sound of the reply
     metrics = cost_per_minute([turn], Price(input=4, output=64, audio_input=32))
-    assert metrics["minutes"] == pytest.approx(seconds / 60, abs=0.001)
-    assert metrics["tokens_per_minute"] == pytest.approx(1_500 * 60 / seconds, rel=0.001)
-    assert metrics["usd"] == pytest.approx((200 * 4 + 800 * 32 + 500 * 64) / 1e6 * 60 / seconds, rel=0.001)
+    assert metrics.minutes == pytest.approx(seconds / 60, abs=0.001)
+    assert metrics.tokens_per_minute == pytest.approx(1_500 * 60 / seconds, rel=0.001)
+    assert metrics.usd == pytest.approx((200 * 4 + 800 * 32 + 500 * 64) / 1e6 * 60 / seconds, rel=0.001)
     spoken = with_headline(turn, usage=replace(usage, output_audio_tokens=400))
     unknown = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32))
-    assert unknown["usd"] is None
-    assert unknown["reason"] == "the price of output audio is unknown (audio_output)"
+    assert unknown.usd is None
+    assert unknown.reason == "the price of output audio is unknown (audio_output)"
     metrics = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32, audio_output=64))
     dollars = (200 * 4 + 800 * 32 + 100 * 16 + 400 * 64) / 1e6
-    assert metrics["usd"] == pytest.approx(dollars * 60 / seconds, rel=0.001)
-    assert cost_per_minute([turn])["reason"] == "the price of the model is not known"
+    assert metrics.usd == pytest.approx(dollars * 60 / seconds, rel=0.001)
+    assert cost_per_minute([turn]).reason == "the price of the model is not known"
     without = with_headline(turn, usage=None)
-    assert cost_per_minute([without])["reason"] == "the endpoint reports no usage"
+    assert cost_per_minute([without]).reason == "the endpoint reports no usage"
 
 
 def test_latencies_from_the_intended_start_include_the_wait_for_a_session() -> None:
@@ -239,8 +252,8 @@ def test_latencies_from_the_intended_start_include_the_wait_for_a_session() -> N
         with_trace(turn, intended_ns=turn.trace.dial_ns - delay_ms * MS)
         for turn, delay_ms in ((on_time, 0), (late, 4_000))
     ]
-    metrics = {name: latency_metrics(name, turns) for name in METRICS}
-    assert metrics["start_delay"]["max_ms"] == 4_000
-    assert metrics["first_byte"]["max_ms"] == 500
-    assert metrics["first_byte_from_intended"]["max_ms"] == 4_500
-    assert metrics["voice_to_voice_from_intended"]["max_ms"] == pytest.approx(4_580, abs=0.1)
+    metrics = {name: campaign_latency(name, turns) for name in METRICS}
+    assert metrics["start_delay"].measured["max"].value == 4_000
+    assert metrics["first_byte"].measured["max"].value == 500
+    assert metrics["first_byte_from_intended"].measured["max"].value == 4_500
+    assert metrics["voice_to_voice_from_intended"].measured["max"].value == pytest.approx(4_580, abs=0.1)

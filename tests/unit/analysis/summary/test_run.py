@@ -36,21 +36,24 @@ def test_percentiles_are_of_captured_turns_with_a_certain_end_of_speech(summary:
     first_byte = summary.latencies["first_byte"]
     kept = first_bytes(without=(5, 6, 7, 8, 9))
     assert first_byte.n == len(kept) == 19
-    assert first_byte.p50.value == pytest.approx(np.quantile(kept, 0.5))
-    assert (first_byte.p95.value, first_byte.p95.reason) == (None, "fewer than 30 values")
+    assert first_byte.measured["p50"].value == pytest.approx(np.quantile(kept, 0.5))
+    assert (first_byte.measured["p95"].value, first_byte.measured["p95"].reason) == (
+        None,
+        "fewer than 30 values",
+    )
     assert first_byte.uncertain.n == 3
-    assert first_byte.uncertain.p50 == pytest.approx(480)
+    assert first_byte.uncertain["p50"].value == pytest.approx(480)
     assert first_byte.without_flagged.n == 18
-    assert first_byte.without_flagged.p50 == pytest.approx(
+    assert first_byte.without_flagged["p50"].value == pytest.approx(
         np.quantile(first_bytes(without=(5, 6, 7, 8, 9, 10)), 0.5)
     )
-    assert first_byte.missing == {"the turn failed": 2}
+    assert first_byte.measured.missing == {"the turn failed": 2}
 
 
 @pytest.mark.parametrize("name", LATENCIES)
 def test_every_latency_accounts_for_all_turns(summary: RunSummary, name: str) -> None:
     latency = summary.latencies[name]
-    assert latency.n + latency.uncertain.n + sum(latency.missing.values()) == summary.total
+    assert latency.n + latency.uncertain.n + latency.measured.n_missing == summary.total
 
 
 def test_latencies_that_do_not_begin_with_the_end_of_speech_have_no_uncertain_turns(
@@ -58,8 +61,8 @@ def test_latencies_that_do_not_begin_with_the_end_of_speech_have_no_uncertain_tu
 ) -> None:
     assert summary.latencies["connect"].n == 22
     assert summary.latencies["connect"].uncertain.n == 0
-    assert summary.latencies["lead_silence"].p50.value == pytest.approx(80, abs=0.2)
-    assert summary.latencies["barge_in_stop"].missing["the user did not speak over the reply"] == 22
+    assert summary.latencies["lead_silence"].measured["p50"].value == pytest.approx(80, abs=0.2)
+    assert summary.latencies["barge_in_stop"].measured.missing["the user did not speak over the reply"] == 22
 
 
 def test_a_failed_turn_stays_in_the_denominator_of_every_score(summary: RunSummary) -> None:

@@ -14,7 +14,7 @@ import pytest
 from live_eval.analysis.turn_taking.outcomes import Outcome, Rule, judge
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation
 from live_eval.analysis.turn_taking.trial import Trial, TrialResult
-from live_eval.analysis.turn_taking.trial_metrics import differences
+from live_eval.analysis.turn_taking.trial_pairs import differences
 from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
@@ -75,7 +75,7 @@ def figures(*trials: TrialResult, impaired: Sequence[TrialResult] = ()) -> dict[
     record = DuplexRecord(
         folder=Path("c"), facts={"endpoint": "e", "runs": {run: run for run in runs}}, trials=runs
     )
-    found = duplex_summary(record)
+    found = duplex_summary(record).as_json()
     json.dumps(found, allow_nan=False)
     return found
 
@@ -199,8 +199,8 @@ def test_an_impaired_run_is_paired_with_the_clean_one() -> None:
 
 def test_pairs_leave_out_void_and_missing_trials() -> None:
     (row,) = differences([interrupted(1, 300), void(2), interrupted(3, 300)], [interrupted(1, 310), void(2)])
-    assert row["pairs"] == 1
-    assert row["durations"]["audible_stop"]["difference"]["n"] == 1
+    assert row.pairs == 1
+    assert row.durations["audible_stop"].difference.n == 1
 
 
 def test_a_comparison_says_where_trials_of_one_name_play_other_recordings() -> None:
@@ -211,8 +211,8 @@ def test_a_comparison_says_where_trials_of_one_name_play_other_recordings() -> N
         return DuplexRecord(folder=Path("c"), facts={"endpoint": "e"}, trials={"clean": trials})
 
     one, two = campaign("o/one.flac"), campaign("t/two.flac")
-    assert compare_campaigns(one, one)["notes"] == []
-    assert compare_campaigns(one, two)["notes"] == [
+    assert compare_campaigns(one, one).notes == []
+    assert compare_campaigns(one, two).notes == [
         "1 of 2 pairs play other recordings in one campaign than in the other"
     ]
 
@@ -263,7 +263,7 @@ def test_outages_are_noted_by_run(tmp_path: Path) -> None:
     outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
     trials = [("pause", "300 ms", written.pause("t", 300, waits=True))]
     folder = written.write_duplex_campaign(tmp_path / "c", {"clean": trials}, outages=outages)
-    (note,) = duplex_summary(read_duplex(folder))["notes"]
+    (note,) = duplex_summary(read_duplex(folder)).notes
     assert (
         note == "clean: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
     )

@@ -8,7 +8,7 @@ import pytest
 
 from live_eval.analysis.turn_taking.outcomes import Judgement, Outcome, Rule
 from live_eval.analysis.turn_taking.trial import Trial, TrialResult
-from live_eval.analysis.turn_taking.trial_metrics import metrics
+from live_eval.analysis.turn_taking.trial_metrics import published_metrics
 from live_eval.campaigns.duplex.summary import read_duplex
 from live_eval.campaigns.duplex.trial_results import to_repeat
 from tests.support import duplex_campaigns as written
@@ -57,9 +57,9 @@ def test_a_bot_that_never_stops_has_kept_talking_through_its_own_pause(
     trial = played(tmp_path, replies_ms)
     assert (trial.outcome, trial.passed) == (Outcome.KEPT_TALKING, False)
     assert stop_ms(trial) is None
-    found = metrics([trial])
-    assert (found["tau2.R_Y"]["as_defined"], found["tau2.R_Y"]["corrected"]) == (0.0, 0.0)
-    assert found["tau2.L_Y"]["corrected"] is None
+    found = published_metrics([trial])
+    assert (found["tau2.R_Y"].as_defined, found["tau2.R_Y"].corrected) == (0.0, 0.0)
+    assert found["tau2.L_Y"].corrected is None
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_bot_that_stops_has_yielded_whatever_it_says_next(
         assert trial.outcome is Outcome.FELL_SILENT
         assert stop_ms(trial) == stops_ms - 2400
         assert round((trial.judgement.durations_ns["new_reply"] or 0) / 1e6) == 500
-        found = metrics([trial])
-        assert (found["tau2.R_Y"]["corrected"], found["tau2.R_Y"]["n_corrected"]) == (1.0, 1)
+        found = published_metrics([trial])
+        assert (found["tau2.R_Y"].corrected, found["tau2.R_Y"].n_corrected) == (1.0, 1)
 
 
 def test_a_bot_that_does_not_resume_after_its_pause_has_yielded(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_an_interruption_that_begins_in_a_pause_of_the_reply_is_void(
 ) -> None:
     trial = played(tmp_path, replies_ms)
     assert (trial.outcome is Outcome.NOT_OVERLAPPING, trial.passed is None) == (not n, not n)
-    found = metrics([trial])
-    assert (found["tau2.R_Y"]["n"], found["tau2.R_Y"]["n_corrected"]) == (n, n)
+    found = published_metrics([trial])
+    assert (found["tau2.R_Y"].n, found["tau2.R_Y"].n_corrected) == (n, n)
     stop = trial.judgement.durations_ns["audible_stop"]
     assert stop is None or stop > 0
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_learned_of_an_endpoint_is_unknown(
     if outcome is Outcome.UNKNOWN:
         assert trial.outcome.void
         assert "heard again, and fewer than 3 replies" in trial.judgement.reason
-        assert metrics([trial])["tau2.R_Y"]["n"] == 0
+        assert published_metrics([trial])["tau2.R_Y"].n == 0
 
 
 @pytest.mark.parametrize(

@@ -2,47 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from live_eval.analysis.latency.latencies import OUR_FAILURE, latency_metrics, unanswered_turns
+from live_eval.analysis.latency.latencies import (
+    OUR_FAILURE,
+    CampaignLatency,
+    campaign_latency,
+    unanswered_turns,
+)
+from live_eval.analysis.statistics.distribution import Distribution, distribution
+from live_eval.analysis.statistics.intervals import Estimate, Interval
 from live_eval.campaigns.latency.assertions import (
     CheckedAssertion,
     check_assertion,
     check_campaign,
     parse_assertion,
 )
+from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint
+from live_eval.campaigns.latency.point_metrics import LagPercentiles, PointMetrics, point_metrics
 from live_eval.errors import FailureKind, UsageError
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
-from tests.support.campaigns import a_case, turns_at
+from tests.support.campaigns import a_case, point, turns_at
 
+NO_VALUES = Estimate(None, 0, 0, reason="no values")
 LOST = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "no response within 30 s"))
 
 
-def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
-    """The figures of a latency, as `live-eval latency --json` prints them."""
-    return {
-        "n": n,
-        "mean_ms": 900.0,
-        "p50_ms": 880.0,
-        "p90_ms": 1000.0,
-        "p95_ms": 1100.0,
-        "p99_ms": None,
-        "max_ms": 1150.0,
-        "intervals": {"p50_ms": [860.0, 901.5], "p95_ms": None},
-        "reason": {"p99_ms": "fewer than 150 values"},
-        "uncertain": 0,
-        "missing": {},
-        "unanswered": 0,
-        "with_unanswered": {"p50_ms": 880.0, "p90_ms": 1000.0, "p95_ms": 1100.0, "p99_ms": None},
-        **changes,
+def latency(
+    n: int = 40,
+    *,
+    uncertain: int = 0,
+    unanswered: int = 0,
+    missing: Mapping[str, int] | None = None,
+    **changes: Estimate,
+) -> CampaignLatency:
+    """A latency with some of its statistics replaced."""
+    estimates = {
+        "mean": Estimate(900.0, n, n),
+        "p50": Estimate(880.0, n, n, Interval(860.0, 901.5)),
+        "p90": Estimate(1000.0, n, n),
+        "p95": Estimate(1100.0, n, n),
+        "p99": Estimate(None, n, n, reason="fewer than 150 values"),
+        "max": Estimate(1150.0, n, 0),
     }
+    return CampaignLatency(
+        measured=Distribution(
+            values=(1100.0,) * n, estimates={**estimates, **changes}, missing=missing or {}
+        ),
+        without_flagged=distribution([]),
+        uncertain=uncertain,
+        unanswered=unanswered,
+    )
 
 
-def check(expression: str, **changes: Any) -> CheckedAssertion:
-    return check_assertion(parse_assertion(expression), figures(**changes), error_bar_ms=0.42)
+def check(expression: str, n: int = 40, **changes: Any) -> CheckedAssertion:
+    return check_assertion(parse_assertion(expression), latency(n, **changes), error_bar_ms=0.42)
 
 
 @pytest.mark.parametrize(
@@ -114,17 +134,17 @@ def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
 
 
 def test_why_a_figure_has_no_interval_does_not_look_like_the_reason_of_the_verdict() -> None:
-    few = {"intervals": {"p50_ms": None}, "reason": {"p50_ms": "fewer than 8 turns"}}
-    assert check("first_byte.p50 < 9s", **few).reason == "no interval: fewer than 8 turns"
+    few = Estimate(880.0, 7, 7, reason="fewer than 8 turns")
+    assert check("first_byte.p50 < 9s", p50=few).reason == "no interval: fewer than 8 turns"
 
 
 def test_turns_without_the_latency_are_named_where_no_other_is_left() -> None:
-    result = check("first_byte.p50 < 9s", n=0, p50_ms=None, missing={"no audible sample": 3})
+    result = check("first_byte.p50 < 9s", n=0, p50=NO_VALUES, missing={"no audible sample": 3})
     assert result.reason == "cannot be checked: no values, no audible sample (3 turns)"
 
 
 def test_turns_with_an_uncertain_end_of_speech_are_named_where_nothing_else_is_left() -> None:
-    result = check("first_byte.p50 < 9s", n=0, p50_ms=None, uncertain=2)
+    result = check("first_byte.p50 < 9s", n=0, p50=NO_VALUES, uncertain=2)
     assert result.reason == (
         "cannot be checked: no values, the end of the user's speech is uncertain in 2 turns"
     )
@@ -147,7 +167,7 @@ def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
 ) -> None:
     turns = [*turns_at([1500.0] * 40), *(spoken_turn(a_case(50 + lost), LOST) for lost in range(unanswered))]
     result = check_assertion(
-        parse_assertion(expression), latency_metrics("first_byte", turns), error_bar_ms=None
+        parse_assertion(expression), campaign_latency("first_byte", turns), error_bar_ms=None
     )
     assert result.holds is holds
     assert ("failed or had no answer" in result.reason) is not holds
@@ -155,11 +175,11 @@ def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
 
 def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
     turns = [*turns_at([500.0] * 91 + [5000.0] * 4), *(spoken_turn(a_case(200 + n), LOST) for n in range(5))]
-    figures = latency_metrics("first_byte", turns)
-    assert figures["p95_ms"] == 500.0
-    assert figures["with_unanswered"]["p95_ms"] is None  # the 95th of 100 is slow, the 96th has no answer
+    figures = campaign_latency("first_byte", turns)
+    assert figures.measured["p95"].value == 500.0
+    assert figures.with_unanswered("p95") is None  # the 95th of 100 is slow, the 96th has no answer
     assert not check_assertion(parse_assertion("first_byte.p95 < 1200ms"), figures, error_bar_ms=None)
-    fewer = latency_metrics("first_byte", turns[:-2])
+    fewer = campaign_latency("first_byte", turns[:-2])
     result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)
     assert result.value_ms == 500.0
     assert not result
@@ -174,32 +194,29 @@ def test_turns_that_share_a_session_are_not_missing_a_connection() -> None:
 def test_turns_that_died_with_a_process_of_ours_count_against_nobody() -> None:
     died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
     turns = [*turns_at([500.0] * 9), spoken_turn(a_case(50), died)]
-    figures = latency_metrics("first_byte", turns)
-    assert figures["missing"] == {OUR_FAILURE: 1}
+    figures = campaign_latency("first_byte", turns)
+    assert figures.measured.missing == {OUR_FAILURE: 1}
     assert check_assertion(parse_assertion("first_byte.max < 2s"), figures, error_bar_ms=None)
 
 
-def campaign(*points: dict[str, Any]) -> dict[str, Any]:
-    return {"error_bar": {"lag_ms": {"p50": 0.1, "p99": 7.0}, "calibration": None}, "points": list(points)}
-
-
-def point(name: str, role: str = "sweep", *, lag_ms: float = 0.9, **changes: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "role": role,
-        "lag_ms": {"p50": 0.1, "p99": lag_ms},
-        "latencies": {"first_byte": figures(**changes)},
-    }
+def condition(name: str, role: str = "sweep", *, lag_ms: float = 0.9, **changes: Any) -> PointMetrics:
+    stored = StoredPoint.model_validate(point(name, role))
+    found = point_metrics(PointRecord(stored=stored, path=Path(name), turns=()))
+    return replace(
+        found,
+        lag=LagPercentiles(0.1, lag_ms),
+        latencies={**found.latencies, "first_byte": latency(**changes)},
+    )
 
 
 def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
-    summary = campaign(
-        point("c1"),
-        point("start", "sentinel", p95_ms=9000.0),
-        point("c2", p95_ms=1300.0),
-        point("c4", unanswered=5, with_unanswered={"p95_ms": None}, lag_ms=2.5),
-    )
-    results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], summary)
+    points = [
+        condition("c1"),
+        condition("start", "sentinel", p95=Estimate(9000.0, 40, 40)),
+        condition("c2", p95=Estimate(1300.0, 40, 40)),
+        condition("c4", unanswered=5, lag_ms=2.5),
+    ]
+    results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], points)
     assert [(each.point, each.holds) for each in results] == [("c1", True), ("c2", False), ("c4", False)]
     assert [each.error_bar_ms for each in results] == [0.9, 0.9, 2.5]  # each point's own
     assert results[2].reason == "5 turns failed or had no answer, which counts as beyond the bound"
@@ -216,6 +233,6 @@ def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
 
 
 def test_nothing_holds_of_a_campaign_without_points() -> None:
-    (result,) = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], campaign())
+    (result,) = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], [])
     assert not result
     assert result.reason == "cannot be checked: no point of the campaign was measured"

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.audio import Audio
-from live_eval.campaigns.latency.campaign_file import read_campaign_file
+from live_eval.campaigns.latency.campaign_file import read_campaign, read_campaign_file
 from live_eval.campaigns.latency.reply_words import WORDS_FILE, ReplyWords
-from live_eval.campaigns.latency.summary import read_campaign
 from live_eval.cli import cli
 from live_eval.errors import StoreError
 from live_eval.speech.recognition import Recogniser, Transcript, Word

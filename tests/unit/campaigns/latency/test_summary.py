@@ -11,11 +11,12 @@ import jsonschema
 import numpy as np
 import pytest
 
-from live_eval.analysis.latency.drift import drift_metrics
+from live_eval.analysis.latency.drift import CaseAnswers, drift_check
 from live_eval.analysis.latency.endpointing import endpointing_cost
 from live_eval.audio import Audio
+from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.reply_words import WORDS_FILE, ReplyWords
-from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
+from live_eval.campaigns.latency.summary import CampaignSummary, campaign_summary, summary_schema
 from live_eval.cli.latency import print_campaign
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import TurnRecord
@@ -29,11 +30,12 @@ from tests.support.campaigns import a_case, point, turns_at, write_campaign
 TIMES = [500.0 + 7 * number for number in range(12)]
 
 
-def valid(summary: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The summary, which fits its schema and is plain JSON."""
-    jsonschema.validate(summary, summary_schema(), jsonschema.Draft202012Validator)
-    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
-    return summary
+def valid(summary: CampaignSummary) -> Mapping[str, Any]:
+    """The summary's JSON form, which fits its schema and is plain JSON."""
+    found = summary.as_json()
+    jsonschema.validate(found, summary_schema(), jsonschema.Draft202012Validator)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    return found
 
 
 def later(times: Sequence[float], ms: float) -> list[float]:
@@ -44,14 +46,14 @@ def later(times: Sequence[float], ms: float) -> list[float]:
 def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_noted(tmp_path: Path) -> None:
     died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [spoken_turn(a_case(1), died)])])
-    summary = valid(campaign_summary(read_campaign(folder), words=False))
-    assert summary["stamps"] is None
-    assert summary["notes"] == [
+    summary = campaign_summary(read_campaign(folder), words=False)
+    assert valid(summary)["stamps"] is None
+    assert summary.notes == [
         "c1: 1 turn failed as process_died: the fault of this machine or of live-eval, not of the endpoint; "
         "assertions leave them out"
     ]
     print_campaign(summary)
-    write_campaign_page(read_campaign(folder), summary)
+    write_campaign_page(summary)
 
 
 def test_outages_are_noted_by_point(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     (cost,) = summary["endpointing_cost"]
     assert (cost["name"], cost["manual"]) == ("vad", "manual")
     assert cost["difference_ms"] == pytest.approx(205.5)
-    drift = summary["sentinel"][1]["figures"]
+    drift = summary["sentinel"][1]["metrics"]
     assert drift["voice_to_voice"]["difference_ms"] == pytest.approx(45.5)
     assert drift["lag"]["difference_ms"] == 0
     assert {row["run"] for row in summary["definitions"]} == {"c1"}
@@ -231,17 +233,13 @@ def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_drift_is_the_paired_difference_from_the_first_sentinel() -> None:
     start = turns_at(TIMES)
     end = turns_at(later(TIMES, 100))
-    figures = drift_metrics(end, start)["figures"]["first_byte"]
-    assert figures["difference_ms"] == pytest.approx(105.5)
-    low, high = figures["difference_interval_ms"]
-    assert 100 <= low < 105.5 < high <= 111
-    assert drift_metrics(start, start)["figures"]["first_byte"]["difference_ms"] is None
+    difference = drift_check("end", end, start).metrics["first_byte"].difference
+    assert difference.value == pytest.approx(105.5)
+    assert difference.interval is not None
+    assert 100 <= difference.interval.low < 105.5 < difference.interval.high <= 111
+    assert drift_check("start", start, start).metrics["first_byte"].difference.value is None
     silent = spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
-    assert drift_metrics([silent, *end[1:3]], start)["answers"][0] == {
-        "case": "case-000",
-        "n": 1,
-        "answered": 0,
-    }
+    assert drift_check("end", [silent, *end[1:3]], start).answers[0] == CaseAnswers("case-000", 1, 0)
 
 
 def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out() -> None:
@@ -254,16 +252,18 @@ def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out()
     detector[3:6] = [uncertain, cut_off, late]
     cost = endpointing_cost(detector, manual)
     pairs = [number for number in range(12) if number != 3]
-    assert cost["n"] == 11
-    assert cost["difference_ms"] == pytest.approx(480 + sum(pairs) / 11, abs=0.01)
-    low, high = cost["interval_ms"]
-    assert 480 <= low < cost["difference_ms"] < high <= 491
-    clear = cost["without_flagged"]
-    assert clear["n"] == 10
-    assert clear["difference_ms"] == pytest.approx(480 + (sum(pairs) - 5) / 10, abs=0.01)
-    assert cost["metrics"]["endpointing"]["difference_ms"] == pytest.approx(480 - 200 / 11, abs=0.01)
-    assert (cost["premature"], cost["unpaired"]) == (2, 1)
-    assert endpointing_cost([], manual)["reason"] == "no values"
+    difference, clear = cost.headline.paired.difference, cost.headline.without_flagged.difference
+    assert difference.n == 11
+    assert difference.value == pytest.approx(480 + sum(pairs) / 11, abs=0.01)
+    assert difference.value is not None
+    assert difference.interval is not None
+    assert 480 <= difference.interval.low < difference.value < difference.interval.high <= 491
+    assert clear.n == 10
+    assert clear.value == pytest.approx(480 + (sum(pairs) - 5) / 10, abs=0.01)
+    endpointing = cost.metrics["endpointing"].paired.difference
+    assert endpointing.value == pytest.approx(480 - 200 / 11, abs=0.01)
+    assert (cost.premature, cost.unpaired) == (2, 1)
+    assert endpointing_cost([], manual).headline.paired.difference.reason == "no values"
 
 
 def test_silence_after_the_speech_is_no_part_of_the_endpointing_cost() -> None:
@@ -275,9 +275,9 @@ def test_silence_after_the_speech_is_no_part_of_the_endpointing_cost() -> None:
 
     detector = turns_at(later(TIMES, 480))
     manual = [waits(turn, 330) for turn in turns_at([at + 330 for at in TIMES])]
-    found, known = endpointing_cost(detector, manual), endpointing_cost(detector, turns_at(TIMES))
-    assert found["difference_ms"] == pytest.approx(known["difference_ms"], abs=0.01)
-    assert found["manual_ms"] == pytest.approx(known["manual_ms"], abs=0.01)
+    found, known = (endpointing_cost(detector, each).headline.paired for each in (manual, turns_at(TIMES)))
+    assert found.difference.value == pytest.approx(known.difference.value, abs=0.01)
+    assert found.manual == pytest.approx(known.manual, abs=0.01)
 
 
 class CountingRecogniser:

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"clean": trials(), "impaired": trials(100)},
         notes=[HOSTILE],
     )
-    write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder)))
+    write_duplex_page(duplex_summary(read_duplex(folder)))
     return folder
 
 
@@ -182,9 +182,7 @@ def test_a_probe_with_several_rules_shows_what_passes_for_each(tmp_path: Path) -
         ("own", "pause", pause("o-2", 400, waits=True)),
     ]
     folder = write_duplex_campaign(tmp_path / "c", {"clean": asked})
-    text = Page(
-        write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder))).read_text("utf-8")
-    ).text
+    text = Page(write_duplex_page(duplex_summary(read_duplex(folder))).read_text("utf-8")).text
     assert "interruption: yielded or fell silent; pause: waited" in " ".join(text.split())
 
 
@@ -210,7 +208,7 @@ def test_a_page_of_two_campaigns_links_into_both(folder: Path, tmp_path: Path) -
     first = shutil.copytree(folder, tmp_path / "x" / "one")
     second = write_duplex_campaign(tmp_path / "two & more", {"clean": trials(50)}, endpoint="another")
     campaigns = [read_duplex(folder) for folder in (first, second)]
-    where = write_comparison_page(tmp_path / "pair.html", campaigns, compare_campaigns(*campaigns))
+    where = write_comparison_page(tmp_path / "pair.html", compare_campaigns(*campaigns))
     page = Page(where.read_text("utf-8"))
     assert "Another minus made up" in " ".join(page.text.split())
     linked = {side: row_of(page, "yielded", side)[1] for side in "01"}
@@ -241,22 +239,20 @@ def test_links_in_the_place_of_files_are_not_followed(folder: Path, tmp_path: Pa
     sound = next((mine / "sounds").iterdir())
     sound.unlink()
     sound.symlink_to(tmp_path / "diary")
-    write_duplex_page(read_duplex(mine), duplex_summary(read_duplex(mine)))
+    write_duplex_page(duplex_summary(read_duplex(mine)))
     assert not sound.is_symlink()
     shutil.rmtree(mine / "sounds")
     (tmp_path / "elsewhere").mkdir()
     (mine / "sounds").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="expected a folder, found a link"):
-        write_duplex_page(read_duplex(mine), duplex_summary(read_duplex(mine)))
+        write_duplex_page(duplex_summary(read_duplex(mine)))
     assert (tmp_path / "diary").read_text("utf-8") == "dear diary"
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_campaign_without_trials_has_a_page(tmp_path: Path) -> None:
     folder = write_duplex_campaign(tmp_path / "c", {"clean": []}, complete=False)
-    page = Page(
-        write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder))).read_text("utf-8")
-    )
+    page = Page(write_duplex_page(duplex_summary(read_duplex(folder))).read_text("utf-8"))
     assert page.unbalanced == []
     assert "The campaign is incomplete" in page.text
     assert "No trial was run." in page.text

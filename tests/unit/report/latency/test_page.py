@@ -13,7 +13,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from live_eval.campaigns.latency.summary import PointRecord, campaign_summary, point_metrics, read_campaign
+from live_eval.analysis.statistics.intervals import Interval
+from live_eval.campaigns.latency.assertions import CheckedAssertion, parse_assertion
+from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint, read_campaign
+from live_eval.campaigns.latency.point_metrics import point_metrics
+from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import TurnRecord
@@ -41,7 +45,11 @@ def failed(number: int) -> TurnRecord:
 
 def view_of(entry: dict[str, Any], turns: Sequence[TurnRecord]) -> PointView:
     """A condition of a page without a folder."""
-    record = PointRecord(facts=entry, path=Path("campaign") / str(entry["run"]), turns=tuple(turns))
+    record = PointRecord(
+        stored=StoredPoint.model_validate(entry),
+        path=Path("campaign") / str(entry["run"]),
+        turns=tuple(turns),
+    )
     return PointView(0, record, point_metrics(record))
 
 
@@ -70,10 +78,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         notes=[HOSTILE],
     )
     summary = campaign_summary(read_campaign(folder), words=False)
-    assertion: dict[str, Any] = {"expression": "voice_to_voice.p50 < 1ms", "holds": False, "value_ms": 640.0}
-    assertion |= {"interval_ms": [600.0, 700.0], "error_bar_ms": 0.3, "n": 8, "point": "c8", "reason": ""}
-    summary["asserts"] = [assertion]
-    write_campaign_page(read_campaign(folder), summary)
+    checked = CheckedAssertion(
+        assertion=parse_assertion("voice_to_voice.p50 < 1ms"),
+        holds=False,
+        value_ms=640.0,
+        interval_ms=Interval(600.0, 700.0),
+        error_bar_ms=0.3,
+        n=8,
+        point="c8",
+    )
+    write_campaign_page(replace(summary, asserts=[checked]))
     return folder
 
 
@@ -180,9 +194,11 @@ def test_the_bars_of_a_waterfall_add_up_to_its_total(c1: PointView, c8: PointVie
 
 
 def test_the_load_of_a_condition_in_words() -> None:
-    facts = point("c4", concurrency=4, arrivals="poisson:2", input_s=2.5, turn_detection={"ms": 200})
+    facts = StoredPoint.model_validate(
+        point("c4", concurrency=4, arrivals="poisson:2", input_s=2.5, turn_detection={"ms": 200})
+    )
     assert load_in_words(facts) == "4 concurrent sessions, poisson:2, 2.5 s of speech, ms=200"
-    facts = point("c1", turn_mode="manual", sessions="warm")
+    facts = StoredPoint.model_validate(point("c1", turn_mode="manual", sessions="warm"))
     assert load_in_words(facts) == "1 concurrent session, manual turns, warm sessions"
 
 
@@ -194,17 +210,13 @@ def test_an_incomplete_campaign_has_a_page(tmp_path: Path) -> None:
     facts = json.loads((folder / "campaign.json").read_text("utf-8"))
     facts["points"].append(point("c8"))
     (folder / "campaign.json").write_text(json.dumps(facts), "utf-8")
-    page = Page(
-        write_campaign_page(
-            read_campaign(folder), campaign_summary(read_campaign(folder), words=False)
-        ).read_text("utf-8")
-    )
+    page = Page(write_campaign_page(campaign_summary(read_campaign(folder), words=False)).read_text("utf-8"))
     assert "The campaign is incomplete" in page.text
     assert "c8 cannot be read" in page.text
     assert "No turn of the sweep was measured." in page.text
     assert {href for href in links(page) if "/" in href} == {"c1/report.html", "c1/report.html#failures"}
     empty = write_campaign(tmp_path / "empty", [], complete=False)
-    assert write_campaign_page(read_campaign(empty), campaign_summary(read_campaign(empty))).is_file()
+    assert write_campaign_page(campaign_summary(read_campaign(empty))).is_file()
 
 
 def test_report_writes_the_pages_of_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +237,6 @@ def test_a_page_replaces_a_link(tmp_path: Path) -> None:
     outside = tmp_path / "outside.html"
     outside.write_text("mine", "utf-8")
     (folder / "c1" / "report.html").symlink_to(outside)
-    write_campaign_page(read_campaign(folder), campaign_summary(read_campaign(folder), words=False))
+    write_campaign_page(campaign_summary(read_campaign(folder), words=False))
     assert outside.read_text("utf-8") == "mine"
     assert not (folder / "c1" / "report.html").is_symlink()
