@@ -33,7 +33,7 @@ from live_eval.campaigns.duplex.trial_results import (
     CLEAN,
     IMPAIRED,
     MOST_ATTEMPTS,
-    read_trials,
+    TrialReader,
     to_repeat,
 )
 from live_eval.data import DataOptions, DataSet, load, locate, select
@@ -97,6 +97,8 @@ class DuplexCampaign(Campaign):
         self._scripts = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._recorded: set[tuple[str, str | None]] = set()  # trials recorded before the campaign was resumed
         self._order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
+        trials = [script.trial for script in self._scripts]
+        self._readers = {name: TrialReader(folder / name, trials) for name in self._order}
         self._played: dict[str, Sequence[TrialResult]] = {}
         base = make_plan(plan.config.model_copy(update={"data": DataTable()}))
         _check(base)  # rejects invalid settings before anything is written
@@ -168,7 +170,7 @@ class DuplexCampaign(Campaign):
 
     def _read(self, name: str) -> Sequence[TrialResult]:
         """Read a run's trial results so far."""
-        self._played[name] = read_trials(self.folder / name, [script.trial for script in self._scripts])
+        self._played[name] = self._readers[name].read()
         return self._played[name]
 
     # -- On disk ----------------------------------------------------------------------------------------

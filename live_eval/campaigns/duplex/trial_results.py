@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from live_eval.analysis.turn_taking.from_turns import conversation_of
 from live_eval.analysis.turn_taking.outcomes import Outcome
 from live_eval.analysis.turn_taking.segmentation import as_replies
+from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.analysis.turn_taking.trial import Trial, TrialResult, spoken_turns, trial_result
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.session.limits import SessionLimits
 
-__all__ = ["CLEAN", "IMPAIRED", "MOST_ATTEMPTS", "read_trials", "to_repeat"]
+__all__ = ["CLEAN", "IMPAIRED", "MOST_ATTEMPTS", "TrialReader", "read_trials", "to_repeat"]
 
 CLEAN = "clean"
 """Folder of the run without impairment."""
@@ -24,36 +26,68 @@ MOST_ATTEMPTS = 3
 
 _MOST_SILENCE_S = 3600.0
 
+_Attempt: TypeAlias = tuple[str | None, int]
+"""A trial and the number of the attempt."""
+
+
+class TrialReader:
+    """Reads the results of a run's trials while the run grows: each turn is read and heard once.
+
+    All trials are judged at each reading, since replies are told from pauses by all conversations of the run.
+
+    Args:
+        folder: Run folder.
+        trials: Trials of the campaign.
+    """
+
+    def __init__(self, folder: Path, trials: Sequence[Trial]) -> None:
+        self._folder = folder
+        self._trials = trials
+        self._known = 0
+        self._played: dict[_Attempt, list[TurnRecord]] = {}
+        self._heard: dict[_Attempt, Conversation | None] = {}
+
+    def read(self) -> list[TrialResult]:
+        """Return all attempts at each trial so far, trial by trial; the run may be incomplete.
+
+        Raises:
+            StoreError: The folder contains no run, or a damaged run.
+        """
+        with RunReader.open(self._folder) as run:
+            self._read_new(run)
+            silence_ns = _silence_ns(run)
+        listed = [
+            (trial, playing, attempt)
+            for trial in self._trials
+            for playing in range(MOST_ATTEMPTS)
+            if (attempt := (trial.trial_id, playing)) in self._played
+        ]
+        heard = [self._heard[attempt] for _, _, attempt in listed]
+        replies = iter(as_replies([each for each in heard if each is not None], silence_ns))
+        return [
+            trial_result(
+                trial, playing, self._played[attempt], None if conversation is None else next(replies)
+            )
+            for (trial, playing, attempt), conversation in zip(listed, heard, strict=True)
+        ]
+
+    def _read_new(self, run: RunReader) -> None:
+        new: set[_Attempt] = set()
+        for turn in run.turns(latest=len(run) - self._known if self._known else -1):
+            attempt = (turn.case.dialogue_id, turn.repeat)
+            self._played.setdefault(attempt, []).append(turn)
+            self._known += 1
+            new.add(attempt)
+        for attempt in new:
+            turns = self._played[attempt]
+            turns.sort(key=lambda turn: turn.case.turn_index)
+            spoken = spoken_turns(turns)
+            self._heard[attempt] = conversation_of(run, spoken) if spoken else None
+
 
 def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
-    """Read the results of a run's trials, complete or not.
-
-    Returns:
-        All attempts at each trial, trial by trial.
-
-    Raises:
-        StoreError: The folder contains no run, or a damaged run.
-    """
-    with RunReader.open(folder) as run:
-        played: dict[tuple[str | None, int], list[TurnRecord]] = {}
-        for turn in run.turns():
-            played.setdefault((turn.case.dialogue_id, turn.repeat), []).append(turn)
-        listed = [
-            (each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
-            for each in trials
-            for playing in range(MOST_ATTEMPTS)
-            if (turns := played.get((each.trial_id, playing)))
-        ]
-        heard = [
-            conversation_of(run, spoken) if (spoken := spoken_turns(turns)) else None
-            for _, _, turns in listed
-        ]
-        silence_ns = _silence_ns(run)
-    replies = iter(as_replies([each for each in heard if each is not None], silence_ns))
-    return [
-        trial_result(*each, None if conversation is None else next(replies))
-        for each, conversation in zip(listed, heard, strict=True)
-    ]
+    """Return the results of a run's trials once; see `TrialReader.read`."""
+    return TrialReader(folder, trials).read()
 
 
 def to_repeat(trials: Iterable[TrialResult]) -> set[str]:

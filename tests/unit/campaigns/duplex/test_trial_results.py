@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from live_eval.analysis.turn_taking.from_turns import conversation_of
 from live_eval.analysis.turn_taking.outcomes import Judgement, Outcome, Rule
+from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.analysis.turn_taking.trial import Trial, TrialResult
 from live_eval.analysis.turn_taking.trial_metrics import published_metrics
+from live_eval.campaigns.duplex import trial_results
 from live_eval.campaigns.duplex.summary import read_duplex
-from live_eval.campaigns.duplex.trial_results import to_repeat
+from live_eval.campaigns.duplex.trial_results import TrialReader, read_trials, to_repeat
+from live_eval.recording import RunReader, RunWriter, TurnRecord
 from tests.support import duplex_campaigns as written
 
 Sounds = Sequence[tuple[float, float]]
@@ -180,3 +184,32 @@ def test_a_pause_that_may_be_a_stop_is_unknown(tmp_path: Path) -> None:
     trial = played(tmp_path, [[(1500, 3800)], [(4700, 7000)]])
     assert trial.outcome is Outcome.UNKNOWN
     assert "a pause of its own (up to 770 ms) or a stop" in trial.judgement.reason
+
+
+def test_a_growing_run_is_judged_as_if_it_were_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+
+    def hear(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
+        heard.append(turns[0].turn_id)
+        return conversation_of(run, turns)
+
+    monkeypatch.setattr(trial_results, "conversation_of", hear)
+    trials = [Trial(trial_id=name, probe="barge-in", condition="900 ms") for name in ("a", "b")]
+    reader = TrialReader(tmp_path / "run", trials)
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for turn in written.barge_in("a", stop_ms=None):
+            writer.commit(turn)
+        (first,) = reader.read()
+        for turn in [*written.barge_in("b", stop_ms=100), *written.barge_in("a", stop_ms=50, repeat=1)]:
+            writer.commit(turn)
+        found = reader.read()
+        writer.end()
+    assert len(heard) == 3, "each attempt once"
+    assert found[0].judgement == first.judgement
+    summary = [(each.facts.trial_id, each.playing, each.judgement) for each in found]
+    assert summary == [
+        (each.facts.trial_id, each.playing, each.judgement) for each in read_trials(tmp_path / "run", trials)
+    ]
+    assert [each.outcome for each in found] == [Outcome.KEPT_TALKING, Outcome.YIELDED, Outcome.YIELDED]
