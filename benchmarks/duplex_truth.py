@@ -119,8 +119,10 @@ OWN = "own"
 SCENARIOS = (
     Scenario("answers", "delay_ms=350&reply_ms=500&lead_silence_ms=130"),
     Scenario("stays silent", "fault=silent"),
-    Scenario("waits in a pause", "delay_ms=650&patience_ms=600&reply_ms=500", pause_ms=400),
-    Scenario("answers in a pause", "delay_ms=150&patience_ms=600&stop_ms=200&reply_ms=900", pause_ms=1_200),
+    Scenario("waits in a pause", "delay_ms=650&end_silence_ms=600&reply_ms=500", pause_ms=400),
+    Scenario(
+        "answers in a pause", "delay_ms=150&end_silence_ms=600&stop_ms=200&reply_ms=900", pause_ms=1_200
+    ),
     Scenario("talks over", "talk_over_ms=280&reply_ms=900"),
     Scenario("stops after 80 ms", "stop_ms=80&reply_ms=4000", anchor_ms=OVER),
     Scenario("stops after 430 ms", "stop_ms=430&reply_ms=4000&cadence=realtime", anchor_ms=OVER),
@@ -140,7 +142,7 @@ SCENARIOS = (
     *(
         Scenario(
             f"stops, detector of {ms} ms",
-            f"stop_ms=300&patience_ms={ms}&reply_ms=4000",
+            f"stop_ms=300&end_silence_ms={ms}&reply_ms=4000",
             pause_ms=160,
             anchor_ms=OVER,
         )
@@ -390,7 +392,7 @@ def true_outcome(
                 )
             if pauses:
                 paused_ns = user.sounds[0].end_ns + lateness_ns(parts[0].end_ns, due_ns)
-                durations["patience"] = created_ns - paused_ns
+                durations["pause_endpointing"] = created_ns - paused_ns
             return TrueTrial(outcome=Outcome.PREMATURE, durations_ns=durations)
         case Rule.FALSE_TRIGGER:
             if created_ns is None:

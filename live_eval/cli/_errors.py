@@ -66,7 +66,7 @@ def _value(message: str, param: click.Parameter) -> str:
     if (found := _WRONG_KIND.fullmatch(message)) is not None:
         other = {"file": "a folder, found a file", "directory": "a file, found a folder"}[found["kind"]]
         return f" {found['found']}: expected {other}"
-    return f": {message}"
+    return f" {message}" if message.startswith("'") else f": {message}"
 
 
 def _bounds(text: str) -> str:

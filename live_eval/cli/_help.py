@@ -70,9 +70,26 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A command with sub-commands; an unknown one is refused with a suggestion."""
+    """A command with sub-commands; an unknown one is refused with a suggestion.
+
+    Args:
+        default: The sub-command that runs if the first argument names none.
+    """
 
     command_class = Command
+
+    def __init__(self, *arguments: Any, default: str | None = None, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.default = default
+
+    def with_default(self, args: list[str]) -> list[str]:
+        """Return arguments that begin with a sub-command, if the group has a default."""
+        names_one = bool(args) and args[0] in self.commands
+        return args if self.default is None or names_one else [self.default, *args]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        return super().parse_args(ctx, self.with_default(args))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import click
 
+from live_eval.cli._help import Option
 from live_eval.cli._screen import raw
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text
+from live_eval.text.durations import seconds_of
 
 RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+_NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE)
 _NEWEST = re.compile(r"latest|@([1-9]\d*)")
 
 STDOUT = Path("-")
@@ -88,6 +92,48 @@ def _newest_run(name: str, number: int, *, campaigns: bool) -> Path:
 RUN = RunFolder()
 """The parameter type of a run folder."""
 
+
+class DurationType(click.ParamType[float]):
+    """The parameter type of a duration with a unit, such as ``15s`` or ``500ms``.
+
+    Args:
+        unit: Unit of the values that the command receives, and of a number without a unit.
+        low: Least value in this unit.
+        high: Greatest value in this unit.
+        words: Words that are accepted too, and passed on.
+    """
+
+    name = "duration"
+
+    def __init__(
+        self,
+        unit: Literal["s", "ms"] = "s",
+        low: float = 0,
+        high: float = math.inf,
+        words: Collection[str] = (),
+    ) -> None:
+        self._per_s = {"s": 1, "ms": 1000}[unit]
+        self._unit, self._low, self._high, self._words = unit, low, high, words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the duration in the unit of this type."""
+        if not isinstance(value, str) or value in self._words:
+            return value
+        try:
+            number = float(value) if _NUMBER.fullmatch(value.strip()) else seconds_of(value) * self._per_s
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        if not self._low <= number <= self._high:
+            least, most = f"{self._low:g} {self._unit}", f"{self._high:g} {self._unit}"
+            expected = f"{least} or more" if math.isinf(self._high) else f"{least} to {most}"
+            self.fail(f"{value!r}: expected {expected}", param, ctx)
+        return number
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the type's name for the help."""
+        return "|".join(["DURATION", *self._words])
+
+
 run_argument: Decorator = click.argument("run", type=RUN)
 runs_argument: Decorator = click.argument("runs", nargs=-1, required=True, type=RUN)
 json_option: Decorator = click.option(
@@ -126,8 +172,9 @@ def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
     """Return the ``--format`` flag, passed as ``form``; the first format is the default."""
     return click.option(
         "--format",
-        *aliases,
         "form",
+        cls=Option,
+        aliases=aliases,
         type=click.Choice(forms),
         help=f"Output format. Default: from the output file's suffix, otherwise {forms[0]}.",
     )
@@ -145,14 +192,15 @@ def format_to_write(forms: Sequence[str], form: str | None, output: Path | None)
     raise UsageError(f"{output}: unknown suffix {suffix}, expected one of {expected}; or pass --format")
 
 
-def output_option(default: str, *aliases: str) -> Decorator:
-    """Return the ``--output`` flag; its value is a path, `STDOUT` or None. `default` is for the help text."""
+def output_option(default: str, *, dir_okay: bool = False) -> Decorator:
+    """Return the ``--out`` flag; its value is a path, `STDOUT` or None. `default` is for the help text."""
     return click.option(
         "-o",
-        "--output",
-        *aliases,
+        "--out",
         "output",
-        type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+        cls=Option,
+        aliases=("--output",),
+        type=click.Path(path_type=Path, dir_okay=dir_okay, allow_dash=True),
         help=f"Output file; - for standard output. Default: {default}.",
     )
 

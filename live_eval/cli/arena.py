@@ -57,7 +57,7 @@ _COLUMNS = {
 )
 @_options.common_option
 @_options.seed_option
-@_options.output_option("recordings/arena-RUN-RUN.jsonl", "--out")
+@_options.output_option("recordings/arena-RUN-RUN.jsonl")
 @_options.format_option(_FORMS)
 @_options.json_option
 @judge_flags(names=False)
@@ -90,7 +90,7 @@ def command(
 
     _options.format_to_write(_FORMS, form, output)
     if output == _options.STDOUT and as_json:
-        raise UsageError("--json and --output - both write to standard output: pass a file to --output")
+        raise UsageError("--json and --out - both write to standard output: pass a file to --out")
     plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
     options = judge_options(JudgesTable() if no_judge else judges_table(runs[0], flags, judge))
     if not no_judge:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from live_eval.cli import FAILED, _options
-from live_eval.cli._help import Command
+from live_eval.cli._help import Command, Option
 from live_eval.cli._listing import output_console
 from live_eval.errors import DataError
 from live_eval.text.wording import stamped_by
@@ -27,7 +27,16 @@ __all__ = ["command"]
 @click.option(
     "--endpoint", help="Calibrate this client instead, such as gemini-live, moshi or pipecat-webrtc."
 )
-@click.option("--sessions", type=click.IntRange(1), default=1, show_default=True, help="Concurrent sessions.")
+@click.option(
+    "--concurrency",
+    "sessions",
+    cls=Option,
+    aliases=("--sessions",),
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Sessions at a time.",
+)
 @click.option(
     "--turns", type=click.IntRange(1), default=200, show_default=True, help="Total number of turns."
 )

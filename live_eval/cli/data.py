@@ -56,10 +56,9 @@ def command() -> None:
 )
 @click.option(
     "--max-recording",
-    type=click.FloatRange(0, min_open=True),
+    type=_options.DurationType(low=0.001),
     default=MAX_RECORDING_S,
     show_default=True,
-    metavar="SECONDS",
     help="Longest recording to play.",
 )
 def _check(

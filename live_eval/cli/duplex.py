@@ -24,7 +24,7 @@ from live_eval.campaigns.duplex.trial_results import CLEAN, IMPAIRED
 from live_eval.cli import _options
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured
-from live_eval.cli._help import Command
+from live_eval.cli._help import Command, CommandGroup
 from live_eval.cli._listing import (
     NONE,
     counts_in_words,
@@ -39,7 +39,7 @@ from live_eval.run.stop_signals import StopSignals
 
 __all__ = ["command", "print_duplex"]
 
-_COMPARE = "compare"
+_CAMPAIGN = click.Path(path_type=Path, exists=True, file_okay=False)
 _SHOWN = ("response_latency", "audible_stop", "provider_stop", "new_reply")
 
 _OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")
@@ -48,7 +48,6 @@ _OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")
 
 def _duplex(
     endpoint: str | None,
-    folders: Sequence[str],
     probes: Sequence[str],
     repeat: int,
     sentinel_turns: int,
@@ -62,11 +61,8 @@ def _duplex(
     if listed:
         _list(as_json)
         return
-    if endpoint == _COMPARE:
-        _compare(folders, as_json)
-        return
-    if endpoint is None or folders:
-        raise UsageError("expected one endpoint, or the word compare and two folders of campaigns")
+    if endpoint is None:
+        raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     plan = DuplexPlan(
         config=configured({"endpoint": {"name": endpoint}}, flags),
         probes=probes,
@@ -103,11 +99,16 @@ def _list(as_json: bool) -> None:
     print_listing(rows, {"name": "probe", "what": "plays", "conditions": "conditions"}, as_json=as_json)
 
 
-def _compare(folders: Sequence[str], as_json: bool) -> None:
-    if len(folders) != 2:
-        raise UsageError(f"compare: expected two folders of campaigns, found {len(folders)}")
-    first, second = (read_duplex(Path(folder)) for folder in folders)
-    comparison = compare_campaigns(first, second)
+@click.command("compare", cls=Command)
+@click.argument("first", type=_CAMPAIGN)
+@click.argument("second", type=_CAMPAIGN)
+@_options.json_option
+def _compare(first: Path, second: Path, as_json: bool) -> None:
+    """Compare two campaigns, paired by trial.
+
+    FIRST and SECOND are folders of duplex campaigns. Differences are SECOND minus FIRST.
+    """
+    comparison = compare_campaigns(read_duplex(first), read_duplex(second))
     if as_json:
         _options.print_json(comparison.as_json())
     else:
@@ -230,12 +231,11 @@ def _print_pairs(pairs: Sequence[ConditionDifference], names: tuple[str, str]) -
     output_console().print(table)
 
 
-command = Command(
-    "duplex",
+_measure = Command(
+    "measure",
     callback=_duplex,
     params=[
         click.Argument(["endpoint"], required=False),
-        click.Argument(["folders"], nargs=-1),
         click.Option(
             ["--probe", "probes"],
             multiple=True,
@@ -258,7 +258,16 @@ command = Command(
     Trials that are void, because the reply ended by itself, are repeated, at most twice. With --impair, all
     trials are repeated with the impairment, and compared with the clean run.
 
-    `live-eval duplex compare FOLDER FOLDER` compares two campaigns, paired by trial.
+    `live-eval duplex ENDPOINT` is short for this command. `live-eval duplex compare` compares two campaigns.
 
     Exit status: 0; 3 if sessions failed; 2 for wrong usage.""",
+)
+
+command = CommandGroup(
+    "duplex",
+    default="measure",
+    commands=[_measure, _compare],
+    help="""Measure how an endpoint takes turns, or compare two measurements.
+
+    `live-eval duplex ENDPOINT` is short for `live-eval duplex measure ENDPOINT`.""",
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._help import Command
+from live_eval.cli._help import Command, Option
 from live_eval.cli._listing import print_listing
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
@@ -22,13 +22,14 @@ from live_eval.redaction import find_key, key_source
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultName
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import (
+    BOUNDS,
+    NEVER,
     TOKEN_VARIABLE,
     AfterStop,
     Cadence,
     IdleRtp,
     OnBackchannel,
     ReferenceSettings,
-    read_setting,
 )
 
 if TYPE_CHECKING:
@@ -47,21 +48,36 @@ _COLUMNS = {"name": "fault", "layer": "acts on", "value": "value", "help": "what
 _ARGUMENTS = {"%": "share", "B": "size", "ms": "duration"}
 
 
-def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> Decorator:
-    """Return the option for a `ReferenceSettings` field: a number, or a member of `kind`."""
-    default = getattr(ReferenceSettings(), flag[2:].replace("-", "_"))
+def _setting(
+    flag: str, help_text: str, kind: type[StrEnum] | None = None, aliases: tuple[str, ...] = ()
+) -> Decorator:
+    """Return the option for a `ReferenceSettings` field: a duration, or a member of `kind`."""
+    name = flag[2:].replace("-", "_")
+    default = getattr(ReferenceSettings(), name)
 
     def member(_ctx: click.Context, _option: click.Parameter, value: Any) -> Any:
-        return value if kind is None or value is None else kind(value)
+        if value is None or value == NEVER:
+            return value
+        return round(value) if kind is None else kind(value)
 
     return click.option(
         flag,
-        type=int if kind is None else click.Choice([each.value for each in kind]),
+        cls=Option,
+        aliases=aliases,
+        panel="Timing and overlaps",
+        rare=name != "delay_ms",
+        type=_duration(name) if kind is None else click.Choice([each.value for each in kind]),
         default=default if kind is None or default is None else str(default),
         show_default=True,
         callback=member,
         help=help_text,
     )
+
+
+def _duration(name: str) -> _options.DurationType:
+    """Return the parameter type of a setting in milliseconds or seconds."""
+    words = (NEVER,) if name == "stop_ms" else ()
+    return _options.DurationType("ms" if name.endswith("_ms") else "s", *BOUNDS[name], words)
 
 
 @click.command(cls=Command)
@@ -121,11 +137,9 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
     "Length of a stall of all sessions, during which no reply begins.",
 )
 @_setting("--stall-every-ms", "Time from one stall to the next; 0 for none.")
-@click.option(
+@_setting(
     "--stop-ms",
-    metavar="MS|never",
-    callback=lambda _ctx, _option, value: None if value is None else read_setting("stop_ms", value),
-    help="How long a reply continues after the user interrupts. Default: until the endpoint detects it.",
+    "How long a reply continues after the user interrupts. Default: until the endpoint detects it.",
 )
 @_setting(
     "--on-backchannel",
@@ -134,7 +148,11 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 )
 @_setting("--backchannel-ms", "Longest speech that counts as a backchannel.")
 @_setting("--after-stop", "After a stop, answer the user or resume the reply.", AfterStop)
-@_setting("--patience-ms", "Silence that ends the user's turn, regardless of the client's settings.")
+@_setting(
+    "--end-silence-ms",
+    "Silence that ends the user's turn, regardless of the client's settings.",
+    aliases=("--patience-ms",),
+)
 @_setting("--greeting-ms", "Greet the user this long after the session opens. Default: wait for the user.")
 @_setting("--talk-over-ms", "Begin to reply this long after the user begins to speak, not after they stop.")
 @click.option(

@@ -21,14 +21,9 @@ _LOG_SUFFIXES = (".eval", ".json")
 @click.command(cls=Command)
 @_options.run_argument
 @_options.format_option(_FORMS, "--to")
-@click.option(
-    "-o",
-    "--output",
-    "--out",
-    "output",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="Output file, or folder for hf; - for standard output (jsonl and csv). "
-    "Default: standard output; for the other formats a name in the current folder.",
+@_options.output_option(
+    "standard output for jsonl and csv; for the other formats a file, for hf a folder, in the current folder",
+    dir_okay=True,
 )
 @_options.retime_option
 def command(run: Path, form: str | None, output: Path | None, retime: bool) -> None:
@@ -86,7 +81,7 @@ def _check(form: str, output: Path) -> None:
         UsageError: The format does not support standard output or a folder, or the suffix is wrong.
     """
     if form not in _ROWS and output == _options.STDOUT:
-        raise UsageError(f"--to {form} cannot be written to standard output: pass --out PATH")
+        raise UsageError(f"--format {form} cannot be written to standard output: pass --out PATH")
     if form != "hf" and output.is_dir():
         raise UsageError(f"{output}: expected a file, found a folder")
     if form == "inspect" and output.suffix not in _LOG_SUFFIXES:

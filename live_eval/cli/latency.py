@@ -29,6 +29,7 @@ from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price
+from live_eval.text.durations import seconds_of
 from live_eval.text.wording import stamped_by
 
 if TYPE_CHECKING:
@@ -134,12 +135,9 @@ def _session_kind(text: str) -> SessionKind:
 
 
 def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
+    seconds = seconds_of(text)
     if not 0.1 <= seconds <= 300:
-        raise ValueError(f"expected seconds of 0.1 to 300; found {text!r}")
+        raise ValueError(f"expected 0.1 to 300 s; found {text!r}")
     return seconds
 
 
@@ -314,8 +312,8 @@ command = Command(
         click.Option(
             ["--input-s"],
             default="",
-            metavar="S,S2,…",
-            help="Seconds of speech, cut from the recordings. Default: the recordings as they are.",
+            metavar="DURATION,…",
+            help="Lengths of speech, cut from the recordings. Default: the recordings as they are.",
         ),
         click.Option(
             ["--turn-detection", "detections"],

@@ -86,7 +86,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
     if form not in (None, "html") or output is not None:
         raise UsageError(
             f"{folder}: the report of a campaign is {CAMPAIGN_PAGE} in its folder, with links to its runs: "
-            "expected neither --output nor a format other than html"
+            "expected neither --out nor a format other than html"
         )
     click.echo(f"report: {write_campaign_page(campaign_summary(read_campaign(folder)))}", err=True)
 
@@ -105,7 +105,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
     if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
         raise UsageError(
             f"{folders[0]}: the report of a duplex campaign is {DUPLEX_PAGE} in its folder, and that of two "
-            "is a page with both: expected at most two campaigns, no format other than html, and --output "
+            "is a page with both: expected at most two campaigns, no format other than html, and --out "
             "with a file's name for two only"
         )
     campaigns = [read_duplex(folder) for folder in folders]

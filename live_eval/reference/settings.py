@@ -115,8 +115,8 @@ class ReferenceSettings:
         on_backchannel: Effect of speech over a reply if the speech is shorter than `backchannel_ms`.
         backchannel_ms: Maximum length of a backchannel.
         after_stop: Behaviour after the user has stopped a reply and finished speaking.
-        patience_ms: Silence that ends the user's turn, overriding the client's setting and the mark; None to
-            use these.
+        end_silence_ms: Silence that ends the user's turn, overriding the client's setting and the mark; None
+            to use these.
         talk_over_ms: Delay from the start of the user's speech, with no reply in progress, to the start of
             the endpoint's response; None to wait for the end of the user's turn.
         greeting_ms: Delay from the opening of the session to the endpoint's greeting; None to wait for the
@@ -145,7 +145,7 @@ class ReferenceSettings:
     on_backchannel: OnBackchannel = OnBackchannel.STOP
     backchannel_ms: int = field(default=1000, metadata=_within(1, 60_000))
     after_stop: AfterStop = AfterStop.ANSWER
-    patience_ms: int | None = field(default=None, metadata=_within(20, 60_000))
+    end_silence_ms: int | None = field(default=None, metadata=_within(20, 60_000))
     talk_over_ms: int | None = field(default=None, metadata=_within(0, 60_000))
     greeting_ms: int | None = field(default=None, metadata=_within(0, 60_000))
     label: str = ""
@@ -181,7 +181,7 @@ class ReferenceSettings:
     @property
     def scripted(self) -> bool:
         """Whether the settings script the behaviour during the user's speech or pauses."""
-        return any(value is not None for value in (self.stop_ms, self.patience_ms, self.talk_over_ms))
+        return any(value is not None for value in (self.stop_ms, self.end_silence_ms, self.talk_over_ms))
 
     def of_reply(self, number: int) -> ReferenceSettings:
         """Return the settings of a session's reply (numbered from 1), with the faults that affect it."""

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from live_eval.cli import cli
+from live_eval.cli._help import CommandGroup
 from live_eval.data import echomind, manifest, questions
 from tests.support.documentation import DOCS, PAGES, ROOT, calls, shell_lines, without_blocks
 from tests.support.plugin_flags import plugin_flags
@@ -31,6 +32,8 @@ def check(arguments: list[str], *, whole: bool) -> None:
         context = click.Context(command, info_name=name)
         if not arguments:
             return
+        if isinstance(command, CommandGroup):
+            arguments = command.with_default(arguments)
         name, *arguments = arguments
         found = command.get_command(context, name)
         assert found is not None, f"there is no command {name}"

@@ -56,7 +56,7 @@ YIELD_WITHIN_NS = 2_000_000_000
 
 DURATIONS: Mapping[str, str] = {
     "response_latency": "last sample of the user → first audible sample of the reply",
-    "patience": "last sound before a pause → first sign that the endpoint took it for the end",
+    "pause_endpointing": "last sound before a pause → first sign that the endpoint took it for the end",
     "anchor": "first audible sample of the reply → the user begins to speak over it, as it came about",
     "audible_stop": "the user begins to speak → last audible sample of the reply; only where it was stopped",
     "provider_stop": "the user begins to speak → the endpoint says that it stops",
@@ -232,18 +232,18 @@ def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
         what = min(early, key=lambda each: early[each])
         gave_up_ns = early[what]
         before = max((each.start_ns for each in last.pauses if each.start_ns <= gave_up_ns), default=None)
-        patience = None if before is None else gave_up_ns - before
+        endpointing = None if before is None else gave_up_ns - before
         return Judgement(
             outcome=Outcome.PREMATURE,
             reason=f"{what} before the user had finished",
-            durations_ns={**durations, **({"patience": patience} if pauses else {})},
+            durations_ns={**durations, **({"pause_endpointing": endpointing} if pauses else {})},
             marks_ns={**marks, "gave_up": gave_up_ns},
         )
     answered = Outcome.WAITED if pauses else Outcome.ANSWERED
     return Judgement(
         outcome=answered if audible else Outcome.NO_REPLY,
         reason="" if audible else "no reply was heard after the user had finished",
-        durations_ns={**durations, **({"patience": None} if pauses else {})},
+        durations_ns={**durations, **({"pause_endpointing": None} if pauses else {})},
         marks_ns=marks,
     )
 

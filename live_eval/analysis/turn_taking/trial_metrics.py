@@ -242,7 +242,7 @@ def published_metrics(trials: Sequence[TrialResult]) -> Mapping[str, MetricValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointProfile:
-    """The patience, speed and selectivity of an endpoint.
+    """The pauses, speed and selectivity of an endpoint.
 
     Args:
         longest_pause_ms: Longest survived gap of the ladder; None if no gap was survived.
@@ -261,7 +261,7 @@ class EndpointProfile:
     def as_json(self) -> dict[str, Any]:
         """Return the profile as printed by ``live-eval duplex --json``."""
         return {
-            "patience": {
+            "pauses": {
                 "longest_pause_ms": self.longest_pause_ms,
                 "survived": {name: share.as_json(_MS) for name, share in self.survived.items()},
             },
@@ -276,7 +276,7 @@ def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, s
 
     Args:
         trials: Last attempts of a run.
-        ladder: Gap in ms by probe and condition, shortest first, for patience.
+        ladder: Gap in ms by probe and condition, shortest first, for the pauses.
     """
     # A silent endpoint is never triggered, which is not a merit.
     heard = any(

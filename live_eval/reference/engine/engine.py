@@ -118,7 +118,7 @@ class Engine:
             guesses=waits_for_words,
             session_id=session_id,
             lossy=self.config.lossy_input,
-            patience_ms=settings.patience_ms,
+            end_silence_ms=settings.end_silence_ms,
         )
         self._speaking = Speaking(settings)
         self._stream = self._new_stream()
@@ -183,7 +183,7 @@ class Engine:
         if not settings.scripted:
             return None
         if config.detection is None:
-            return "stop_ms, patience_ms and talk_over_ms need the endpoint's own turn detection"
+            return "stop_ms, end_silence_ms and talk_over_ms need the endpoint's own turn detection"
         if isinstance(settings.stop_ms, int) and not config.interrupt_response:
             return f"stop_ms={settings.stop_ms} needs a session in which the user may interrupt"
         if settings.talk_over_ms is not None and not config.create_response:

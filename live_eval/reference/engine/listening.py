@@ -128,8 +128,8 @@ class Listening:
         guesses: Whether recognition already starts at a pause.
         session_id: Session id, included in item ids.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
-        patience_ms: Silence that ends the user's turn, overriding the mark, a silent packet or the silence of
-            `detection`; None to use these. Without an endpointer, `expire` checks the silence.
+        end_silence_ms: Silence that ends the user's turn, overriding the mark, a silent packet or the silence
+            of `detection`; None to use these. Without an endpointer, `expire` checks the silence.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Listening:
         guesses: bool,
         session_id: str,
         lossy: bool = False,
-        patience_ms: int | None = None,
+        end_silence_ms: int | None = None,
     ) -> None:
         self._calibrate = calibrate
         self._lossy = lossy
@@ -149,7 +149,7 @@ class Listening:
         self._session_id = session_id
         self._named = 0
         self._buffer = _InputBuffer(codec)
-        self._patience_ms = patience_ms
+        self._end_silence_ms = end_silence_ms
         self._detection = self._patient(detection)
         self._epoch = 0
         self._sounded_ns = 0
@@ -164,9 +164,9 @@ class Listening:
     @property
     def expires_ns(self) -> int | None:
         """Time to call `expire` if no more speech arrives; None if silence is not timed."""
-        if not self._calibrate or self._patience_ms is None or self._utterance is None:
+        if not self._calibrate or self._end_silence_ms is None or self._utterance is None:
             return None
-        return self._sounded_ns + self._patience_ms * 1_000_000
+        return self._sounded_ns + self._end_silence_ms * 1_000_000
 
     def pauses(self, at_ns: int) -> bool:
         """Return whether the user is not speaking, or is pausing."""
@@ -250,9 +250,9 @@ class Listening:
         self._restart()
 
     def _patient(self, detection: Detection | None) -> Detection | None:
-        if detection is None or self._patience_ms is None:
+        if detection is None or self._end_silence_ms is None:
             return detection
-        return replace(detection, silence_ms=self._patience_ms)
+        return replace(detection, silence_ms=self._end_silence_ms)
 
     def _restart(self) -> None:
         self._epoch += 1
@@ -276,7 +276,7 @@ class Listening:
             out.append(self._started(begin, at_ns))
         if self._utterance is None:
             self._forget(buffer.end)
-        elif mark is not None and self._patience_ms is None:
+        elif mark is not None and self._end_silence_ms is None:
             self._known_end = None
             out += self._stopped(self._utterance, buffer.end, buffer.end, VoiceEnd(at_ns, "mark"))
         return out
@@ -293,7 +293,7 @@ class Listening:
         if self._utterance is None or self._known_end is None:
             self._forget(buffer.end)
             return []
-        if self._patience_ms is not None:
+        if self._end_silence_ms is not None:
             return []
         voice_end, self._known_end = self._known_end, None
         return self._stopped(self._utterance, begin, buffer.end, voice_end)

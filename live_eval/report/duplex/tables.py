@@ -52,7 +52,7 @@ class MetricRow:
 
 
 def tiles(side: Side) -> list[Tile]:
-    """Return the headline values for an endpoint's patience, quickness and selectivity."""
+    """Return the headline values for an tolerance of pauses, quickness and selectivity."""
     profile = side.profile
     found = []
     if profile.survived:

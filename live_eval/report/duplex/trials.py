@@ -24,7 +24,7 @@ __all__ = ["TELLING", "TrialView", "trial_row"]
 
 TELLING = {
     Rule.ANSWER: ("response_latency",),
-    Rule.PAUSE: ("response_latency", "patience"),
+    Rule.PAUSE: ("response_latency", "pause_endpointing"),
     Rule.INTERRUPTION: ("audible_stop", "provider_stop", "new_reply"),
     Rule.BACKCHANNEL: ("audible_stop", "provider_stop"),
     Rule.FALSE_TRIGGER: ("trigger",),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from live_eval.cli import COMMANDS, main
+from live_eval.cli._options import DurationType
+from live_eval.cli.endpoint import command as endpoint
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,10 @@ from live_eval.cli import COMMANDS, main
             "--turn-mode 'manul': expected server_vad, manual or full_duplex",
         ),
         ("endpoint --port 99999", "--port 99999: expected 0 to 65535"),
+        ("endpoint --delay-ms soon", "--delay-ms 'soon': expected a duration, such as 15, 500ms"),
+        ("endpoint --delay-ms 1h", "--delay-ms '1h': expected 0 ms to 600000 ms"),
+        ("duplex compare a b", "FIRST 'a': not found"),
+        ("calibrate --sessions 0", "--concurrency 0: expected 1 or more"),
         ("plan --detect x", "--detect 'x': expected a number"),
         ("plan --detect 1 --metric ves", "expected --from; see live-eval plan --help"),
     ],
@@ -72,3 +79,21 @@ def test_help_lists_every_command_in_a_group(capsys: pytest.CaptureFixture[str])
     assert [line.split()[0] for line in listed if line[2:3].isalpha()] == [*COMMANDS]
     assert "Exit status: 0 success" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "value"),
+    [("s", "15", 15), ("s", "500ms", 0.5), ("ms", "15", 15), ("ms", "0.5s", 500), ("ms", "1m", 60_000)],
+)
+def test_a_number_without_a_unit_has_the_unit_of_its_flag(
+    unit: Literal["s", "ms"], text: str, value: float
+) -> None:
+    assert DurationType(unit).convert(text, None, None) == value
+
+
+def test_old_spellings_work_and_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    options = {name for param in endpoint.params for name in param.opts}
+    assert {"--end-silence-ms", "--patience-ms"} <= options
+    whole = printed(capsys, "endpoint", "--help-all")
+    assert "--end-silence-ms" in whole
+    assert "--patience-ms" not in whole

@@ -84,7 +84,8 @@ def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[objec
         "compare": [[first, second]],
         "cue-sensitivity": [[first, "--words"]],
         "data check": [[data]],
-        "duplex": [["--list"], ["compare", duplex, duplex]],
+        "duplex compare": [[duplex, duplex]],
+        "duplex measure": [["--list"]],
         "endpoint": [["--list-faults"]],
         "endpoints": [[], ["openai"]],
         "impair": [["delay=300ms"], ["--list"]],
@@ -124,7 +125,7 @@ def test_the_output_follows_its_schema(command: str, arguments: dict[str, list[S
 def test_a_duplex_campaign_follows_its_schema(tmp_path: Path) -> None:
     trials = {"clean": [("pause", "600 ms", pause("one", 600, waits=True))]}
     summary = duplex_summary(read_duplex(write_duplex_campaign(tmp_path / "duplex", trials))).as_json()
-    jsonschema.validate(summary, schema_of("duplex"), jsonschema.Draft202012Validator)
+    jsonschema.validate(summary, schema_of("duplex measure"), jsonschema.Draft202012Validator)
 
 
 def test_the_calibration_is_part_of_the_summary(runs: list[Path]) -> None:

@@ -29,7 +29,7 @@ def test_any_overlap_time_scripts_the_overlap() -> None:
     assert not plain.scripted
     assert plain.overridden({"stop_ms": "never", "on_backchannel": "ignore"}).stop_ms == NEVER
     assert plain.overridden({"stop_ms": "250", "after_stop": "resume"}).stop_ms == 250
-    for name in ("stop_ms", "patience_ms", "talk_over_ms"):
+    for name in ("stop_ms", "end_silence_ms", "talk_over_ms"):
         assert plain.overridden({name: "20"}).scripted
 
 
@@ -49,7 +49,7 @@ def test_any_overlap_time_scripts_the_overlap() -> None:
         ({"stall_ms": "20", "stall_every_ms": "20"}, "stall_ms: expected less than stall_every_ms"),
         ({"stop_ms": "soon"}, "never.0 to 60000, but it is 'soon'"),
         ({"stop_ms": "60001"}, r"stop_ms: expected never\|0 to 60000"),
-        ({"patience_ms": "never"}, "patience_ms: expected 20"),
+        ({"end_silence_ms": "never"}, "end_silence_ms: expected 20"),
         ({"after_stop": "resume", "stop_ms": "never"}, "after_stop=resume: expected stop_ms in milliseconds"),
         ({"on_backchannel": "ignore"}, "on_backchannel=ignore: expected stop_ms=never or at least"),
         ({"on_backchannel": "ignore", "stop_ms": "999"}, "backchannel_ms, 1000, .* it is 999"),

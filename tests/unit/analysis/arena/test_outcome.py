@@ -312,7 +312,7 @@ def test_verdicts_are_lines_of_json_and_nothing_else(runs: list[Path], tmp_path:
         CliRunner().invoke(cli, [*command, "--output", str(tmp_path / "v.csv")], catch_exceptions=False)
     done = CliRunner().invoke(cli, [*command, "-o", "-"], catch_exceptions=False)
     assert [json.loads(line).get("vote", False) for line in done.stdout.splitlines()] == [False, True]
-    with pytest.raises(UsageError, match="--json and --output - both write to standard output"):
+    with pytest.raises(UsageError, match="--json and --out - both write to standard output"):
         CliRunner().invoke(cli, [*command, "-o", "-", "--json"], catch_exceptions=False)
 
 
@@ -331,7 +331,7 @@ def test_a_command_about_one_judge_has_no_flag_for_several(command: str, runs: l
     done = CliRunner().invoke(cli, [command, *map(str, runs[:2]), "--judges", "toy"])
     assert done.exit_code == 2
     assert "No such option" in done.output
-    told = CliRunner().invoke(cli, [command, "--help"]).output
+    told = CliRunner().invoke(cli, [command, "--help-all"]).output
     assert "--judges" not in told
     assert "--llm-model" in told
 

@@ -80,11 +80,11 @@ def test_an_endpoint_that_is_silent_through_the_pause_has_waited() -> None:
     found = judge(talk([PAUSING], [replies((3700, 5000), created_ns=3600)], (3500,)), Rule.PAUSE)
     assert found.outcome is Outcome.WAITED
     assert ms(found.durations_ns, "response_latency") == 700
-    assert found.durations_ns["patience"] is None
+    assert found.durations_ns["pause_endpointing"] is None
 
 
 @pytest.mark.parametrize(
-    ("agent", "stopped", "patience_ms"),
+    ("agent", "stopped", "waited_ms"),
     [
         # Ends the turn in the gap and answers late: the nearest rival passes it.
         ([replies((3900, 5000), created_ns=3800)], (1380,), 380),
@@ -95,11 +95,11 @@ def test_an_endpoint_that_is_silent_through_the_pause_has_waited() -> None:
     ids=["turn ended", "response created", "heard", "heard while part 2 is spoken"],
 )
 def test_an_endpoint_that_takes_a_pause_for_the_end_is_premature(
-    agent: list[AgentSpeech], stopped: tuple[int, ...], patience_ms: int
+    agent: list[AgentSpeech], stopped: tuple[int, ...], waited_ms: int
 ) -> None:
     found = judge(talk([PAUSING], agent, stopped), Rule.PAUSE)
     assert found.outcome is Outcome.PREMATURE
-    assert ms(found.durations_ns, "patience") == patience_ms
+    assert ms(found.durations_ns, "pause_endpointing") == waited_ms
     assert found.reason
 
 

@@ -158,9 +158,9 @@ def test_an_endpoint_is_as_patient_as_the_longest_pause_before_the_first_that_br
         *(paused(800, number, waits=False) for number in (1, 2)),
         *(paused(1000, number, waits=True) for number in (1, 2)),
     ]
-    patience = figures(*trials)["profile"]["clean"]["patience"]
-    assert patience["longest_pause_ms"] == 600
-    assert {gap: share["value"] for gap, share in patience["survived"].items()} == {
+    pauses = figures(*trials)["profile"]["clean"]["pauses"]
+    assert pauses["longest_pause_ms"] == 600
+    assert {gap: share["value"] for gap, share in pauses["survived"].items()} == {
         "200 ms": 100,
         "400 ms": 100,
         "600 ms": 50,
@@ -176,7 +176,7 @@ def test_the_profile_says_how_selective_an_endpoint_is() -> None:
     assert profile["selectivity"]["value"] == 50
     assert profile["yielding"]["value"] == 100
     assert profile["quickness"]["audible_stop"]["p50"] == 300
-    assert profile["patience"]["longest_pause_ms"] is None
+    assert profile["pauses"]["longest_pause_ms"] is None
 
 
 def test_an_endpoint_that_never_speaks_is_not_selective() -> None:
@@ -255,7 +255,7 @@ def test_the_keys_that_scripts_rely_on_stay() -> None:
         "audible_stop"
     ].keys()
     assert {"as_defined", "corrected", "difference"} <= found["metrics"]["clean"]["tau2.R_Y"].keys()
-    assert {"patience", "quickness", "selectivity", "yielding"} == found["profile"]["clean"].keys()
+    assert {"pauses", "quickness", "selectivity", "yielding"} == found["profile"]["clean"].keys()
     assert {"probe", "condition", "pairs", "outcomes", "passed", "durations"} == found["paired"][0].keys()
 
 

@@ -172,7 +172,7 @@ def test_a_backchannel_stops_a_reply_by_default() -> None:
 
 
 def test_a_backchannel_that_silence_ends_is_ignored() -> None:
-    host = talking(stop_ms=500, backchannel_ms=500, on_backchannel=OnBackchannel.IGNORE, patience_ms=300)
+    host = talking(stop_ms=500, backchannel_ms=500, on_backchannel=OnBackchannel.IGNORE, end_silence_ms=300)
     host.speak(2_000, 400)
     host.run(9_000)
     assert host.reactions() == [None, Reaction.IGNORED]
@@ -196,7 +196,7 @@ def test_a_stopped_reply_resumes_after_the_user_has_spoken() -> None:
 
 @pytest.mark.parametrize(("pause_ms", "answered"), [(380, False), (480, True)])
 def test_a_pause_longer_than_the_patience_is_answered(pause_ms: int, answered: bool) -> None:
-    host = Host(patience_ms=400, stop_ms=100)
+    host = Host(end_silence_ms=400, stop_ms=100)
     host.speak(400, 600, 600, pauses_ms=(pause_ms,))
     host.run(8_000)
     ends = [utterance.end for utterance in host.utterances()]
@@ -241,7 +241,7 @@ def test_an_unfinished_utterance_is_returned_at_the_end() -> None:
     ("settings", "config", "said"),
     [
         ({"stop_ms": 5}, {"detection": None}, "turn detection"),
-        ({"patience_ms": 500}, {"detection": None}, "turn detection"),
+        ({"end_silence_ms": 500}, {"detection": None}, "turn detection"),
         ({"stop_ms": 5}, {"interrupt_response": False}, "stop_ms=5 needs"),
         ({"talk_over_ms": 5}, {"create_response": False}, "answered"),
         ({"stop_ms": "never"}, {"interrupt_response": False}, None),
