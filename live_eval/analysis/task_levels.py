@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.agreement import spearman
-from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
+from live_eval.analysis.leaderboard_columns import BoardColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import (
     MIN_CLUSTERS,
     Estimate,
@@ -201,11 +201,11 @@ class TaskLevels:
         }
 
 
-def related_columns() -> tuple[BenchmarkColumn, ...]:
+def related_columns() -> tuple[BoardColumn, ...]:
     """Return the paper's columns for relations: answers to questions, and ratings."""
     return tuple(
         column
-        for column in benchmark_columns()
+        for column in leaderboard_columns()
         if (column.task.asks or column.rated) and column.scale is not None
     )
 
@@ -217,7 +217,7 @@ def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]]
     """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]
-    scored: dict[BenchmarkColumn, list[tuple[Observation, float]]] = {}
+    scored: dict[BoardColumn, list[tuple[Observation, float]]] = {}
     for column in related_columns():
         of_task = [turn for turn in turns if turn.task is column.task]
         if (score := table.filling(column)) is not None and (found := table.scored(of_task, score)):
@@ -263,7 +263,7 @@ def _if_enough(estimate: Estimate, unit: str = "script") -> Estimate:
 
 
 def _relations(
-    scored: Mapping[BenchmarkColumn, Sequence[tuple[Observation, float]]],
+    scored: Mapping[BoardColumn, Sequence[tuple[Observation, float]]],
     attributes: Mapping[_Recording, str | None],
 ) -> Iterator[Relation]:
     """Yield the correlation for each pair of columns of different tasks, by script and by attribute."""
@@ -293,7 +293,7 @@ def _relations(
 
 
 def _cue_recognised(
-    scored: Mapping[BenchmarkColumn, Sequence[tuple[Observation, float]]],
+    scored: Mapping[BoardColumn, Sequence[tuple[Observation, float]]],
     with_cue: Iterable[_Recording],
     asks_for: Mapping[str, frozenset[str]],
 ) -> Iterator[CueRecognised]:

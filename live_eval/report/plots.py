@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from live_eval.analysis.benchmark_columns import BenchmarkColumn
+from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.analysis.statistics.intervals import ecdf
 from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
 from live_eval.report.pages import COLOURS
@@ -218,7 +218,7 @@ def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
     return plots
 
 
-def _quarters(column: BenchmarkColumn) -> tuple[AxisTick, ...]:
+def _quarters(column: BoardColumn) -> tuple[AxisTick, ...]:
     assert column.scale is not None
     low, high = column.scale
     return Axis(low, high, (high - low) / 4).ticks()

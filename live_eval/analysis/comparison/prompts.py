@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from live_eval.analysis.benchmark_columns import prompt_scores
 from live_eval.analysis.comparison.difference import Difference, difference_of
 from live_eval.analysis.comparison.run_settings import prompt_names, prompts_alone_differ, states_cue
 from live_eval.analysis.comparison.series import ComparedRun, Series
+from live_eval.analysis.leaderboard_columns import prompt_scores
 from live_eval.analysis.statistics.paired import cluster_means
 from live_eval.analysis.summary.observations import TurnKey
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from live_eval.analysis.benchmark_columns import benchmark_columns
+from live_eval.analysis.leaderboard_columns import leaderboard_columns
 from live_eval.judging import JudgeRole
 from live_eval.recording import ScoreRow
 from live_eval.registry import judges_with
@@ -108,7 +108,7 @@ def read_measures(
         if isinstance(side := (row.detail.get("reply") or {}).get("probabilities"), Mapping)
     }:
         measures.append(_emotion(judge, emotions))
-    for column in benchmark_columns():
+    for column in leaderboard_columns():
         if column.picks_prompt:
             outputs = dict(score.partition(".")[::2] for score in column.scores)
             judge, found = scored_by(outputs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.benchmark_columns import BenchmarkColumn
+from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.analysis.statistics.intervals import Estimate, estimate_means, interval_json, rounded, share_of
 from live_eval.analysis.summary.observations import Observation
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
@@ -110,7 +110,7 @@ class ScoreTable:
         """Return the column with a name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
-    def filling(self, column: BenchmarkColumn) -> ScoreColumn | None:
+    def filling(self, column: BoardColumn) -> ScoreColumn | None:
         """Return the score that fills a column of the paper's tables, or None."""
         return next((found for name in column.scores if (found := self.column(name)) is not None), None)
 

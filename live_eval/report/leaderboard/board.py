@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
+from live_eval.analysis.leaderboard_columns import BoardColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import JudgeFacts
@@ -96,7 +96,7 @@ class BoardTable:
     """One of the paper's tables."""
 
     title: str
-    columns: tuple[BenchmarkColumn, ...]
+    columns: tuple[BoardColumn, ...]
     rows: tuple[BoardRow, ...]
     notes: tuple[str, ...]
 
@@ -106,7 +106,7 @@ class HeatMap:
     """A column broken down by attribute or by type of question, for each run."""
 
     title: str
-    column: BenchmarkColumn
+    column: BoardColumn
     columns: tuple[Source, ...]
     rows: tuple[str, ...]
     cells: tuple[tuple[BoardCell, ...], ...]
@@ -160,7 +160,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     """
     entries = read_entries(paths)
     everything = Chosen(tuple(entries), ())
-    columns = benchmark_columns()
+    columns = leaderboard_columns()
     return Board(
         tables=tuple(
             _table(
@@ -177,7 +177,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     )
 
 
-def _table(title: str, columns: tuple[BenchmarkColumn, ...], chosen: Chosen) -> BoardTable:
+def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> BoardTable:
     prompted = any(column.task is _CONVERSATION for column in columns)
     entries, sources = chosen.entries, sources_of(chosen.entries, prompted=prompted)
     found = {column: [_cell(entry, column, entry.turns(column)) for entry in entries] for column in columns}
@@ -217,7 +217,7 @@ def _table(title: str, columns: tuple[BenchmarkColumn, ...], chosen: Chosen) -> 
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 
 
-def _cell(entry: Entry, column: BenchmarkColumn, turns: Sequence[Observation]) -> BoardCell:
+def _cell(entry: Entry, column: BoardColumn, turns: Sequence[Observation]) -> BoardCell:
     """Return a value over the given turns of a run."""
     estimate = entry.mean(column, turns)
     judge = entry.judge(column) if estimate.value is not None else None
@@ -232,7 +232,7 @@ def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
     return cell if cell.judge is None else replace(cell, mark=judged.letters.get(cell.judge, ""))
 
 
-def _best(column: BenchmarkColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
+def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
     """Return the best of our rows, excluding rows whose prompt states the cue."""
     rivals = [
         Rival(row, cell.value, cell.share, (entry.data, entry.cases(column.task)), cell.judge)
@@ -285,7 +285,7 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
     return Best(best, "" if best else "the leading row covers a smaller share of its turns than another")
 
 
-def _without_best(best: Mapping[BenchmarkColumn, Best]) -> Iterator[str]:
+def _without_best(best: Mapping[BoardColumn, Best]) -> Iterator[str]:
     """Yield a note on columns without a best row."""
     for reason in dict.fromkeys(found.reason for found in best.values() if found.reason):
         titles = ", ".join(column.title for column, found in best.items() if found.reason == reason)
@@ -293,13 +293,13 @@ def _without_best(best: Mapping[BenchmarkColumn, Best]) -> Iterator[str]:
 
 
 def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
-    mapped = [column for column in benchmark_columns() if column.heat_map and column.scale is not None]
+    mapped = [column for column in leaderboard_columns() if column.heat_map and column.scale is not None]
     mapped.sort(key=lambda column: (not column.task.asks, not column.rated))
     found = [_map(column, entries) for column in mapped]
     return [each for each in found if each is not None]
 
 
-def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
+def _map(column: BoardColumn, entries: Sequence[Entry]) -> HeatMap | None:
     """Return a heat map, or None if no run has a value."""
 
     def row_of(turn: Observation) -> str | None:
@@ -347,7 +347,7 @@ class _JudgeLabels:
     note: str
 
 
-def _name_judges(columns: Iterable[tuple[BenchmarkColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
+def _name_judges(columns: Iterable[tuple[BoardColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
     """Return the judges of our values under each heading.
 
     Judges have letters if a column has several judges, or if a model also judged the published rows.

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.benchmark_columns import BenchmarkColumn, benchmark_columns
 from live_eval.analysis.comparison.prompts import averaged, rank_prompts
 from live_eval.analysis.comparison.run_settings import NOT_RECORDED, prompt_names, states_cue
 from live_eval.analysis.comparison.series import Series, score_series
+from live_eval.analysis.leaderboard_columns import BoardColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation, TurnKey
 from live_eval.analysis.summary.run import RunSummary, summarise
@@ -98,11 +98,11 @@ class Entry:
     states_cue: bool
     summary: RunSummary
 
-    def turns(self, column: BenchmarkColumn) -> list[Observation]:
+    def turns(self, column: BoardColumn) -> list[Observation]:
         """Return the turns of a column's task, including failed turns."""
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
-    def mean(self, column: BenchmarkColumn, turns: Iterable[Observation]) -> Estimate:
+    def mean(self, column: BoardColumn, turns: Iterable[Observation]) -> Estimate:
         """Return a column's mean over the scored turns and unanswered questions among the given turns."""
         table = self.summary.table
         score = table.filling(column)
@@ -110,7 +110,7 @@ class Entry:
             return Estimate(None, 0, 0, reason="not judged")
         return table.mean(turns, score)
 
-    def judge(self, column: BenchmarkColumn) -> JudgeFacts | None:
+    def judge(self, column: BoardColumn) -> JudgeFacts | None:
         """Return the judge of a column, or None."""
         score = self.summary.table.filling(column)
         if score is None:
@@ -119,7 +119,7 @@ class Entry:
         unasked = JudgeFacts(score.judge, score.version, ())
         return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
-    def series(self, column: BenchmarkColumn) -> Series | None:
+    def series(self, column: BoardColumn) -> Series | None:
         """Return the column's score by turn, or None if no turn is scored."""
         table = self.summary.table
         score = table.filling(column)
@@ -254,13 +254,13 @@ class Chosen:
 
 def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chosen:
     """Return each model's runs with the prompt in the table; all runs if the table has every prompt."""
-    for column in benchmark_columns():
+    for column in leaderboard_columns():
         if column.table is table and column.picks_prompt:
             return choose_prompts(entries, column)
     return Chosen(tuple(entries), ())
 
 
-def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
+def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
     """Return each model's runs with the best prompt, as in the paper's tables.
 
     The best prompt has the highest mean over scripts, over the turns with a value under every prompt. Prompts
@@ -291,7 +291,7 @@ def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
     return Chosen(tuple(shown), tuple(notes))
 
 
-def _best_prompt(runs: Sequence[Entry], column: BenchmarkColumn) -> tuple[list[str], str]:
+def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str], str]:
     """Return the best prompt; or all prompts, and the reason why there is no best prompt."""
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
     series = [(entry.prompt, entry.series(column)) for entry in runs]

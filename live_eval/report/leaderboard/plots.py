@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.agreement import spearman
-from live_eval.analysis.benchmark_columns import BenchmarkColumn
+from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.task_levels import PLOTTED, related_columns
 from live_eval.report.leaderboard.entries import Entry, choose_prompts_of
@@ -35,8 +35,8 @@ class LevelPlot:
         published: Spearman's correlation over the published models only.
     """
 
-    across: BenchmarkColumn
-    up: BenchmarkColumn
+    across: BoardColumn
+    up: BoardColumn
     dots: tuple[ModelDot, ...]
     correlation: float | None
     published: float | None

@@ -1,6 +1,7 @@
-"""The columns of the paper's tables, and the installed judges' scores for them.
+"""The columns of the leaderboard: the paper's tables, and the installed judges' scores for them.
 
-A judge's specification declares its columns (`live_eval.judging.LeaderboardColumn`).
+The judges' specifications (``judges/specs/``) declare the columns, each as a
+`live_eval.judging.LeaderboardColumn`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from live_eval.judging import JudgeKind, LeaderboardTable, score_name
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
-__all__ = ["BenchmarkColumn", "benchmark_columns", "prompt_scores"]
+__all__ = ["BoardColumn", "leaderboard_columns", "prompt_scores"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkColumn:
+class BoardColumn:
     """A column of one of the paper's tables; for other fields, see `LeaderboardColumn`.
 
     Args:
@@ -43,7 +44,7 @@ class BenchmarkColumn:
         return 100 * (value - low) / (high - low)
 
 
-def benchmark_columns() -> tuple[BenchmarkColumn, ...]:
+def leaderboard_columns() -> tuple[BoardColumn, ...]:
     """Return the columns by table and position; scores that declare the same column share it."""
     found = sorted(
         (
@@ -54,13 +55,13 @@ def benchmark_columns() -> tuple[BenchmarkColumn, ...]:
         ),
         key=lambda each: each[:3],
     )
-    columns: dict[tuple[LeaderboardTable, str], BenchmarkColumn] = {}
+    columns: dict[tuple[LeaderboardTable, str], BoardColumn] = {}
     for _, _, title, spec, output, column in found:
         score = score_name(spec.name, output.name)
         if (first := columns.get((column.table, title))) is not None:
             columns[column.table, title] = replace(first, scores=(*first.scores, score))
             continue
-        columns[column.table, title] = BenchmarkColumn(
+        columns[column.table, title] = BoardColumn(
             title=title,
             table=column.table,
             scores=(score,),
@@ -78,4 +79,4 @@ def benchmark_columns() -> tuple[BenchmarkColumn, ...]:
 
 def prompt_scores() -> tuple[str, ...]:
     """Return the scores that determine each model's prompt in the paper."""
-    return tuple(score for column in benchmark_columns() if column.picks_prompt for score in column.scores)
+    return tuple(score for column in leaderboard_columns() if column.picks_prompt for score in column.scores)
