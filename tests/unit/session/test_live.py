@@ -1,36 +1,43 @@
-"""A person who speaks through a device whose clock is not ours: an hour in seconds, without a sound card."""
+"""A person who speaks through a device: an hour in seconds, without a sound card."""
 
 import asyncio
-import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from live_eval.audio import resample
-from live_eval.audio.files import read_audio
 from live_eval.dialect import Message
 from live_eval.errors import FailureKind
 from live_eval.session import Session
-from live_eval.session.device_clock import DeviceClock
 from live_eval.session.live import Live
-from live_eval.session.speaker import Frame, UtteranceBegan, UtteranceEnded
+from live_eval.session.speaker import Frame
 from live_eval.session.speech_detector import Span, SpeechDetector
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import memory_pair
 from live_eval.types import TurnMode
+from tests.unit.session.devices import Device
 from tests.unit.session.toy import LIMITS, ToyDialect, answers, ears
 
 MS = 1_000_000
+
+
 S = 1_000_000_000
+
+
 HOUR_S = 3_600
+
+
 QUARTER_S = 900
+
+
 RATE = 8_000
+
+
 BLOCK = 160
+
+
 DELAY_NS = 100 * MS
-SPEECH = Path("live_eval/data/sample/data_human/audio/breath/le_102_breath_family_target.flac")
 
 
 class Deaf(SpeechDetector):
@@ -38,69 +45,6 @@ class Deaf(SpeechDetector):
 
     def push(self, pcm: NDArray[np.int16]) -> list[Span]:
         return []
-
-
-class Device:
-    """A sound card whose clock is fast by `ppm`, and whose blocks arrive up to 10 ms late."""
-
-    def __init__(self, ppm: float) -> None:
-        self._rate_hz = RATE * (1 + ppm * 1e-6)
-        self._start_ns = 7 * S
-        self._random = random.Random(3)
-
-    def captured_ns(self, sample: float) -> int:
-        """Return when a sample was really captured."""
-        return self._start_ns + round(sample / self._rate_hz * S)
-
-    def arrivals(self, seconds: float, block: int = BLOCK) -> Iterator[tuple[int, int]]:
-        """Yield how many samples had come, and when; blocks come in order."""
-        last_ns = 0
-        for end in range(block, round(seconds * self._rate_hz), block):
-            late_ns = round(self._random.uniform(0, 10) * MS)
-            last_ns = max(last_ns, self.captured_ns(end) + late_ns)
-            yield end, last_ns
-
-
-@pytest.mark.parametrize("ppm", [-200.0, 0.0, 200.0])
-def test_a_drifting_clock_is_followed_within_a_millisecond(ppm: float) -> None:
-    device, clock = Device(ppm), DeviceClock(RATE)
-    worst = 0
-    for number, (samples, at_ns) in enumerate(device.arrivals(HOUR_S)):
-        clock.observe(samples, at_ns)
-        if number > 100:  # two seconds
-            worst = max(worst, abs(clock.captured_ns(samples) - device.captured_ns(samples)))
-    assert worst < MS
-    assert clock.drift_ppm == pytest.approx(ppm, abs=10)
-
-
-def test_stalls_do_not_move_the_clock() -> None:
-    device, clock = Device(200), DeviceClock(RATE)
-    held_until_ns = 0
-    for samples, at_ns in device.arrivals(120):
-        if samples % (5 * RATE) < BLOCK:
-            held_until_ns = at_ns + 1_500 * MS
-        clock.observe(samples, max(at_ns, held_until_ns))
-        if samples > 5 * RATE:
-            assert abs(clock.captured_ns(samples) - device.captured_ns(samples)) < 2 * MS
-
-
-def test_lost_samples_move_the_clock_within_three_seconds() -> None:
-    device, clock = Device(200), DeviceClock(RATE)
-    lost = 0
-    for samples, at_ns in device.arrivals(60):
-        if samples == 30 * RATE:
-            lost = RATE // 10
-        clock.observe(samples - lost, at_ns)
-        if not lost or samples > 33 * RATE:
-            assert abs(clock.captured_ns(samples - lost) - device.captured_ns(samples)) < 4 * MS
-
-
-def test_a_sample_is_found_by_its_time() -> None:
-    clock = DeviceClock(RATE)
-    for samples, at_ns in Device(150).arrivals(30):
-        clock.observe(samples, at_ns)
-    for sample in (0, 12_345, 200_000):
-        assert clock.sample_at(clock.captured_ns(sample)) == pytest.approx(sample, abs=0.01)
 
 
 def counted(begin: int, end: int) -> NDArray[np.int16]:
@@ -203,38 +147,6 @@ def test_unread_audio_is_dropped() -> None:
     assert live.stats.overruns > 0
     assert live.stats.captured == 80_000
     assert live._tail - live._head <= 2 * RATE
-
-
-@pytest.mark.parametrize("device_hz", [16_000, 44_100, 48_000])
-def test_an_utterance_is_found_while_it_is_spoken(device_hz: int) -> None:
-    """A second of silence, a recording, a second of silence: the marks lie where the recording was spoken."""
-    recording = resample(read_audio(SPEECH).audio, device_hz).int16()
-    loud = np.flatnonzero(np.abs(recording.astype(np.int32)) > 300)
-    noise = np.random.default_rng(1).normal(0, 8, 2 * device_hz).astype(np.int16)
-    pcm = np.concatenate((noise[:device_hz], recording, noise[device_hz:]))
-    live = Live(device_hz=device_hz, rate_hz=24_000, frame_ns=20 * MS)
-    block = device_hz // 50
-    began: list[tuple[int, UtteranceBegan]] = []
-    ended: list[tuple[int, UtteranceEnded]] = []
-    for number in range(len(pcm) // block):
-        now_ns = (number + 1) * 20 * MS
-        live.push(pcm[number * block : (number + 1) * block], now_ns)
-        frame = live.frame(now_ns, now_ns)
-        assert frame is not None
-        assert len(frame.pcm) == 960
-        if frame.began is not None:
-            began.append((now_ns, frame.began))
-        if frame.ended is not None:
-            ended.append((now_ns, frame.ended))
-    onset_ns = S + int(loud[0]) * S // device_hz + 60 * MS
-    end_ns = S + int(loud[-1]) * S // device_hz + 60 * MS
-    assert abs(began[0][1].onset_ns - onset_ns) < 100 * MS
-    found_ns = began[-1][1].t0_ns + ended[-1][1].boundaries.voice_end_ns
-    assert abs(found_ns - end_ns) < 100 * MS
-    assert ended[-1][1].boundaries.method == "webrtcvad"
-    assert ended[-1][0] - found_ns < 500 * MS, "the end is found while the session goes on"
-    live.stop()
-    assert live.frame(0, 0) is None
 
 
 class Scripted(SpeechDetector):
