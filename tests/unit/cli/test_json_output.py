@@ -33,7 +33,7 @@ CALIBRATION = KeptCalibration(
     turns=60,
 )
 ELSEWHERE = {
-    "calibrate": "tests/unit/cli/test_calibrate_output.py",
+    "calibrate": "tests/unit/cli/test_calibrate.py",
     "latency": "tests/loopback/campaigns/latency/test_campaign.py, against a schema of its own",
 }
 """Commands that hold conversations, with the test that validates what they print."""
