@@ -74,6 +74,7 @@ class CalibrationPlan:
         cadences: Chunk pacing, chosen for each turn: ``burst`` or ``realtime``.
         noise: Whether other processes keep all cores busy.
         processes: Number of processes that run the sessions; 0 for this process.
+        floor_wakes: Number of wakes that measure the machine's floor.
     """
 
     endpoint: str = REFERENCE
@@ -88,6 +89,7 @@ class CalibrationPlan:
     seed: int = 0
     noise: bool = False
     processes: int = 0
+    floor_wakes: int = _FLOOR_WAKES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +272,7 @@ class _Bench:
 
     async def _floor(self) -> NDArray[np.int64]:
         with undisturbed():
-            return await timer_lateness(self._clock)
+            return await timer_lateness(self._clock, self._plan.floor_wakes)
 
     async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
         await self._clock.sleep_until(self._clock.now_ns() + stagger_ns(worker, self._plan.sessions))
@@ -325,11 +327,11 @@ class _Bench:
         return await asyncio.get_running_loop().run_in_executor(self._writing, keep)
 
 
-async def timer_lateness(clock: Clock) -> NDArray[np.int64]:
+async def timer_lateness(clock: Clock, wakes: int = _FLOOR_WAKES) -> NDArray[np.int64]:
     """Return the wake lateness of an idle event loop, the machine's floor: int64, ns, shape (wakes,)."""
     late_ns: list[int] = []
     due_ns = clock.now_ns()
-    for _ in range(_FLOOR_WAKES):
+    for _ in range(wakes):
         due_ns = max(due_ns, clock.now_ns()) + _FLOOR_EVERY_NS
         await clock.sleep_until(due_ns)
         late_ns.append(clock.now_ns() - due_ns)

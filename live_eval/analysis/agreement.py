@@ -44,11 +44,19 @@ def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], 
     return estimate_statistic(figure, clusters, seed=seed)
 
 
-def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
+def kendall(
+    first: ArrayLike,
+    second: ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    seed: int = 0,
+    block_pairs: int = _PAIRS,
+) -> Estimate:
     """Return Kendall's tau-b: concordant minus discordant pairs, normalised by the pairs without ties.
 
     ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, of which T are tied on a side. From −1 to 1;
-    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945).
+    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). At most about
+    `block_pairs` pairs are compared at a time.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
@@ -57,7 +65,7 @@ def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *
         # Whole numbers below 2^24, so exact in float32.
         light = drawn.astype(np.float32)
         excess = np.zeros(len(drawn))
-        step = max(1, _PAIRS // max(1, len(x)))
+        step = max(1, block_pairs // max(1, len(x)))
         for begin in range(0, len(x), step):
             rows = slice(begin, begin + step)
             signs = np.sign(x[:, None] - x[None, rows]) * np.sign(y[:, None] - y[None, rows])

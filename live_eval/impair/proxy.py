@@ -62,6 +62,9 @@ class ImpairingProxy:
         clock: Clock for delayed delivery.
         port: Port to bind; 0 picks a free port.
         tls: TLS settings for the connection to the endpoint; defaults to the system trust store.
+        connect_s: Timeout for the connection to the endpoint.
+        most_connections: Maximum number of connections with a complete request.
+        most_asking: Maximum number of incomplete requests; a further one displaces the oldest.
 
     Raises:
         UsageError: The URL is not an endpoint URL, or the impairment does not apply to byte streams.
@@ -75,6 +78,9 @@ class ImpairingProxy:
         *,
         port: int = 0,
         tls: ssl.SSLContext | None = None,
+        connect_s: float = _CONNECT_S,
+        most_connections: int = _MOST_CONNECTIONS,
+        most_asking: int = _MOST_ASKING,
     ) -> None:
         self._secure, self._host, self._to_port = _endpoint(url)
         self._tls = (tls or ssl.create_default_context()) if self._secure else None
@@ -84,6 +90,9 @@ class ImpairingProxy:
         self._impairment = impairment
         self._clock = clock
         self._port = port
+        self._connect_s = connect_s
+        self._most_connections = most_connections
+        self._most_asking = most_asking
         self._count = 0
         self._asking: dict[asyncio.Task[None], None] = {}  # incomplete requests, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,7 +125,7 @@ class ImpairingProxy:
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a client; never raises."""
-        if len(self._asking) >= _MOST_ASKING:
+        if len(self._asking) >= self._most_asking:
             oldest = next(iter(self._asking))
             del self._asking[oldest]
             oldest.cancel()
@@ -131,8 +140,8 @@ class ImpairingProxy:
                 head = await _head(reader)
             finally:
                 self._asking.pop(task, None)
-            if len(self._tasks) - len(self._asking) > _MOST_CONNECTIONS:
-                raise _RefusedError(503, f"expected at most {_MOST_CONNECTIONS} connections at a time")
+            if len(self._tasks) - len(self._asking) > self._most_connections:
+                raise _RefusedError(503, f"expected at most {self._most_connections} connections at a time")
             await self._pass_on(_checked(head, self._authority), reader, writer, name)
         except _RefusedError as refusal:
             await _refuse(reader, writer, refusal)
@@ -161,7 +170,7 @@ class ImpairingProxy:
         impairment = self._impairment.for_session(name)
         stream = ImpairedStream(protocol, impairment, self._clock, window_bytes=_WINDOW_BYTES)
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(self._connect_s):
                 await loop.create_connection(lambda: stream, self._host, self._to_port, ssl=self._tls)
         except OSError as error:
             why = f"{self._authority} cannot be reached: {str(error) or type(error).__name__}"

@@ -68,6 +68,7 @@ class StopSignals:
     Args:
         end_soon: Called on a later signal; by default ends the process after a few seconds.
         for_command: Whether the process must end soon even after the context has exited.
+        grace_s: Time that a later signal leaves the process to end by itself.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class StopSignals:
         end_soon: Callable[[], None] | None = None,
         *,
         for_command: bool = True,
+        grace_s: float = _GRACE_S,
     ) -> None:
         self.requested = False
         self.last_words = "Interrupted."
@@ -83,6 +85,7 @@ class StopSignals:
         self._now_s = now_s
         self._end_soon = end_soon or self._end_process_soon
         self._for_command = for_command
+        self._grace_s = grace_s
         self._timer: threading.Timer | None = None
         self._last_s: float | None = None
         self._gentle = 0
@@ -156,6 +159,6 @@ class StopSignals:
 
     def _end_process_soon(self) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(_GRACE_S, lambda: end_process(self.last_words))
+            self._timer = threading.Timer(self._grace_s, lambda: end_process(self.last_words))
             self._timer.daemon = True
             self._timer.start()

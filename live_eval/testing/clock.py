@@ -20,10 +20,15 @@ class FakeClock:
     When every task of the event loop is waiting, the time jumps to the earliest wake-up time. A task that was
     not ready for several loop cycles counts as waiting, so real threads and sockets do not stop the clock:
     use this clock only with in-memory transports.
+
+    Args:
+        start_ns: Initial time.
+        quiet_cycles: Number of loop cycles after which a task counts as waiting.
     """
 
-    def __init__(self, start_ns: int = 1_000_000_000_000) -> None:
+    def __init__(self, start_ns: int = 1_000_000_000_000, *, quiet_cycles: int = _QUIET_CYCLES) -> None:
         self._now_ns = start_ns
+        self._quiet_cycles = quiet_cycles
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._jumper: asyncio.Task[None] | None = None
@@ -61,7 +66,7 @@ class FakeClock:
 
     async def _jump(self) -> None:
         while self._sleepers:
-            for _ in range(_QUIET_CYCLES):
+            for _ in range(self._quiet_cycles):
                 await asyncio.sleep(0)
             if not self._sleepers:
                 return

@@ -56,10 +56,8 @@ async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
     endpoint: str,
     transport: Callable[[Clock], Transport],
     names: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 50)  # no value here depends on it
-    plan = replace(PLAN, endpoint=endpoint)
+    plan = replace(PLAN, endpoint=endpoint, floor_wakes=50)  # no value here depends on the floor
     # Concurrently, so that the machine's own delays affect both equally.
     with undisturbed():
         honest, wrong = await asyncio.gather(calibrate(plan), calibrate(plan, transport=transport))

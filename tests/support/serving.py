@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,7 @@ async def reference(
     *,
     token: str | None = None,
     truth: Path | None = None,
+    limits: Mapping[str, int] | None = None,
     **settings: Any,
 ) -> AsyncIterator[str]:
     """Serve the reference endpoint without a recogniser and yield its host and port.
@@ -70,6 +71,7 @@ async def reference(
         responder: Makes the replies; tones if None.
         token: The API key that it requires.
         truth: File for its ground truth, complete once the context has ended.
+        limits: Limits of `SessionHost`.
         settings: Fields of `ReferenceSettings`.
     """
     speech_models = await asyncio.to_thread(SpeechModels, None, NO_RECOGNISER)
@@ -80,6 +82,7 @@ async def reference(
         responder or ToneResponder(),
         token=Secret(token) if token else None,
         truth=file,
+        **(limits or {}),
     )
     endpoint = Endpoint(host)
     probe = asyncio.create_task(host.probe.run())  # needed for the truth's error bar

@@ -50,6 +50,8 @@ class SessionHost:
         token: Bearer token required from clients, or None to accept any client.
         truth: File for the true times, or None.
         clock: The clock of all sessions.
+        most_sessions: Maximum number of open sessions.
+        most_handshakes: Maximum number of requested sessions that are not open yet.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class SessionHost:
         token: Secret | None = None,
         truth: TruthFile | None = None,
         clock: Clock | None = None,
+        most_sessions: int = _MOST_SESSIONS,
+        most_handshakes: int = _MOST_HANDSHAKES,
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -70,6 +74,8 @@ class SessionHost:
         self._responder = responder
         self._token = token
         self._truth = truth
+        self._most_sessions = most_sessions
+        self._most_handshakes = most_handshakes
         self._sessions = 0
         self._handshakes = 0
         self._fixed_replies: dict[tuple[Hashable, ...], WireReply] = {}
@@ -99,8 +105,8 @@ class SessionHost:
         """
         if not known:
             authenticate(request, self._token)
-        if self._sessions >= _MOST_SESSIONS:
-            message = f"Expected at most {_MOST_SESSIONS} sessions at a time."
+        if self._sessions >= self._most_sessions:
+            message = f"Expected at most {self._most_sessions} sessions at a time."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
         query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
@@ -123,8 +129,8 @@ class SessionHost:
     @contextlib.contextmanager
     def handshake(self) -> Iterator[None]:
         """Count a handshake (a requested session, not yet open), or raise `RefusedError` above the limit."""
-        if self._handshakes >= _MOST_HANDSHAKES:
-            message = f"Expected at most {_MOST_HANDSHAKES} handshakes at a time."
+        if self._handshakes >= self._most_handshakes:
+            message = f"Expected at most {self._most_handshakes} handshakes at a time."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
         self._handshakes += 1
         try:

@@ -38,7 +38,9 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 
 @contextlib.asynccontextmanager
-async def proxied(spec: str, *, tls: bool = False) -> AsyncIterator[tuple[ImpairingProxy, str]]:
+async def proxied(
+    spec: str, *, tls: bool = False, **limits: int
+) -> AsyncIterator[tuple[ImpairingProxy, str]]:
     """A proxy of an echoing server, and the server's own host and port."""
     application = web.Application(client_max_size=8 << 20)
     application.router.add_route("*", "/v1/echo", echo)
@@ -54,7 +56,7 @@ async def proxied(spec: str, *, tls: bool = False) -> AsyncIterator[tuple[Impair
     async with listening(application, tls=theirs) as address:
         port = address.partition(":")[2]
         url = f"https://localhost:{port}" if tls else f"ws://{address}"
-        async with ImpairingProxy(url, parse(spec), SystemClock(), tls=ours) as proxy:
+        async with ImpairingProxy(url, parse(spec), SystemClock(), tls=ours, **limits) as proxy:
             yield proxy, url.partition("//")[2]
 
 
@@ -150,9 +152,8 @@ async def test_an_unreachable_endpoint_is_reported() -> None:
     assert b"127.0.0.1:9 cannot be reached" in answer
 
 
-async def test_an_endpoint_that_times_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.impair.proxy._CONNECT_S", 0)
-    async with proxied("delay=1ms") as (proxy, _):
+async def test_an_endpoint_that_times_out_is_reported() -> None:
+    async with proxied("delay=1ms", connect_s=0) as (proxy, _):
         answer = await said(proxy, REQUEST + b"\r\n")
     assert answer.rstrip().endswith(b"cannot be reached: TimeoutError")
 
@@ -321,9 +322,8 @@ async def test_a_response_is_forwarded_to_its_end(answer: bytes, passed: bytes) 
         assert await said(proxy, REQUEST + b"\r\n") == passed
 
 
-async def test_idle_connections_are_displaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.impair.proxy._MOST_ASKING", 3)
-    async with proxied("delay=1ms") as (proxy, _):
+async def test_idle_connections_are_displaced() -> None:
+    async with proxied("delay=1ms", most_asking=3) as (proxy, _):
         host, port = proxy.origin.removeprefix("http://").split(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
         assert (await said(proxy, REQUEST + b"\r\n")).split()[1] == b"200"
@@ -333,10 +333,9 @@ async def test_idle_connections_are_displaced(monkeypatch: pytest.MonkeyPatch) -
             writer.close()
 
 
-async def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.impair.proxy._MOST_CONNECTIONS", 1)
+async def test_connections_beyond_the_limit_are_refused() -> None:
     async with (
-        proxied("delay=1ms") as (proxy, _),
+        proxied("delay=1ms", most_connections=1) as (proxy, _),
         aiohttp.ClientSession() as client,
         client.ws_connect(f"{proxy.origin}/v1/echo"),
     ):

@@ -349,10 +349,15 @@ async def test_a_module_in_the_current_folder_is_not_imported(
 
 
 @pytest.mark.slow
-async def test_calibration_also_runs_sessions_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 10)
+async def test_calibration_also_runs_sessions_in_processes() -> None:
     plan = CalibrationPlan(
-        sessions=2, turns=2, processes=1, speech_ms=(200, 300), delay_ms=(50, 100), reply_ms=100
+        sessions=2,
+        turns=2,
+        processes=1,
+        speech_ms=(200, 300),
+        delay_ms=(50, 100),
+        reply_ms=100,
+        floor_wakes=10,
     )
     figures = (await calibrate(plan)).as_json()
     assert (figures["n"], figures["failed"], figures["processes"]) == (2, 0, 1)

@@ -94,11 +94,10 @@ class TestCorrelations:
         assert found.interval is None
         assert "resamples" in found.reason
 
-    def test_many_turns_are_processed_in_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_many_turns_are_processed_in_blocks(self) -> None:
         x, y = RANDOM.normal(size=(2, 50))
         whole = kendall(x, y, range(50))
-        monkeypatch.setattr("live_eval.analysis.agreement._PAIRS", 60)
-        assert kendall(x, y, range(50)) == whole
+        assert kendall(x, y, range(50), block_pairs=60) == whole
 
 
 class TestKrippendorff:

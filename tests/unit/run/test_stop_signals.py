@@ -132,9 +132,8 @@ def test_only_a_command_is_ended_after_it(
     now: Now, monkeypatch: pytest.MonkeyPatch, *, for_command: bool
 ) -> None:
     end_process = threading.Event()
-    monkeypatch.setattr("live_eval.run.stop_signals._GRACE_S", 0.1)
     monkeypatch.setattr("live_eval.run.stop_signals.end_process", lambda _: end_process.set())
-    with StopSignals(now, for_command=for_command) as stop:
+    with StopSignals(now, for_command=for_command, grace_s=0.1) as stop:
         with stop.gently():
             send()
         now.s += 1

@@ -88,11 +88,8 @@ class Answering(ToyDialect):
 
 
 @pytest.mark.parametrize("turns", [HOUR_TURNS // 4, pytest.param(HOUR_TURNS, marks=pytest.mark.slow)])
-async def test_memory_does_not_grow_with_the_number_of_turns(
-    turns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("live_eval.testing.clock._QUIET_CYCLES", 3)
-    clock = FakeClock(start_ns=0)
+async def test_memory_does_not_grow_with_the_number_of_turns(turns: int) -> None:
+    clock = FakeClock(start_ns=0, quiet_cycles=3)
     session = Session(
         Answering(),
         lambda _: Sink(),

@@ -13,9 +13,8 @@ from live_eval.http.connection_rate import ConnectionRate
 from tests.support.serving import reference
 
 
-async def test_sessions_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.reference.server.host._MOST_SESSIONS", 2)
-    async with reference() as address, contextlib.AsyncExitStack() as held:
+async def test_sessions_beyond_the_limit_are_refused() -> None:
+    async with reference(limits={"most_sessions": 2}) as address, contextlib.AsyncExitStack() as held:
         url = f"ws://{address}/v1/realtime?model=m"
         for _ in range(2):
             last = await held.enter_async_context(connect(url))
@@ -77,14 +76,13 @@ async def test_new_connections_of_another_machine_are_limited(monkeypatch: pytes
     assert refused.value.response.headers["Retry-After"] == "1"
 
 
-async def test_handshakes_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.reference.server.host._MOST_HANDSHAKES", 2)
+async def test_handshakes_beyond_the_limit_are_refused() -> None:
     peer = RTCPeerConnection()
     peer.addTransceiver("audio")
     peer.createDataChannel("oai-events")
     await peer.setLocalDescription(await peer.createOffer())
     offer, kind = peer.localDescription.sdp, {"Content-Type": "application/sdp"}
-    async with reference() as address, ClientSession(headers=kind) as client:
+    async with reference(limits={"most_handshakes": 2}) as address, ClientSession(headers=kind) as client:
         statuses = []
         for _ in range(3):  # none of them ever connects
             async with client.post(f"http://{address}/v1/realtime/calls", data=offer) as answer:
