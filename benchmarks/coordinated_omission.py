@@ -16,7 +16,7 @@ import numpy as np
 from _recordings import write_speech
 from numpy.typing import NDArray
 
-from live_eval.analysis.latency.latencies import latency_of
+from live_eval.analysis.latency.campaign_latencies import latency_of
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.campaign import LatencyCampaign
 from live_eval.campaigns.latency.campaign_file import read_campaign

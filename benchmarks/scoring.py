@@ -30,7 +30,7 @@ from live_eval.recording import RunWriter, ScoreReader
 from live_eval.registry import JUDGES, find_plugins, missing_requirements
 from live_eval.scoring.judge_processes import core_count, judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
-from live_eval.scoring.runner import score_run
+from live_eval.scoring.scoring_run import score_run
 from live_eval.speech.synthesis import Voice
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Variant

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.comparison.difference import script_differences
-from live_eval.analysis.comparison.runs import check_same_data, check_same_measure
+from live_eval.analysis.comparison.run_comparison import check_same_data, check_same_measure
 from live_eval.analysis.comparison.series import ComparedRun, Series, find_series
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate, Interval
 from live_eval.analysis.statistics.paired import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.comparison.runs import latencies_differ
+from live_eval.analysis.comparison.run_comparison import latencies_differ
 from live_eval.analysis.comparison.series import ComparedRun
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.latencies import has_uncertain_start

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.greetings import greetings_of
+from live_eval.analysis.greeting_summary import greetings_of
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.observations import latency
 from live_eval.analysis.summary.score_table import ScoreCell, ScoreTable

@@ -86,7 +86,7 @@ class RunProgress(Observer):
 
 
 class ScoringProgress:
-    """One bar per judge, as a context manager. Implements `live_eval.scoring.runner.Progress`."""
+    """One bar per judge, as a context manager. Implements `live_eval.scoring.scoring_run.Progress`."""
 
     def __init__(self) -> None:
         self._bars = Progress(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from live_eval.analysis.comparison.difference import Difference
-    from live_eval.analysis.comparison.runs import RunComparison
+    from live_eval.analysis.comparison.run_comparison import RunComparison
 
 __all__ = ["command"]
 
@@ -58,7 +58,7 @@ def command(
     Exit status: 0; 2 if the runs cannot be compared.
     """
     from live_eval.analysis.comparison.prompts import prompt_sensitivity
-    from live_eval.analysis.comparison.runs import compare_runs
+    from live_eval.analysis.comparison.run_comparison import compare_runs
     from live_eval.analysis.comparison.series import read_runs
 
     read = read_runs(runs, retime=retime)

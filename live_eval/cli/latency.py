@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from live_eval.analysis.latency.campaign_latencies import OUR_FAILURE
 from live_eval.analysis.latency.definitions import DefinedLatency
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
-from live_eval.analysis.latency.latencies import OUR_FAILURE
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.assertions import check_campaign, parse_assertion
 from live_eval.campaigns.latency.campaign import LatencyCampaign

@@ -80,7 +80,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
     """
     from live_eval.campaigns.latency.campaign_file import read_campaign
     from live_eval.campaigns.latency.summary import campaign_summary
-    from live_eval.report.files import CAMPAIGN_PAGE
+    from live_eval.report.file_names import CAMPAIGN_PAGE
     from live_eval.report.latency import write_campaign_page
 
     if form not in (None, "html") or output is not None:
@@ -99,7 +99,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
     """
     from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
     from live_eval.report.duplex import write_comparison_page, write_duplex_page
-    from live_eval.report.files import DUPLEX_PAGE
+    from live_eval.report.file_names import DUPLEX_PAGE
 
     one = len(folders) == 1
     if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
@@ -120,7 +120,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
 
 def _page_of(runs: Sequence[Path]) -> Path:
     """Return the default report path: in the folder of a single run, or next to the first of several runs."""
-    from live_eval.report.files import RUN_PAGE
+    from live_eval.report.file_names import RUN_PAGE
 
     first, *others = (run.resolve() for run in runs)
     if not others:

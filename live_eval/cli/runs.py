@@ -258,6 +258,6 @@ def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
         File names, and folders with patterns for the paths in them.
     """
     from live_eval.reference.server.process import LOG_NAME
-    from live_eval.report.files import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
+    from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
 
     return (RUN_PAGE, CAMPAIGN_PAGE, DUPLEX_PAGE, LOG_NAME), {SOUNDS: SOUND_FORMS}

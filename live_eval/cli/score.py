@@ -18,10 +18,10 @@ from live_eval.cli._progress import ScoringProgress
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import check_named, judge_options
-from live_eval.scoring.runner import score_run
+from live_eval.scoring.scoring_run import score_run
 
 if TYPE_CHECKING:
-    from live_eval.scoring.runner import JudgeSummary
+    from live_eval.scoring.scoring_run import JudgeSummary
 
 __all__ = ["command"]
 

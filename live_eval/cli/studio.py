@@ -58,7 +58,7 @@ def command(
     from live_eval.session.event_loop import run
     from live_eval.studio.application import application, serve
     from live_eval.studio.security import TOKEN_PARAMETER, Guard
-    from live_eval.studio.talking.endpoints import TalkSettings, read_addresses
+    from live_eval.studio.talking.talk_settings import TalkSettings, read_addresses
     from live_eval.types import Secret
 
     token, listeners = secrets.token_urlsafe(32), secrets.token_urlsafe(32)

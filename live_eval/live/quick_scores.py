@@ -21,7 +21,7 @@ from live_eval.recording import ScoreReader
 from live_eval.registry import installed_judges
 from live_eval.run.stop_signals import STOP_SIGNALS
 from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
-from live_eval.scoring.runner import score_run
+from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import describe
 
 __all__ = ["QuickScorer", "quick_judges"]

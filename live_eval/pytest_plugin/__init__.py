@@ -1,5 +1,5 @@
 """The fixture `live_eval` for tests of a voice endpoint, and durations to compare with (docs/pytest.md)."""
 
-from live_eval.pytest_plugin.durations import Duration, ms
+from live_eval.pytest_plugin.duration import Duration, ms
 
 __all__ = ["Duration", "ms"]

@@ -17,10 +17,10 @@ from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
 from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
-from live_eval.report.audio import clips
 from live_eval.report.bars import waterfall
 from live_eval.report.compare import compare, prompts_in_words
-from live_eval.report.definitions import DEFINITIONS, LAG_NOTE, licence_note
+from live_eval.report.embedded_audio import clips
+from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
 from live_eval.report.pages import inline_script, page_template, write_page
 from live_eval.report.plots import Plot, curve_plot, level_plots
 from live_eval.report.tables import (
@@ -36,7 +36,7 @@ from live_eval.report.tables import (
     score_table,
 )
 from live_eval.report.tasks import task_tables
-from live_eval.report.text import as_csv, as_json, as_markdown
+from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.report.turns import turn_order, turn_row
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from live_eval.analysis.comparison.boundaries import Boundaries
 from live_eval.analysis.comparison.prompts import prompt_sensitivity
-from live_eval.analysis.comparison.runs import check_same_data, compare_runs, latencies_differ
+from live_eval.analysis.comparison.run_comparison import check_same_data, compare_runs, latencies_differ
 from live_eval.analysis.comparison.series import ComparedRun, series_of
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.latencies import LATENCIES

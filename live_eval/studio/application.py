@@ -17,7 +17,7 @@ from live_eval.studio import (
     audio_api,
     front_end,
     listen,
-    pages,
+    report_pages,
     runs_api,
     talk,
     turns_api,
@@ -26,7 +26,7 @@ from live_eval.studio import (
 from live_eval.studio.answers import explain_errors
 from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.security import GUARD, Guard, set_headers
-from live_eval.studio.talking.endpoints import TALK, TalkSettings
+from live_eval.studio.talking.talk_settings import TALK, TalkSettings
 
 __all__ = ["MAX_BODY_BYTES", "PARTS", "Part", "application", "serve"]
 
@@ -39,7 +39,7 @@ PARTS: tuple[Part, ...] = (
     turns_api.add_routes,
     audio_api.add_routes,
     words_api.add_routes,
-    pages.add_routes,
+    report_pages.add_routes,
     listen.add_routes,
     talk.add_routes,
 )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from live_eval.errors import UsageError
 from live_eval.recording import own_file
 from live_eval.studio.answers import NotFoundError, answer
-from live_eval.studio.audio import SIDES, as_wav, drawn_peaks, excerpt, spectrogram
 from live_eval.studio.lookups import count_in, number_in, open_turn
+from live_eval.studio.turn_audio import SIDES, as_wav, drawn_peaks, excerpt, spectrogram
 
 __all__ = ["add_routes"]
 

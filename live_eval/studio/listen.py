@@ -19,10 +19,10 @@ from live_eval.errors import LiveEvalError, UsageError
 from live_eval.recording import is_own_file
 from live_eval.studio.answers import NotFoundError, answer
 from live_eval.studio.library import LIBRARY, Library
-from live_eval.studio.listening.plan import ListeningKind, ReferenceKind, rating_scales
-from live_eval.studio.listening.results import results_json, votes_csv
+from live_eval.studio.listening.listening_results import results_json, votes_csv
+from live_eval.studio.listening.listening_test import ListeningKind, ReferenceKind, rating_scales
 from live_eval.studio.listening.setup import plan_test
-from live_eval.studio.listening.trials import GivenTrial, Opinion, TrialDesk
+from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import FOLDER, Ballots, VoteFile
 from live_eval.studio.security import for_listeners, is_listener
 

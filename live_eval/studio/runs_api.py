@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.analysis.comparison.prompts import prompt_sensitivity
-from live_eval.analysis.comparison.runs import compare_runs
+from live_eval.analysis.comparison.run_comparison import compare_runs
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels

@@ -17,10 +17,10 @@ from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
 from live_eval.studio.answers import answer, json_text, refusal
 from live_eval.studio.library import LIBRARY, Library
-from live_eval.studio.talking.endpoints import TALK, TalkSettings, talkable_endpoints
+from live_eval.studio.talking.talk_settings import TALK, TalkSettings, talkable_endpoints
 
 if TYPE_CHECKING:
-    from live_eval.studio.talking.conversation import PageConversation
+    from live_eval.studio.talking.page_conversation import PageConversation
 
 __all__ = ["add_routes"]
 
@@ -133,7 +133,7 @@ def _prepare(
     Returns:
         A function that creates the conversation; call it on the event loop.
     """
-    from live_eval.studio.talking.conversation import PageConversation
+    from live_eval.studio.talking.page_conversation import PageConversation
 
     plan = make_live_plan(validate(_with_address(tables, settings)), has_flags=False)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")

@@ -16,9 +16,9 @@ from live_eval.errors import UsageError
 from live_eval.recording import RunReader
 from live_eval.speech.recognition import Recogniser, available
 from live_eval.studio.answers import NotFoundError, answer
-from live_eval.studio.audio import SIDES, excerpt
 from live_eval.studio.lookups import open_turn
 from live_eval.studio.transcript import transcript_of
+from live_eval.studio.turn_audio import SIDES, excerpt
 from live_eval.studio.turn_index import Stamp, stamp_of
 
 __all__ = ["add_routes"]

@@ -14,7 +14,7 @@ from live_eval.data import cue_of
 from live_eval.recording import RunWriter, ScoreReader, ScoreRow
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions, Price
-from live_eval.scoring.runner import JudgeSummary, score_run
+from live_eval.scoring.scoring_run import JudgeSummary, score_run
 from live_eval.testing.judges import speechlike
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Variant

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.greetings import Greeting, greetings_of
+from live_eval.analysis.greeting_summary import Greeting, greetings_of
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.run import greetings
 from tests.loopback.run.test_runner import endpoint, manifest, no_cache, run, values  # noqa: F401

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from live_eval.recording import RunWriter
-from live_eval.studio.listening.plan import ListeningTrial
-from live_eval.studio.listening.trials import GivenTrial, Opinion, TrialDesk
+from live_eval.studio.listening.listening_test import ListeningTrial
+from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import VoteFile
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.records import TurnPlan, spoken_turn, tone

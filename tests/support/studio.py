@@ -11,7 +11,7 @@ from aiohttp import web
 
 from live_eval.studio.application import PARTS, Part, application
 from live_eval.studio.security import Guard
-from live_eval.studio.talking.endpoints import TalkSettings
+from live_eval.studio.talking.talk_settings import TalkSettings
 from live_eval.types import Secret
 
 TOKEN = "the-token-of-this-studio"

@@ -188,7 +188,7 @@ NAMESAKES = {
         ("live_eval/judging.py", "transcription"),  # a role of judges
         ("live_eval/run/prompts/__init__.py", "transcription"),  # a task
         ("live_eval/run/run_file.py", "transcription"),  # a task
-        ("live_eval/studio/listening/results.py", "arena"),  # a command
+        ("live_eval/studio/listening/listening_results.py", "arena"),  # a command
         ("live_eval/types.py", "transcription"),  # a task
     },
 }

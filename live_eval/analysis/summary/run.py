@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of, summarise_greetings
+from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.greetings import GreetingSummary, greetings_of, summarise_greetings
+from live_eval.analysis.greeting_summary import GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.latency.drift import DriftCheck
 from live_eval.analysis.summary.run import outages_in_words
 from live_eval.analysis.turn_taking import DEFINITIONS, MetricValue

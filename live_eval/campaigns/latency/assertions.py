@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.latency.latencies import METRICS, CampaignLatency
+from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLatency
 from live_eval.analysis.statistics.intervals import Interval, interval_json, rounded
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import PointRole

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLatency, campaign_latency
 from live_eval.analysis.latency.cost import CostPerMinute, cost_per_minute
 from live_eval.analysis.latency.delivery import DeliveryRate, StallRate, delivery_rate, stalls
-from live_eval.analysis.latency.latencies import METRICS, CampaignLatency, campaign_latency
 from live_eval.analysis.latency.waterfall import WaterfallStep, WaterfallTotal, waterfall, waterfall_total
 from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_write, private_folder
-from live_eval.report.files import SOUNDS
+from live_eval.report.file_names import SOUNDS
 
 __all__ = ["write_sounds"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from live_eval.analysis.latency.latencies import tail
-from live_eval.report.latency.points import PointView
+from live_eval.analysis.latency.campaign_latencies import tail
+from live_eval.report.latency.point_view import PointView
 from live_eval.report.pages import COLOURS
 from live_eval.report.plots import HEIGHT, WIDTH, Axis, AxisTick, Dot, Plot, PlotPath, curve_plot, curve_style
 from live_eval.report.tables import Cell, number

@@ -10,7 +10,7 @@ from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.task_levels import PLOTTED, related_columns
 from live_eval.report.leaderboard.entries import Entry, choose_prompts_of
-from live_eval.report.leaderboard.published import PUBLISHED
+from live_eval.report.leaderboard.paper import PUBLISHED
 from live_eval.types import Task
 
 __all__ = ["LevelPlot", "ModelDot", "level_plots"]

@@ -5,10 +5,10 @@ A judge defines the request and parses the response (`live_eval.judging.LlmJudge
 
 from live_eval.scoring.llm.budget import Budget, Expense, Price, Tokens
 from live_eval.scoring.llm.calls import CallProblem
+from live_eval.scoring.llm.chat_questions import AnswerCache, question_key, without_payloads
 from live_eval.scoring.llm.driver import LlmDriver
 from live_eval.scoring.llm.metering import LlmUsage
 from live_eval.scoring.llm.options import OPENAI_BASE_URL, PRESETS, LlmOptions, LlmSettings
-from live_eval.scoring.llm.questions import AnswerCache, question_key, without_payloads
 
 __all__ = [
     "OPENAI_BASE_URL",

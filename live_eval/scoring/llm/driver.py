@@ -33,9 +33,9 @@ from live_eval.redaction import SECRETS
 from live_eval.run.retries import Backoff, RateGate
 from live_eval.scoring.llm.budget import Budget, Expense, Tokens
 from live_eval.scoring.llm.calls import HOPELESS, PASSING, CallFailure, CallProblem, ChatAnswer, ChatEndpoint
+from live_eval.scoring.llm.chat_questions import AnswerCache, ChatQuestion, estimated_tokens, question_key
 from live_eval.scoring.llm.metering import CallMeter, LlmUsage
 from live_eval.scoring.llm.options import LlmSettings
-from live_eval.scoring.llm.questions import AnswerCache, ChatQuestion, estimated_tokens, question_key
 from live_eval.text.quoting import quoted
 
 __all__ = ["LlmDriver", "together"]

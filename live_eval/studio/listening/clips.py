@@ -13,7 +13,7 @@ from live_eval.audio import Audio, int16_to_float, read_audio, resample
 from live_eval.audio.speech_level import speech_level
 from live_eval.errors import AudioError, StoreError
 from live_eval.recording import RunReader, TurnRecord
-from live_eval.studio.listening.plan import ReferenceKind
+from live_eval.studio.listening.listening_test import ReferenceKind
 from live_eval.text.wording import one_line
 
 __all__ = ["CaseContext", "ListeningClip", "case_context", "reply_clip"]

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from live_eval.analysis.audit.sample import spread_over_scripts
-from live_eval.analysis.comparison.runs import check_same_data
+from live_eval.analysis.comparison.run_comparison import check_same_data
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     ListenedCase,
     ListenedRun,
     ListeningKind,

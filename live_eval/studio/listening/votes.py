@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
 from live_eval.files import private_folder, private_opener, read_regular
 from live_eval.recording import own_folder, sync_folder
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     LISTENING_SCHEMA_VERSION,
     ListenedCase,
     ListeningKind,

@@ -25,7 +25,7 @@ from live_eval.report import write_report
 from live_eval.report.leaderboard import build_board
 from live_eval.report.plots import level_plots
 from live_eval.report.tables import Cell
-from live_eval.scoring.runner import score_run
+from live_eval.scoring.scoring_run import score_run
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
 

@@ -69,7 +69,7 @@ ALLOWED = {
     "run/stop_signals.py close_lost_terminal": "the null device",
     "speech/boundaries/_cache.py BoundaryCache.put": "in the user's cache folder, a name for each process",
     "studio/front_end.py _page": "a file of the package",
-    "studio/pages.py _duplex_of": "a page just written to a temporary folder of the studio",
+    "studio/report_pages.py _duplex_of": "a page just written to a temporary folder of the studio",
     "web/__init__.py _module": "a file of the package",
     "weights/fetching.py _Download._receive": "in the user's folder of weights",
 }

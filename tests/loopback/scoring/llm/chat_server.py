@@ -34,7 +34,7 @@ from live_eval.scoring.llm import (
     LlmSettings,
     Price,
 )
-from live_eval.scoring.runner import JudgeSummary, score_run
+from live_eval.scoring.scoring_run import JudgeSummary, score_run
 from live_eval.types import Case, Secret, Variant
 
 KEY = "sk-test-3fb1c0de"

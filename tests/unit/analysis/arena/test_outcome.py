@@ -142,7 +142,7 @@ def test_audio_that_an_option_excludes_is_not_read(
         heard.append(path)
         raise AudioError(FailureKind.AUDIO_MISSING, "it is gone")
 
-    monkeypatch.setattr("live_eval.scoring.runner.read_audio", read_audio)
+    monkeypatch.setattr("live_eval.scoring.scoring_run.read_audio", read_audio)
     spares = {"no": frozenset({Need.SPEAKER_AUDIO})}
     choosy = replace(
         TOY,

@@ -37,7 +37,7 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report.build import write_report
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
-from live_eval.scoring.runner import score_run
+from live_eval.scoring.scoring_run import score_run
 from live_eval.testing.judges import speechlike
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant

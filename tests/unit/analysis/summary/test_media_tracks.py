@@ -11,7 +11,7 @@ from live_eval.audio.rtp import MediaStats
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report.compare import compare
 from live_eval.report.tables import RunView
-from live_eval.report.text import as_markdown
+from live_eval.report.text_formats import as_markdown
 from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
 

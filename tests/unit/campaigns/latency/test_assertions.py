@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from live_eval.analysis.latency.latencies import (
+from live_eval.analysis.latency.campaign_latencies import (
     OUR_FAILURE,
     CampaignLatency,
     campaign_latency,

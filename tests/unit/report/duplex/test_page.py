@@ -18,8 +18,8 @@ from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.report.duplex import write_comparison_page, write_duplex_page
-from live_eval.report.duplex.definitions import MARK_TITLES, OUTCOME_WORDS, SPEECH_TITLES
-from live_eval.report.duplex.trials import TELLING
+from live_eval.report.duplex.glossary import MARK_TITLES, OUTCOME_WORDS, SPEECH_TITLES
+from live_eval.report.duplex.trial_view import TELLING
 from live_eval.types import Failure, SpeechKind
 from tests.support.duplex_campaigns import RATE_HZ, barge_in, failed, pause, question, write_duplex_campaign
 from tests.support.pages import Page

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from live_eval.report.leaderboard import build_board, render
-from live_eval.report.leaderboard.published import PUBLISHED
+from live_eval.report.leaderboard.paper import PUBLISHED
 
 
 def test_levels_are_plotted_over_models_as_in_the_paper(runs: Mapping[str, Path]) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from live_eval.cli import cli
 from live_eval.report import write_report
 from live_eval.report.leaderboard import build_board, render
-from live_eval.report.leaderboard.published import JUDGES, PUBLISHED
+from live_eval.report.leaderboard.paper import JUDGES, PUBLISHED
 from tests.unit.report.leaderboard.boards import at, figure, named, written
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     ListenedCase,
     ListenedRun,
     ListeningKind,

@@ -11,7 +11,7 @@ import soundfile
 from live_eval.audio import Audio, int16_to_float
 from live_eval.audio.speech_level import speech_level
 from live_eval.studio.listening.clips import LEVEL_DBFS, RATE_HZ, case_context, reply_clip
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     ReferenceKind,
 )
 from tests.support.listening import write_listened_run

@@ -9,7 +9,7 @@ import pytest
 
 from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import AUDIO_FOLDER, RunWriter
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     ListeningKind,
     rating_scales,
 )

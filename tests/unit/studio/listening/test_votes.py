@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from live_eval.errors import SchemaVersionError, StoreError, UsageError
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     ListeningKind,
     ListeningTest,
     ListeningTrial,
     rating_scales,
     trials_for,
 )
-from live_eval.studio.listening.trials import why_not_heard
+from live_eval.studio.listening.trial_desk import why_not_heard
 from live_eval.studio.listening.votes import VoteFile
 from tests.unit.studio.listening.listeners import a_test
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from live_eval.analysis.greetings import greetings_of, summarise_greetings
+from live_eval.analysis.greeting_summary import greetings_of, summarise_greetings
 from live_eval.recording import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import ResponseRecord, ResponseStatus

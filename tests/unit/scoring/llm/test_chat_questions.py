@@ -10,8 +10,8 @@ import pytest
 from live_eval.judges.specs.models import RUBRIC, VES
 from live_eval.judging import ChatRequest, Failed, Scored, Unscored
 from live_eval.scoring.llm import question_key, without_payloads
+from live_eval.scoring.llm.chat_questions import ChatQuestion, estimated_tokens
 from live_eval.scoring.llm.driver import together
-from live_eval.scoring.llm.questions import ChatQuestion, estimated_tokens
 
 
 def request(text: str = "How kind?", sound: bytes = b"abc") -> ChatRequest:

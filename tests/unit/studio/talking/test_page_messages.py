@@ -21,7 +21,7 @@ from live_eval.live.updates import (
     TranscriptPiece,
     Xruns,
 )
-from live_eval.studio.talking.messages import as_json
+from live_eval.studio.talking.page_messages import as_json
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
 

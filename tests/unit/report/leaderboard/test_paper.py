@@ -1,6 +1,6 @@
 """Published values on the leaderboard."""
 
-from live_eval.report.leaderboard.published import COLUMNS, PUBLISHED
+from live_eval.report.leaderboard.paper import COLUMNS, PUBLISHED
 
 
 def test_every_published_value_is_shown() -> None:

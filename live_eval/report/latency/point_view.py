@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from live_eval.analysis.latency.latencies import latency_values
+from live_eval.analysis.latency.campaign_latencies import latency_values
 from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import SessionKind
-from live_eval.report.files import RUN_PAGE
+from live_eval.report.file_names import RUN_PAGE
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 

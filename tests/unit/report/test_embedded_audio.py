@@ -16,7 +16,7 @@ from live_eval.cli import cli
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader
 from live_eval.report import write_report
-from live_eval.report.audio import clips
+from live_eval.report.embedded_audio import clips
 from tests.support.pages import Page
 from tests.unit.report.pages import page_of, sounds_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from live_eval.report.definitions import licence_note
+from live_eval.report.glossary import licence_note
 
 
 def test_the_licence_of_the_recordings_is_shown() -> None:

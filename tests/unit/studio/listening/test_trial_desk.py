@@ -11,12 +11,12 @@ import pytest
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunReader
 from live_eval.studio.library import Library
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_results import results_json
+from live_eval.studio.listening.listening_test import (
     ListeningKind,
     rating_scales,
 )
-from live_eval.studio.listening.results import results_json
-from live_eval.studio.listening.trials import Opinion, TrialDesk
+from live_eval.studio.listening.trial_desk import Opinion, TrialDesk
 from live_eval.testing.clock import FakeClock
 from tests.support.listening import played_in_full
 from tests.unit.studio.listening.listeners import every_run, new_file

@@ -23,7 +23,7 @@ from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import UsageError
 from live_eval.report import write_report
 from live_eval.report.duplex import write_duplex_page
-from live_eval.report.files import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUNDS
+from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUNDS
 from live_eval.report.latency import campaign_page
 from live_eval.report.leaderboard import build_board, render
 from live_eval.studio.answers import NotFoundError

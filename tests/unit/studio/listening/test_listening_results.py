@@ -13,13 +13,13 @@ from live_eval.cli import cli
 from live_eval.judging import Scored, score_name
 from live_eval.recording import ScoreStore
 from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_results import results_json, votes_csv
+from live_eval.studio.listening.listening_test import (
     ListeningKind,
     ListeningTrial,
     rating_scales,
 )
-from live_eval.studio.listening.results import results_json, votes_csv
-from live_eval.studio.listening.trials import TrialDesk
+from live_eval.studio.listening.trial_desk import TrialDesk
 from live_eval.testing.clock import FakeClock
 from tests.support.listening import vote_on_all
 from tests.unit.studio.listening.listeners import new_file

@@ -36,9 +36,9 @@ from live_eval.judging import (
     Unscored,
 )
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreRow, TurnRecord
-from live_eval.scoring import runner as scoring
+from live_eval.scoring import scoring_run as scoring
 from live_eval.scoring.judge_runner import JudgeOptions
-from live_eval.scoring.runner import before_asking, read_turn, score_run
+from live_eval.scoring.scoring_run import before_asking, read_turn, score_run
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
 

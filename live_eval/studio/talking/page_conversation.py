@@ -19,7 +19,7 @@ from live_eval.run.plan import Plan
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
-from live_eval.studio.talking.messages import as_json
+from live_eval.studio.talking.page_messages import as_json
 from live_eval.webrtc.answering import OfferError, RtcConnection
 
 __all__ = ["PageConversation"]

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from live_eval.judges._asking import PROMPTS
-from live_eval.studio.listening.plan import (
+from live_eval.studio.listening.listening_test import (
     ListeningKind,
     rating_scales,
     trials_for,

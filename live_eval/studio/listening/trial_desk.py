@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from live_eval.clock import Clock
 from live_eval.errors import StoreError, UsageError
 from live_eval.studio.listening.clips import CaseContext, ListeningClip, case_context, reply_clip
-from live_eval.studio.listening.plan import ListeningKind, ListeningTest, ListeningTrial
+from live_eval.studio.listening.listening_test import ListeningKind, ListeningTest, ListeningTrial
 from live_eval.studio.listening.votes import Ballots, VoteFile
 from live_eval.text.wording import counted
 

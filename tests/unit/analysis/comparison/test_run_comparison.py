@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from live_eval.analysis.comparison.difference import Verdict, difference_of
 from live_eval.analysis.comparison.prompts import prompt_sensitivity
-from live_eval.analysis.comparison.runs import check_same_measure, compare_runs
+from live_eval.analysis.comparison.run_comparison import check_same_measure, compare_runs
 from live_eval.analysis.comparison.series import ComparedRun, Series, find_series, read_runs
 from live_eval.analysis.statistics.paired import holm
 from live_eval.cli import cli

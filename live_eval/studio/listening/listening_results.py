@@ -21,7 +21,7 @@ from live_eval.files import csv_line, read_regular
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import installed_judges
-from live_eval.studio.listening.plan import ListeningKind
+from live_eval.studio.listening.listening_test import ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
 
 __all__ = ["results_json", "votes_csv"]

@@ -7,6 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from live_eval.analysis.latency.campaign_latencies import (
+    METRICS,
+    campaign_latency,
+    latency_of,
+    latency_values,
+    tail,
+)
 from live_eval.analysis.latency.cost import cost_per_minute
 from live_eval.analysis.latency.delivery import (
     DeliveryRate,
@@ -15,7 +22,6 @@ from live_eval.analysis.latency.delivery import (
     delivery_rate_of,
     stalls,
 )
-from live_eval.analysis.latency.latencies import METRICS, campaign_latency, latency_of, latency_values, tail
 from live_eval.analysis.latency.waterfall import (
     WaterfallStep,
     WaterfallTotal,
