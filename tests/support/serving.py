@@ -62,7 +62,7 @@ async def reference(
     *,
     token: str | None = None,
     truth: Path | None = None,
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[str]:
     """Serve the reference endpoint without a recogniser and yield its host and port.

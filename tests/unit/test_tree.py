@@ -112,6 +112,14 @@ SUBJECTS = {
     "unit/test_tree.py",
 }
 
+# Tests that need a private module of another room, with the reason.
+PRIVATE_IMPORTS = {
+    ("loopback/scoring/test_judge_processes.py", "cli/_stored_settings"),  # the jobs that a command stores
+    ("unit/run/test_redacted_settings.py", "cli/_flags"),  # every flag of a run may hold a secret
+    ("unit/run/test_redacted_settings.py", "cli/_stored_settings"),
+    ("unit/test_docs.py", "cli/_help"),  # the groups of commands
+}
+
 
 def module_files() -> dict[str, Path]:
     """The files of all modules but packages, by their path below `live_eval` without suffix."""
@@ -244,3 +252,24 @@ def test_every_test_file_is_named_after_a_module() -> None:
     odd = {test for test in TESTS if test.startswith("unit/")} - known
     assert sorted(odd - SUBJECTS) == [], "name the file after the module that it tests, or add it to SUBJECTS"
     assert sorted(SUBJECTS - odd) == [], "remove these from SUBJECTS: they are gone or named after a module"
+
+
+def private_modules(path: Path) -> set[str]:
+    """The private modules that a file imports by their own names."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
+    names = {node.module for node in nodes}
+    names |= {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    return {
+        module for module in MODULES if "/_" in module and "live_eval." + module.replace("/", ".") in names
+    }
+
+
+def test_tests_import_no_private_module_of_another_room() -> None:
+    found = {
+        (test, module)
+        for test, path in TESTS.items()
+        for module in private_modules(path)
+        if room_of(module) != test.split("/")[1]
+    }
+    assert sorted(found - PRIVATE_IMPORTS) == [], "test these through public names, or in their own room"
+    assert sorted(PRIVATE_IMPORTS - found) == [], "remove these from PRIVATE_IMPORTS: no test needs them"

@@ -1,16 +1,19 @@
-"""``live-eval run`` checks its judges before the first turn."""
+"""``live-eval run``: the judges that it can use, its argument, and resumed runs."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.cli import cli
-from live_eval.cli.run import _with_able_judges
-from live_eval.errors import UsageError
+from live_eval.cli.run import _check_same, _run_file, _with_able_judges
+from live_eval.errors import StoreError, UsageError
+from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 
 
@@ -36,3 +39,32 @@ def test_a_default_judge_without_its_key_is_left_out(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == (
         "note: judges left out, because something is missing here: ves (key in GEMINI_API_KEY)\n"
     )
+
+
+def test_a_run_is_resumed_with_a_new_key_even_if_it_stored_the_old_one() -> None:
+    def manifest(secret: str) -> dict[str, Any]:
+        extra = {"tools": [{"headers": {"X-Key": secret}}]}
+        endpoint = {"base_url": f"ws://me:{secret}@h/v1?sig={secret}", "extra": extra}
+        return make_plan(validate({"endpoint": endpoint})).manifest()
+
+    before, now = manifest("quiet-4711"), manifest("quiet-4712")
+    assert "quiet" not in json.dumps([before, now])
+    _check_same(before, now)
+    # As an earlier version kept it.
+    before["config"]["endpoint"]["extra"] = {"tools": [{"headers": {"X-Key": "quiet-4711"}}]}
+    _check_same(before, now)
+    before["config"]["endpoint"]["base_url"] = "ws://elsewhere/v1"
+    with pytest.raises(StoreError, match=r"endpoint\.base_url was 'ws://elsewhere/v1'"):
+        _check_same(before, now)
+
+
+def test_a_word_is_an_endpoint_or_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags: dict[str, Any] = {"endpoint__name": None}
+    assert _run_file("openai", flags) is None
+    assert flags == {"endpoint__name": "openai"}
+    with pytest.raises(UsageError, match="expected one endpoint, found gemini-live and --endpoint openai"):
+        _run_file("gemini-live", flags)
+    Path("settings").write_text("")
+    for name in ("my.toml", "folder/mine", "settings"):
+        assert _run_file(name, {}) == Path(name)

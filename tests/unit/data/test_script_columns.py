@@ -7,27 +7,10 @@ from typing import Any
 import pytest
 
 from live_eval.data import DataSet, load
-from live_eval.recording._encoding import case_from, case_json
-from live_eval.types import Anchor, AnchorKind, Case, SpeechKind, SpokenPart, Task
+from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, Task
+from tests.support.scripts import PARTS, row, script
 
 MS = 1_000_000
-PARTS: list[dict[str, Any]] = [
-    {"onset_ms": 120, "end_ms": 870.5, "text": "I would like"},
-    {"onset_ms": 1_870, "end_ms": 2_400},
-]
-
-
-def script(tmp_path: Path, *turns: dict[str, Any]) -> tuple[Case, ...]:
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps({"id": "d", "turns": [{"audio": "a.wav", **turn} for turn in turns]}), "utf-8")
-    return load(path).cases
-
-
-def row(tmp_path: Path, **fields: Any) -> Case:
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps({"audio": "a.wav", **fields}), "utf-8")
-    (case,) = load(path).cases
-    return case
 
 
 def table(tmp_path: Path, text: str) -> DataSet:
@@ -110,16 +93,3 @@ def test_a_turn_to_be_transcribed_stands_alone(tmp_path: Path) -> None:
     path.write_text(json.dumps({"turns": turns}), "utf-8")
     _, second = load(path).of(Task.TRANSCRIPTION)
     assert (second.dialogue_id, second.anchor, second.speech) == (None, None, SpeechKind.TURN)
-
-
-def test_a_case_is_stored_and_read_back(tmp_path: Path) -> None:
-    _, case = script(tmp_path, {}, {"speech": "noise", "anchor": "utterance_ended+5ms", "parts": PARTS})
-    assert case_from(case_json(case), tmp_path) == case
-
-
-def test_a_case_of_an_older_run_is_a_turn(tmp_path: Path) -> None:
-    case = row(tmp_path)
-    stored = json.loads(case_json(case))
-    for name in ("speech", "anchor", "parts"):
-        del stored[name]
-    assert case_from(json.dumps(stored), tmp_path) == case

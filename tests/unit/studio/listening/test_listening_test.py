@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from live_eval.judges._asking import PROMPTS
 from live_eval.studio.listening.listening_test import (
     ListeningKind,
     rating_scales,
@@ -15,6 +15,8 @@ from live_eval.studio.listening.listening_test import (
 from tests.unit.studio.listening.listeners import a_test
 
 AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING
+
+ROOT = Path(__file__).resolve().parents[4]
 
 
 SCALES = tuple(rating_scales())
@@ -53,7 +55,7 @@ def test_all_cases_are_rated_once_before_any_is_repeated() -> None:
 
 def test_rating_scales_use_the_questions_and_anchors_of_the_prompts() -> None:
     """Models and listeners answer the same question on the same scale."""
-    prompts = "\n".join(path.read_text("utf-8") for path in PROMPTS.glob("*.md"))
+    prompts = "\n".join(path.read_text("utf-8") for path in (ROOT / "judges" / "prompts").glob("*.md"))
     assert len(SCALES) == 5
     for output in rating_scales().values():
         assert output.by_people is not None

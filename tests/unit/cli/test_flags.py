@@ -1,0 +1,50 @@
+"""Flags of a run: their keys in a run file, and errors."""
+
+import json
+
+import pytest
+
+from live_eval.cli._flags import FLAGS, configured, parse_pairs
+from live_eval.cli.run import command
+from live_eval.errors import RunFileError
+from live_eval.redaction.settings import public_settings
+from live_eval.run.run_file import RunConfig
+
+
+def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
+    keys = {
+        f"{table}.{key}"
+        for table, field in RunConfig.model_fields.items()
+        for key in field.annotation.model_fields  # type: ignore[union-attr]
+    }
+    assert set(FLAGS) == keys
+    assert len(set(FLAGS.values())) == len(FLAGS)
+    options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    assert options == {*FLAGS.values(), "--trust-host"}
+
+
+def test_json_in_a_setting_is_parsed() -> None:
+    tools = '[{"name": "f", "headers": {"Authorization": "Bearer canary"}}]'
+    pairs = parse_pairs("--extra", [f"tools={tools}", "note={not json", "n=5", 'inline={ a = "b" }'])
+    assert pairs == {"tools": json.loads(tools), "note": "{not json", "n": 5, "inline": {"a": "b"}}
+    assert "canary" not in str(public_settings(pairs))
+
+
+def test_durations_in_flags_have_units() -> None:
+    assert configured({}, {"data__max_recording": "2m"}).data.max_recording == 120
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"turns__concurrency": "0"}, "--concurrency '0': expected 1 or more"),
+        ({"turns__reply_timeout": "soon"}, "--reply-timeout 'soon': expected a duration, such as 15"),
+        ({"task__name": "talk"}, "--task 'talk': expected conversation, transcription"),
+        ({"judges__device": "cup"}, "--device 'cup': expected cpu or cuda (did you mean cpu?)"),
+        ({"endpoint__key_variable": "sk-quiet"}, "--key-variable ***: expected the name of"),
+    ],
+)
+def test_an_error_in_a_flag_names_the_flag(flags: dict[str, str], message: str) -> None:
+    with pytest.raises(RunFileError) as caught:
+        configured({}, flags)
+    assert str(caught.value).startswith(message)
