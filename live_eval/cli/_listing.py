@@ -13,7 +13,7 @@ from live_eval.cli._screen import console
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from live_eval.analysis.statistics.intervals import Estimate
 
@@ -79,6 +79,52 @@ def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) 
     return table
 
 
+def print_table(console: Console, table: Table) -> None:
+    """Print a table; if it is too wide, wrap its text between words, or print a block for each row."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    cells = [[_words(cell) for cell in (column.header, *column.cells)] for column in table.columns]
+    least = [
+        max((len(word) for cell in column for word in cell.split()), default=0)
+        if _wraps(each)
+        else max([*map(len, column[1:]), *map(len, column[0].split())], default=0)
+        for each, column in zip(table.columns, cells, strict=True)
+    ]
+    natural = [max(map(len, column)) for column in cells]
+    room = console.width - 2 * (len(least) - 1)
+    if sum(natural) <= room:
+        console.print(table)
+    elif sum(least) <= room:
+        _set_widths(table, least, natural, room)
+        console.print(table)
+    else:
+        headings = [column[0] for column in cells]
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            console.print(row[0], markup=False)
+            facts = [
+                f"{name} {cell}" for name, cell in zip(headings[1:], row[1:], strict=True) if cell != NONE
+            ]
+            console.print(Padding(Text("; ".join(facts)), (0, 0, 0, 2)))
+
+
+def _set_widths(table: Table, least: Sequence[int], natural: Sequence[int], room: int) -> None:
+    """Give each column the width of its longest word, and the remaining room to text columns."""
+    rest = room - sum(least)
+    for column, narrow, wide in zip(table.columns, least, natural, strict=True):
+        more = min(rest, wide - narrow) if _wraps(column) else 0
+        column.width = narrow + more
+        rest -= more
+
+
+def _wraps(column: Column) -> bool:
+    return column.justify == "left" and not column.no_wrap
+
+
+def _words(cell: object) -> str:
+    return str(getattr(cell, "plain", cell))
+
+
 def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
     """Print rows as JSON, or as a table of the keys in `columns`; the first column is the row's name."""
     if as_json:
@@ -96,7 +142,7 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
         table.add_column(heading, overflow="fold", no_wrap=number == 0 and longest <= console.width // 2)
     for row in cells:
         table.add_row(*map(escape, row))
-    console.print(table)
+    print_table(console, table)
 
 
 def print_plugins(

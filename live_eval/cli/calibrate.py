@@ -9,7 +9,7 @@ import click
 
 from live_eval.cli import FAILED, _options
 from live_eval.cli._help import Command, Option
-from live_eval.cli._listing import output_console
+from live_eval.cli._listing import output_console, print_table
 from live_eval.errors import DataError
 from live_eval.text.wording import stamped_by
 
@@ -133,7 +133,7 @@ def _print(measured: dict[str, object]) -> None:
         spread: dict[str, float] = measured[key]  # type: ignore[assignment]
         table.add_row(name, "", f"{spread['p50']:.3f}", f"{spread['p99']:.3f}")
     console = output_console()
-    console.print(table)
+    print_table(console, table)
     processes: int = measured["processes"]  # type: ignore[assignment]
     noise = ", all cores kept busy" if measured["noise"] else ""
     of_sessions = f", session processes: {processes}" if processes else ""

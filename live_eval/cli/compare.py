@@ -9,7 +9,7 @@ import click
 
 from live_eval.cli import _options
 from live_eval.cli._help import Command
-from live_eval.cli._listing import NONE, estimated, formatted
+from live_eval.cli._listing import NONE, estimated, formatted, output_console, plain_table, print_table
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _COLUMNS = {
     "verdict": "the other is",
 }
 _OVER_SCRIPTS = "mean over scripts"
+_WIDE = ("p", "effect", "n")
+"""Columns that a narrow terminal has no room for."""
 
 
 @click.command(cls=Command)
@@ -83,13 +85,18 @@ def command(
 
 
 def _print_comparison(first: str, comparison: RunComparison) -> None:
-    click.echo(f"{comparison.other} compared with {first}")
+    from live_eval.analysis.comparison.headline import headline
+
+    click.echo(f"{comparison.other} compared with {first}: {headline(first, comparison)}")
     for setting in comparison.settings:
         click.echo(f"  {setting.name}: {setting.first or 'none'} → {setting.other or 'none'}")
     click.echo()
-    above = {**dict.fromkeys(_COLUMNS, ""), "first": _OVER_SCRIPTS, "other": _OVER_SCRIPTS}
-    headings = {**_COLUMNS, "first": first, "other": comparison.other}
-    _print_table([above, headings, *_rows(comparison)])
+    headings = {
+        **_COLUMNS,
+        "first": f"{first}, {_OVER_SCRIPTS}",
+        "other": f"{comparison.other}, {_OVER_SCRIPTS}",
+    }
+    _print_rows(headings, list(_rows(comparison)))
     notes = (
         *_denominators(first, comparison),
         comparison.flagged_in_words(first),
@@ -101,12 +108,21 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
         click.echo(line)
 
 
-def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print one line per row, since wrapped numbers are hard to read."""
-    widths = {column: max(len(row[column]) for row in rows) for column in rows[0]}
+def _print_rows(headings: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> None:
+    """Print a table of the metrics; a narrow terminal leaves out p, d_z and n, which `--json` has."""
+    console = output_console()
+    columns = list(headings)
+    widths = [
+        max([*map(len, heading.split()), *(len(row[name]) for row in rows)])
+        for name, heading in headings.items()
+    ]
+    if sum(widths) + 2 * (len(widths) - 1) > console.width:
+        columns = [name for name in columns if name not in _WIDE]
+    table = plain_table(*(headings[name] for name in columns), text=(headings["verdict"],))
     for row in rows:
-        click.echo("  ".join(f"{cell:<{widths[column]}}" for column, cell in row.items()).rstrip())
-    click.echo()
+        table.add_row(*(row[name] for name in columns))
+    print_table(console, table)
+    console.print()
 
 
 def _rows(comparison: RunComparison) -> Iterator[dict[str, str]]:

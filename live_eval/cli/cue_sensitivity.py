@@ -10,7 +10,7 @@ import click
 from live_eval.analysis.summary.run import unfinished
 from live_eval.cli import _options
 from live_eval.cli._help import Command
-from live_eval.cli._listing import NONE, formatted, output_console, plain_table
+from live_eval.cli._listing import NONE, formatted, output_console, plain_table, print_table
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader
@@ -86,7 +86,7 @@ def _print(found: CueSensitivity) -> None:
     for name, effect in found.attributes.items():
         if effect.p is not None:
             table.add_row(f"  scripts of {name}", *_cells(effect))
-    output_console().print(table)
+    print_table(output_console(), table)
     click.echo(_in_words(found.overall))
     for line in (*_reasons(found), *found.notes):
         click.echo(f"- {line}")

@@ -33,6 +33,7 @@ from live_eval.cli._listing import (
     output_console,
     plain_table,
     print_listing,
+    print_table,
 )
 from live_eval.errors import UsageError
 from live_eval.run.stop_signals import StopSignals
@@ -146,7 +147,7 @@ def print_duplex(summary: DuplexSummary) -> None:
                     for name in _SHOWN
                 ),
             )
-        console.print(table)
+        print_table(console, table)
         console.print()
         for line in (*_details(conditions), *_profile(profile)):
             console.print(line, markup=False)
@@ -228,7 +229,7 @@ def _print_pairs(pairs: Sequence[ConditionDifference], names: tuple[str, str]) -
                 for name in _SHOWN
             ),
         )
-    output_console().print(table)
+    print_table(output_console(), table)
 
 
 _measure = Command(

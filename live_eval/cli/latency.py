@@ -24,7 +24,15 @@ from live_eval.campaigns.latency.summary import CampaignSummary, DetectorCost, c
 from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured, parse_pairs
 from live_eval.cli._help import Command
-from live_eval.cli._listing import NONE, counts_in_words, estimated, formatted, output_console, plain_table
+from live_eval.cli._listing import (
+    NONE,
+    counts_in_words,
+    estimated,
+    formatted,
+    output_console,
+    plain_table,
+    print_table,
+)
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
 from live_eval.run.stop_signals import StopSignals
@@ -176,7 +184,7 @@ def print_campaign(summary: CampaignSummary) -> None:
         _sentinel([each.drift for each in summary.sentinel]),
     ):
         if table.row_count:
-            console.print(table)
+            print_table(console, table)
             console.print()
     lag = summary.lag
     if lag.p50 is not None:

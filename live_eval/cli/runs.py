@@ -40,7 +40,7 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 
     FOLDERS are runs, campaigns, or folders of them; recordings/ by default.
     """
-    from live_eval.cli._listing import NONE, output_console, plain_table
+    from live_eval.cli._listing import NONE, output_console, plain_table, print_table
 
     rows = [_facts(each) for each in _found(folders)]
     if as_json:
@@ -59,7 +59,7 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
             str(row["failed"] or NONE),
             f"{row['bytes'] / 1e6:.1f}",
         )
-    output_console().print(table)
+    print_table(output_console(), table)
     for row in rows:
         if row["problem"]:
             click.echo(f"unreadable: {row['problem']}", err=True)

@@ -9,7 +9,7 @@ import click
 
 from live_eval.cli import _options
 from live_eval.cli._help import Command
-from live_eval.cli._listing import NONE, counts_in_words, output_console, plain_table
+from live_eval.cli._listing import NONE, counts_in_words, output_console, plain_table, print_table
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -77,19 +77,19 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
         console.print(f"warnings: {counts_in_words(summary.warnings)}")
     console.print()
     view = RunView(0, facts.name, summary)
-    console.print(_terminal(latency_table([view]), *_LATENCY_COLUMNS))
+    print_table(console, _terminal(latency_table([view]), *_LATENCY_COLUMNS))
     for note in (*summary.notes, *_timing_notes(summary)):
         console.print(note, style="dim", markup=False)
     if summary.scores:
         console.print()
-        console.print(_terminal(score_table([view])))
+        print_table(console, _terminal(score_table([view])))
     if summary.judges:
         judges = "; ".join(judge.in_words for judge in summary.judges)
         console.print(f"judges: {judges}", style="dim", markup=False)
     for table in (question_table([view]), transcription_table([view])):
         if table.rows:
             console.print()
-            console.print(_terminal(table))
+            print_table(console, _terminal(table))
     if summary.dialogues is not None:
         console.print()
         console.print(_dialogues_in_words(summary.dialogues))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.data.taxonomy import cue_of
-from live_eval.errors import UsageError
+from live_eval.errors import DataError, UsageError
 from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Case, SpeechKind, Task, Variant
 
@@ -56,7 +56,8 @@ class DataOptions:
 class DataSet:
     """The conversations and multiple-choice questions of a data set, including those with a problem.
 
-    `unread` contains the problems of unreadable question files, by task.
+    `unread` contains the problems of unreadable question files, by task, and `syntax_errors` those of rows
+    that are not JSON objects.
     """
 
     name: str  # folder or file of the data set
@@ -66,6 +67,7 @@ class DataSet:
     notes: tuple[str, ...] = ()  # one sentence per note
     questions: tuple[Case, ...] = ()
     unread: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
+    syntax_errors: tuple[str, ...] = ()
 
     @property
     def question_counts(self) -> dict[str, int]:
@@ -103,6 +105,13 @@ class DataSet:
             return f"expected multiple-choice questions in MCQ/{task}.json next to script_info, found none"
         return f"a {self.kind} has no multiple-choice questions"
 
+    def check_syntax(self) -> None:
+        """Raise a `DataError` if rows could not be parsed: a run would count each as a failed turn."""
+        if self.syntax_errors:
+            shown = "\n".join(self.syntax_errors[:_SHOWN_ERRORS])
+            more = len(self.syntax_errors) - _SHOWN_ERRORS
+            raise DataError(f"{shown}\n… and {more} more" if more > 0 else shown)
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the conversations' ids, texts and recording sizes; equal for runs of the same data."""
@@ -118,6 +127,9 @@ class DataSet:
             [case.case_id, _size(case.audio_path), question.text, question.options, question.answer]
             for case, question in asked
         )
+
+
+_SHOWN_ERRORS = 5
 
 
 def _digest(lines: Iterable[Sequence[object]]) -> str:

@@ -113,6 +113,7 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
         kind=DataKind.MANIFEST,
         cases=tuple(_with_script_cues(cases)),
         notes=tuple(_notes(lines, cases, fields)),
+        syntax_errors=tuple(line.problem for line in lines if line.problem is not None and not line.record),
     )
 
 

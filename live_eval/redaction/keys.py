@@ -38,7 +38,10 @@ def key_source(given: str) -> str:
     if given.startswith(_FILE) and given != _FILE:
         return given
     SECRETS.learn(given)
-    raise ValueError(f"expected {_FORMS}; to read a key from the environment, name its variable")
+    raise ValueError(
+        f"expected {_FORMS}; to read a key from the environment, name its variable "
+        "in key_variable (--key-variable)"
+    )
 
 
 def key_variable(given: str) -> str:
@@ -55,7 +58,7 @@ def key_variable(given: str) -> str:
     SECRETS.learn(given)
     raise ValueError(
         "expected the name of an environment variable (letters, digits, underscores), which holds the key; "
-        "to read a key from elsewhere, use key_from"
+        "to read a key from elsewhere, use key_from (--key-from)"
     )
 
 

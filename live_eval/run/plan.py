@@ -192,6 +192,7 @@ def make_plan(config: RunConfig) -> Plan:
     table = config.data
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
     data = load(locate(table.path), options)
+    data.check_syntax()
     prompt = _prompt(config)
     offered = _cases_of(data, config, prompt)
     cases = select(

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.cli._listing import print_listing
+from live_eval.cli._listing import plain_table, print_listing, print_table
+from live_eval.cli._screen import console
 from live_eval.weights import FOLDER_VARIABLE
 
 ROWS: list[dict[str, Any]] = [
@@ -39,15 +40,15 @@ def in_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
 
-@pytest.mark.parametrize(("columns", "whole"), [(80, True), (44, True), (43, False)])
+@pytest.mark.parametrize("columns", [80, 44, 40])
 def test_a_terminal_gets_whole_names_where_they_fit(
-    columns: int, whole: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_a_terminal(columns, monkeypatch)
     print_listing(ROWS, COLUMNS, as_json=False)
     shown = click.unstyle(capsys.readouterr().out)
     assert max(map(len, shown.splitlines())) <= columns
-    assert ("emotion2vec_plus_large" in shown) is whole
+    assert "emotion2vec_plus_large" in shown
     told = [*COLUMNS.values(), *(row["name"] + (row["what"] or "–") for row in ROWS), "yes", "no"]
     assert sorted("".join(shown.split())) == sorted("".join("".join(told).split())), "never cut"
 
@@ -71,3 +72,24 @@ def test_a_score_is_shown_with_its_scale() -> None:
     assert (told["low"], told["high"], told["scale"]) == (-6.3, 6.2, [1.0, 5.0])
     told = json.loads(CliRunner().invoke(cli, ["judges", "bleu", "--json"]).stdout)["outputs"][0]
     assert (told["low"], told["high"], told["scale"]) == (0.0, 100.0, None)
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (60, ["name         p50  outcomes", "barge_in      12  premature 3, yielded 5"]),
+        (
+            34,
+            ["name         p50  outcomes", "barge_in      12  premature 3,", "                  yielded 5"],
+        ),
+        (20, ["barge_in", "  p50 12; outcomes", "  premature 3,", "  yielded 5"]),
+    ],
+)
+def test_a_narrow_table_breaks_no_word(
+    width: int, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = plain_table("name", "p50", "outcomes", text=("outcomes",))
+    table.add_row("barge_in", "12", "premature 3, yielded 5")
+    print_table(console(width=width), table)
+    printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert printed == [" ".join(line.split()) for line in lines]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from live_eval.data import sample_path
-from live_eval.errors import UsageError
+from live_eval.errors import DataError, UsageError
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.types import Secret, Task
@@ -53,6 +53,16 @@ def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         make_plan(settings(base_url="127.0.0.1:9999"))
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert make_plan(settings()).key == Secret("k")
+
+
+def test_a_manifest_with_a_syntax_error_starts_nothing(tmp_path: Path) -> None:
+    manifest = tmp_path / "mine.jsonl"
+    manifest.write_text('{"audio": "a.wav"}\n{oops}\n[1]\n')
+    with pytest.raises(DataError) as caught:
+        make_plan(validate({"data": {"path": str(manifest)}}))
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("mine.jsonl, line 2, column 2: not JSON: ")
+    assert second == "mine.jsonl, line 3: expected an object, but it is [1]"
 
 
 def test_all_means_every_task_with_the_limit_applied_to_each() -> None:

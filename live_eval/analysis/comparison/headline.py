@@ -1,0 +1,76 @@
+"""State the result of a comparison in one sentence."""
+
+from __future__ import annotations
+
+from live_eval.analysis.comparison.difference import Difference, Verdict
+from live_eval.analysis.comparison.run_comparison import RunComparison
+from live_eval.analysis.sample_size import Aim, detectable, scripts_needed
+from live_eval.errors import UsageError
+from live_eval.text.wording import counted, significant
+
+__all__ = ["headline"]
+
+_MAIN = "voice_to_voice"
+_OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
+
+
+def headline(first: str, comparison: RunComparison) -> str:
+    """Return what changed between two runs, what is not shown, and how many scripts would show it.
+
+    Args:
+        first: Name of the first run.
+        comparison: The comparison of another run with it.
+    """
+    differences = comparison.differences
+    parts = [_lost(first, comparison)]
+    for verdict in Verdict:
+        names = [name for name, each in differences.items() if each.verdict is verdict]
+        if verdict not in _OPEN and names:
+            parts.append(f"{comparison.other} is {verdict} in {', '.join(names)}")
+    unclear = [each for each in differences.values() if each.verdict in _OPEN]
+    if unclear:
+        parts.append(f"no difference is shown in {len(unclear)} of {counted(len(differences), 'metric')}")
+        measured = sorted(filter(_is_measured, unclear), key=lambda each: each.name != _MAIN)
+        parts += map(_reach, measured[:1])
+    return "; ".join(filter(None, parts)) + "."
+
+
+def _lost(first: str, comparison: RunComparison) -> str:
+    """Return how many turns each run lost, if any."""
+    most = max(comparison.differences.values(), key=lambda each: each.turns, default=None)
+    if most is None:
+        return f"{comparison.other} and {first} have no metric in common"
+    lost = [
+        f"{name} lost {failed} of {counted(most.turns, 'turn')}"
+        for name, failed in ((first, most.failed_first), (comparison.other, most.failed_other))
+        if failed
+    ]
+    return ", ".join(lost)
+
+
+def _is_measured(difference: Difference) -> bool:
+    return bool(difference.difference.value and difference.effect.value)
+
+
+def _reach(difference: Difference) -> str:
+    """Return the difference that these scripts can show, and the scripts that would show the measured one."""
+    value, effect = difference.difference.value, difference.effect.value
+    scripts = difference.difference.clusters
+    assert value is not None
+    assert effect is not None
+    spread, unit = abs(value / effect), f" {difference.unit}" if difference.unit else ""
+    aim = Aim(detect=abs(value), tests=max(difference.tests, 1))
+    least = detectable(aim, spread, scripts)
+    parts = [
+        f"{counted(scripts, 'script')} can show no difference in {difference.name}"
+        if least is None
+        else f"{counted(scripts, 'script')} are too few to show a difference in {difference.name} below "
+        f"{significant(least, 2)}{unit}"
+    ]
+    try:
+        needed = scripts_needed(aim, spread)
+    except UsageError:
+        return parts[0]
+    if needed > scripts:
+        parts.append(f"{needed} would show the measured {significant(abs(value), 2)}{unit}")
+    return ", and ".join(parts)
