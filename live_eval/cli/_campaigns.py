@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.campaigns.campaign import Campaign
-from live_eval.campaigns.latency.assertions import CheckedAssertion
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import table_options
 from live_eval.cli._progress import RunProgress

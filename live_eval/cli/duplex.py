@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
+from live_eval.campaigns.duplex.assertions import check_duplex, check_probes, parse_duplex_assertion
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.campaigns.duplex.summary import (
@@ -52,6 +54,7 @@ def _duplex(
     probes: Sequence[str],
     repeat: int,
     sentinel_turns: int,
+    asserts: Sequence[str],
     listed: bool,
     out: Path | None,
     resume: bool,
@@ -64,6 +67,8 @@ def _duplex(
         return
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    assertions = [parse_duplex_assertion(text) for text in asserts]  # before anything runs
+    check_probes(assertions, probes)
     plan = DuplexPlan(
         config=configured({"endpoint": {"name": endpoint}}, flags),
         probes=probes,
@@ -77,11 +82,13 @@ def _duplex(
         from live_eval.report.duplex import write_duplex_page
 
         summary = duplex_summary(read_duplex(folder))
+        summary = replace(summary, asserts=check_duplex(assertions, summary.conditions))
         return CampaignResults(
             notes=summary.notes,
             as_json=summary.as_json,
             print=lambda: print_duplex(summary),
             write_page=lambda: write_duplex_page(summary),
+            checked=summary.asserts,
         )
 
     sys.exit(run_campaign(campaign, stop, results, as_json=as_json))
@@ -250,6 +257,12 @@ _measure = Command(
             show_default=True,
             help="Trials of each condition; an interval needs at least 8.",
         ),
+        click.Option(
+            ["--assert", "asserts"],
+            multiple=True,
+            metavar="EXPRESSION",
+            help="Check a probe: 'barge_in.passed >= 90%' or 'barge_in.stop.p95 < 400ms'; repeatable.",
+        ),
         click.Option(["--list", "listed"], is_flag=True, help="List the probes with their conditions."),
         *campaign_options(_OWN, drift_turns=3, concurrency=1),
     ],
@@ -261,7 +274,7 @@ _measure = Command(
 
     `live-eval duplex ENDPOINT` is short for this command. `live-eval duplex compare` compares two campaigns.
 
-    Exit status: 0; 3 if sessions failed; 2 for wrong usage.""",
+    Exit status: 0; 4 if an assertion does not hold; 3 if sessions failed; 2 for wrong usage.""",
 )
 
 command = CommandGroup(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.latency.campaign_latencies import campaign_latency, latency_of
 from live_eval.analysis.statistics.intervals import quantile
 from live_eval.audio import Audio
-from live_eval.campaigns.latency.assertions import CheckedAssertion, check_assertion, parse_assertion
+from live_eval.campaigns.latency.assertions import check_assertion, parse_assertion
 from live_eval.pytest_plugin.duration import Duration
 from live_eval.recording import RunReader
 from live_eval.recording.record import TurnRecord

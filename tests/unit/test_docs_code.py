@@ -142,7 +142,7 @@ def test_the_sample_of_a_duplex_campaign_is_what_its_command_prints(
     typed, *shown = block.text.splitlines()
     [words] = calls(typed)
     assert words[0] == "duplex"
-    asked = duplex_command.make_context("duplex", words[1:]).params
+    asked = duplex_command.commands["measure"].make_context("measure", words[1:]).params
     repeat = asked["repeat"]
     trials = [each.trial for each in trials_of(probes_for(asked["probes"], None), repeat, 0)]
     folder = write_duplex_campaign(

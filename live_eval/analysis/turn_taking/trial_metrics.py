@@ -21,7 +21,7 @@ from live_eval.analysis.statistics.intervals import (
 )
 from live_eval.analysis.turn_taking import MetricValue, all_metrics
 from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
-from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult
+from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult, last_attempts
 from live_eval.types import SpeechKind
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "endpoint_profile",
     "published_metrics",
     "sentinel_drift",
+    "share_of",
 ]
 
 TRIALS = "trials"
@@ -101,7 +102,7 @@ def condition_metrics(
     run: str, probe: str, condition: str, trials: Sequence[TrialResult]
 ) -> ConditionMetrics:
     """Return the metrics of one condition in one run, from all attempts (at least one) at its trials."""
-    kept = list({trial.facts.trial_id: trial for trial in trials}.values())
+    kept = last_attempts(trials)
     names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
     counted, rule = _counted(kept), kept[0].rule
     noisy = rule is Rule.FALSE_TRIGGER and any(map(_hears_noise, kept))
@@ -196,6 +197,11 @@ def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) 
     """Return the percentage of trials that satisfy a predicate."""
     names = [trial.facts.trial_id for trial in trials]
     return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
+
+
+def share_of(trials: Sequence[TrialResult], outcome: Outcome) -> Estimate:
+    """Return the share of the conclusive trials with an outcome, in per cent, from all attempts at them."""
+    return _share(_counted(last_attempts(trials)), lambda trial: trial.outcome is outcome)
 
 
 def _share_passed(trials: Sequence[TrialResult]) -> Estimate:

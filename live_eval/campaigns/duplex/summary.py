@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.greeting_summary import GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.latency.drift import DriftCheck
 from live_eval.analysis.summary.run import outages_in_words
@@ -109,6 +110,7 @@ class DuplexSummary:
         conditions: Metrics of each condition in each run.
         paired: Differences between the impaired and the clean run.
         metrics: Published metrics by name.
+        asserts: Results of the assertions.
     """
 
     campaign: DuplexRecord
@@ -119,6 +121,7 @@ class DuplexSummary:
     metrics: Mapping[str, Mapping[str, MetricValue]]
     profiles: Mapping[str, EndpointProfile]
     sentinel: Mapping[str, Sequence[DriftCheck]]
+    asserts: Sequence[CheckedAssertion] = ()
 
     @property
     def complete(self) -> bool:
@@ -156,6 +159,7 @@ class DuplexSummary:
             },
             "profile": {run: each.as_json() for run, each in self.profiles.items()},
             "sentinel": {run: [each.as_json() for each in checks] for run, checks in self.sentinel.items()},
+            "asserts": [each.as_json() for each in self.asserts],
         }
 
 

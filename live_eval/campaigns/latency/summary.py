@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.greeting_summary import GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.latency.campaign_latencies import OUR_FAILURES, intended_delay
 from live_eval.analysis.latency.definitions import DefinedLatency, definitions_table
@@ -19,7 +20,6 @@ from live_eval.analysis.latency.drift import DriftCheck, drift_check
 from live_eval.analysis.latency.endpointing import EndpointingCost, endpointing_cost
 from live_eval.analysis.latency.evidence import read_evidence
 from live_eval.audio import Audio
-from live_eval.campaigns.latency.assertions import CheckedAssertion
 from live_eval.campaigns.latency.campaign_file import (
     CAMPAIGN_FILE,
     CampaignRecord,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.statistics.distribution import PERCENTILES
 from live_eval.analysis.statistics.intervals import Estimate
-from live_eval.campaigns.latency.assertions import CheckedAssertion
 from live_eval.campaigns.latency.summary import DefinedLatencies, DetectorCost
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.latency.point_view import PointView, detector_in_words, load_in_words, turn_at
@@ -267,7 +267,7 @@ def assert_table(asserts: Sequence[CheckedAssertion]) -> Table:
             Cell(each.point),
             Cell("yes" if each.holds else "no", strong=not each.holds),
             Cell(str(each.n)),
-            Cell(ranged(each.value_ms, each.interval_ms), strong=True),
+            Cell(ranged(each.value, each.interval), strong=True),
             Cell(number(each.error_bar_ms, 1)),
             Cell(each.reason),
         )

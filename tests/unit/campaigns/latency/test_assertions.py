@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.latency.campaign_latencies import (
     OUR_FAILURE,
     CampaignLatency,
@@ -17,12 +18,7 @@ from live_eval.analysis.latency.campaign_latencies import (
 )
 from live_eval.analysis.statistics.distribution import Distribution, distribution
 from live_eval.analysis.statistics.intervals import Estimate, Interval
-from live_eval.campaigns.latency.assertions import (
-    CheckedAssertion,
-    check_assertion,
-    check_campaign,
-    parse_assertion,
-)
+from live_eval.campaigns.latency.assertions import check_assertion, check_campaign, parse_assertion
 from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint
 from live_eval.campaigns.latency.point_metrics import LagPercentiles, PointMetrics, point_metrics
 from live_eval.errors import FailureKind, UsageError
@@ -79,7 +75,7 @@ def test_an_assertion_has_a_metric_a_statistic_and_a_bound(
 ) -> None:
     parsed = parse_assertion(text)
     assert (parsed.metric, parsed.statistic, parsed.comparison) == (metric, statistic, comparison)
-    assert parsed.bound_ms == bound_ms
+    assert parsed.bound == bound_ms
     assert parsed.expression == text.strip()
 
 
@@ -129,7 +125,7 @@ def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
     for expression in ("first_byte.p99 < 9s", "first_byte.p99 > 0ms"):
         result = check(expression)
         assert not result
-        assert result.value_ms is None
+        assert result.value is None
         assert "has no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
 
 
@@ -181,7 +177,7 @@ def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
     assert not check_assertion(parse_assertion("first_byte.p95 < 1200ms"), figures, error_bar_ms=None)
     fewer = campaign_latency("first_byte", turns[:-2])
     result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)
-    assert result.value_ms == 500.0
+    assert result.value == 500.0
     assert not result
     assert result.reason.endswith("counts as beyond the bound; with them it is 5000.0 ms")
 

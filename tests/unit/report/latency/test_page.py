@@ -11,8 +11,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.statistics.intervals import Interval
-from live_eval.campaigns.latency.assertions import CheckedAssertion, parse_assertion
+from live_eval.campaigns.latency.assertions import parse_assertion
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli
@@ -51,8 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checked = CheckedAssertion(
         assertion=parse_assertion("voice_to_voice.p50 < 1ms"),
         holds=False,
-        value_ms=640.0,
-        interval_ms=Interval(600.0, 700.0),
+        value=640.0,
+        interval=Interval(600.0, 700.0),
         error_bar_ms=0.3,
         n=8,
         point="c8",

@@ -1,0 +1,179 @@
+"""Assertions on measured values, such as ``voice_to_voice.p95 < 1200ms`` or ``barge_in.passed >= 90%``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.statistics.intervals import Interval, interval_json
+from live_eval.errors import UsageError
+from live_eval.text.suggestions import did_you_mean
+
+__all__ = ["MS", "PERCENT", "Assertion", "CheckedAssertion", "check_known", "parse_bound"]
+
+MS = "ms"
+PERCENT = "%"
+_UNITS: Mapping[str, tuple[str, float]] = {"ms": (MS, 1.0), "s": (MS, 1000.0), "%": (PERCENT, 1.0)}
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_EXPRESSION = re.compile(
+    r"\s*([^\s<>=.]+(?:\s*\.\s*[^\s<>=.]+)*)\s*(<=|>=|<|>)\s*([^\s<>=%]+?)\s*([a-zA-Z]*|%)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """A bound on a measured value.
+
+    Args:
+        expression: Text of the assertion.
+        name: Dotted name of the value, for example ``voice_to_voice.p95``.
+        comparison: ``<``, ``<=``, ``>`` or ``>=``.
+        bound: Bound in `unit`.
+        unit: `MS` or `PERCENT`.
+    """
+
+    expression: str
+    name: str
+    comparison: str
+    bound: float
+    unit: str
+
+    @property
+    def metric(self) -> str:
+        """The name without its last part."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def statistic(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
+
+    def holds_for(self, value: float) -> bool:
+        """Return whether a value satisfies the bound."""
+        return _COMPARISONS[self.comparison](value, self.bound)
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether the bound is an upper bound."""
+        return self.comparison.startswith("<")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedAssertion:
+    """An assertion with the measured value; true if the assertion holds.
+
+    Args:
+        holds: Whether the assertion holds.
+        value: Measured value in the assertion's unit, or None.
+        interval: 95 % interval of the value, or None.
+        error_bar_ms: Maximum part of the value due to our own lateness (p99 of `lag`); None if unknown.
+        point: Condition or run of the campaign; empty outside a campaign.
+        reason: Reason for a failure that the value alone does not show, or for a missing interval.
+    """
+
+    assertion: Assertion
+    holds: bool
+    value: float | None
+    interval: Interval | None
+    error_bar_ms: float | None = None
+    n: int
+    point: str = ""
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __repr__(self) -> str:
+        return f"<{self.in_words}>"
+
+    @property
+    def in_words(self) -> str:
+        """One line: the verdict, and the value with its interval and error bar."""
+        figure = "has no value" if self.value is None else f"is {self.value:.1f} {self.assertion.unit}"
+        details = [f"n {self.n}"]
+        if self.interval is not None:
+            details.insert(0, f"95 % interval {self.interval[0]:.1f} to {self.interval[1]:.1f}")
+        if self.error_bar_ms is not None:
+            details.append(f"error bar {self.error_bar_ms:.1f} ms")
+        if self.reason:
+            details.append(self.reason)
+        verdict = "holds" if self.holds else "FAILS"
+        where = f" at {self.point}" if self.point else ""
+        return (
+            f"{self.assertion.expression}: {verdict}{where}: {self.assertion.name} {figure} "
+            f"({', '.join(details)})"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as printed with ``--json``; keys are only ever added."""
+        unit = "percent" if self.assertion.unit == PERCENT else "ms"
+        return {
+            "expression": self.assertion.expression,
+            "holds": self.holds,
+            f"value_{unit}": self.value,
+            f"interval_{unit}": interval_json(self.interval, 3),
+            "error_bar_ms": self.error_bar_ms,
+            "n": self.n,
+            "point": self.point,
+            "reason": self.reason,
+        }
+
+
+def parse_bound(text: str, form: str, bounds: str) -> Assertion:
+    """Parse an assertion: ``NAME < BOUND``, also with ``<=``, ``>`` or ``>=``.
+
+    The bound is in ``ms``, ``s`` or ``%``.
+
+    Args:
+        text: The text.
+        form: The expected form with an example, for errors.
+        bounds: The expected bound, for errors.
+
+    Raises:
+        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+
+    >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME", "a time").bound
+    1200.0
+    """
+    found = _EXPRESSION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"assertion {text!r}: expected {form}")
+    name, comparison, number, unit = found.groups()
+    if unit not in _UNITS:
+        raise UsageError(f"assertion {text!r}: expected {bounds}, but it is {number + unit!r}")
+    try:
+        bound = float(number)
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise UsageError(f"assertion {text!r}: expected a number before {unit}, but it is {number!r}")
+    measured_in, factor = _UNITS[unit]
+    return Assertion(
+        expression=text.strip(),
+        name="".join(name.split()),
+        comparison=comparison,
+        bound=bound * factor,
+        unit=measured_in,
+    )
+
+
+def check_known(text: str, what: str, name: str, known: Collection[str]) -> None:
+    """Check part of an assertion's name.
+
+    Raises:
+        UsageError: The name is unknown.
+    """
+    if name not in known:
+        raise UsageError(
+            f"assertion {text!r}: unknown {what} {name!r}{did_you_mean(name, known)}; "
+            f"expected one of {', '.join(known)}"
+        )

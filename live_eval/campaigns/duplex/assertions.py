@@ -1,0 +1,160 @@
+"""Assertions on turn-taking, such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p95 < 400ms``.
+
+A value covers all conditions of a probe, without void trials. An assertion without a value fails. For an
+upper bound on a duration, trials without one (a reply that never stopped) rank after all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from live_eval.analysis.assertions import (
+    MS,
+    PERCENT,
+    Assertion,
+    CheckedAssertion,
+    check_known,
+    parse_bound,
+)
+from live_eval.analysis.statistics.intervals import Estimate, quantile, rounded
+from live_eval.analysis.turn_taking.outcomes import DURATIONS, Outcome
+from live_eval.analysis.turn_taking.trial import last_attempts
+from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, condition_metrics, share_of
+from live_eval.campaigns.duplex.probes import OWN, PROBES
+from live_eval.errors import UsageError
+from live_eval.text.wording import counted
+
+__all__ = ["check_duplex", "check_probes", "parse_duplex_assertion"]
+
+_FORM = (
+    "PROBE.OUTCOME >= SHARE or PROBE.DURATION.STATISTIC < TIME, for example 'barge_in.passed >= 90%' or "
+    "'barge_in.stop.p95 < 400ms'"
+)
+_PASSED = "passed"
+_SHORT = {"stop": "audible_stop", "latency": "response_latency"}
+_SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "max": 1.0}
+
+
+def parse_duplex_assertion(text: str) -> Assertion:
+    """Parse ``PROBE.OUTCOME >= SHARE`` or ``PROBE.DURATION.STATISTIC < TIME``.
+
+    OUTCOME is ``passed`` or an outcome; DURATION is one of `DURATIONS`, or ``stop`` and ``latency`` for
+    short. The hyphens of a probe may be underscores.
+
+    Raises:
+        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+    """
+    assertion = parse_bound(text, _FORM, "a share in % or a time in ms or s")
+    probe, *rest = assertion.name.split(".")
+    check_known(text, "probe", _hyphened(probe), [*PROBES, OWN])
+    if len(rest) == 1:
+        outcomes = [_PASSED, *(each.value for each in Outcome if not each.void)]
+        check_known(text, "outcome", rest[0], outcomes)
+        _check_unit(assertion, PERCENT, "share in %")
+    elif len(rest) == 2:
+        check_known(text, "duration", rest[0], [*_SHORT, *DURATIONS])
+        check_known(text, "statistic", rest[1], list(_SHARES))
+        _check_unit(assertion, MS, "time in ms or s")
+    else:
+        raise UsageError(f"assertion {text!r}: expected {_FORM}")
+    return assertion
+
+
+def check_probes(assertions: Sequence[Assertion], probes: Sequence[str]) -> None:
+    """Check that the campaign runs the probes of all assertions.
+
+    Raises:
+        UsageError: An assertion is about another probe.
+    """
+    for assertion in assertions:
+        probe = _hyphened(assertion.name.partition(".")[0])
+        if probes and probe not in probes:
+            raise UsageError(f"assertion {assertion.expression!r}: the probe {probe} is not run")
+
+
+def check_duplex(
+    assertions: Sequence[Assertion], conditions: Sequence[ConditionMetrics]
+) -> list[CheckedAssertion]:
+    """Check assertions in each run of a campaign.
+
+    Args:
+        assertions: Assertions of `parse_duplex_assertion`.
+        conditions: Metrics of each condition in each run.
+
+    Returns:
+        For each assertion, in order, one result per run; a single failure if there are no runs.
+    """
+    runs = list(dict.fromkeys(each.run for each in conditions)) or [""]
+    return [
+        _check(
+            assertion,
+            run,
+            [each for each in conditions if each.run == run and each.probe == _probe_of(assertion)],
+        )
+        for assertion in assertions
+        for run in runs
+    ]
+
+
+def _check(assertion: Assertion, run: str, conditions: Sequence[ConditionMetrics]) -> CheckedAssertion:
+    trials = [trial for each in conditions for trial in each.trials]
+    if not trials:
+        return _checked(assertion, run, None, "cannot be checked: no trial of the probe was recorded")
+    pooled = condition_metrics(run, _probe_of(assertion), "", trials)
+    _, what, *statistic = assertion.name.split(".")
+    if not statistic:
+        share = pooled.passed if what == _PASSED else share_of(trials, Outcome(what))
+        return _checked(assertion, run, share)
+    duration = pooled.durations.get(_SHORT.get(what, what))
+    if duration is None:
+        return _checked(assertion, run, None, f"cannot be checked: the probe has no {what}")
+    found = duration[statistic[0]]
+    lost = sum(trial.passed is not None for trial in last_attempts(trials)) - duration.n
+    if found.value is None or not assertion.is_upper or not lost or not assertion.holds_for(found.value):
+        return _checked(assertion, run, found)
+    if assertion.holds_for(_with_lost(duration.values, lost, _SHARES[statistic[0]])):
+        return _checked(assertion, run, found)
+    reason = f"{counted(lost, 'trial')} without this duration, which counts as beyond the bound"
+    return _checked(assertion, run, found, reason, holds=False)
+
+
+def _with_lost(values: Sequence[float], lost: int, share: float) -> float:
+    """Return a quantile of values (at least one) and of `lost` larger ones, which are unknown."""
+    if math.ceil(share * (len(values) + lost - 1)) >= len(values):
+        return math.inf
+    found = quantile([*values, *[max(values)] * lost], share)
+    assert found is not None
+    return found
+
+
+def _checked(
+    assertion: Assertion, run: str, found: Estimate | None, reason: str = "", *, holds: bool | None = None
+) -> CheckedAssertion:
+    value = None if found is None else rounded(found.value, 3)
+    if holds is None:
+        holds = value is not None and assertion.holds_for(value)
+    if not reason and found is not None and found.reason:
+        reason = f"{'cannot be checked' if value is None else 'no interval'}: {found.reason}"
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=holds,
+        value=value,
+        interval=None if found is None else found.interval,
+        n=0 if found is None else found.n,
+        point=run,
+        reason=reason,
+    )
+
+
+def _probe_of(assertion: Assertion) -> str:
+    return _hyphened(assertion.name.partition(".")[0])
+
+
+def _hyphened(probe: str) -> str:
+    return probe.replace("_", "-")
+
+
+def _check_unit(assertion: Assertion, unit: str, expected: str) -> None:
+    if assertion.unit != unit:
+        raise UsageError(f"assertion {assertion.expression!r}: expected a {expected}")
