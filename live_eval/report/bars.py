@@ -9,8 +9,8 @@ from typing import TypeVar
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import RunSummary
+from live_eval.report.cells import Cell, number, ranged
 from live_eval.report.plots import Axis, AxisTick
-from live_eval.report.tables import Cell, number, ranged
 
 __all__ = ["Bar", "BarChart", "BarRow", "Mark", "bar", "difference_chart", "evenly", "waterfall"]
 

@@ -18,6 +18,7 @@ from live_eval.errors import UsageError
 from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.bars import waterfall
+from live_eval.report.cells import Cell, number
 from live_eval.report.compare import compare, prompts_in_words
 from live_eval.report.embedded_audio import clips
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
@@ -25,14 +26,12 @@ from live_eval.report.pages import inline_script, page_template, write_page
 from live_eval.report.plots import Plot, curve_plot, level_plots
 from live_eval.report.tables import (
     LATENCY_TITLES,
-    Cell,
     RunView,
     audit_table,
     cue_tables,
     failure_table,
     judges_in_words,
     latency_table,
-    number,
     score_table,
 )
 from live_eval.report.tasks import task_tables

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.analysis.statistics.intervals import ecdf
 from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
+from live_eval.report.cells import Cell
 from live_eval.report.pages import COLOURS
-from live_eval.report.tables import Cell
 
 __all__ = ["Axis", "AxisTick", "Dot", "Plot", "PlotPath", "curve_plot", "curve_style", "level_plots"]
 

@@ -8,16 +8,8 @@ from collections.abc import Iterator, Sequence
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.task_metrics import QuestionSummary, TaskSummary
 from live_eval.analysis.task_levels import TaskLevels
-from live_eval.report.tables import (
-    NONE,
-    Cell,
-    RunView,
-    Table,
-    columns_of,
-    interval,
-    number,
-    run_cell,
-)
+from live_eval.report.cells import NONE, Cell, Table, interval, number
+from live_eval.report.tables import RunView, columns_of, run_cell
 from live_eval.text.wording import counted
 from live_eval.types import Task
 

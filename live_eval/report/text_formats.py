@@ -10,10 +10,10 @@ import orjson
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff
 from live_eval.files import csv_line
+from live_eval.report.cells import Table
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE
 from live_eval.report.tables import (
     RunView,
-    Table,
     audit_table,
     cue_tables,
     failure_table,

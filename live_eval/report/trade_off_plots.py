@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from live_eval.analysis.statistics.intervals import Interval
 from live_eval.analysis.trade_offs import RunTradeOff, TradeOff, TradeOffPoint
+from live_eval.report.cells import Cell, number
 from live_eval.report.pages import COLOURS
 from live_eval.report.plots import Axis, Dot, Plot, PlotPath
-from live_eval.report.tables import Cell, RunView, number
+from live_eval.report.tables import RunView
 
 __all__ = ["trade_off_plot"]
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.turn_view import TurnView
+from live_eval.report.cells import number
 from live_eval.report.embedded_audio import drawn_envelope
 from live_eval.report.pages import script_json
-from live_eval.report.tables import LATENCY_TITLES, RunView, number
+from live_eval.report.tables import LATENCY_TITLES, RunView
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Variant
 

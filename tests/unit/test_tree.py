@@ -73,7 +73,7 @@ COVERED = {
         "report/ drift_table report/duplex/ charts sides sounds tables trial_view"
     ),
     "unit/report/latency/test_page.py": "report/latency/ tables",
-    "unit/report/test_bars.py": "testing/ records",
+    "unit/report/test_bars.py": "report/ cells testing/ records",
     "unit/session/test_long_sessions.py": "session/ log timeline",
     "unit/session/test_session.py": "session/ connection playback testing/ transport",
     "unit/session/test_sources.py": "session/ preroll verdict",

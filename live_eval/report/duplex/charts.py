@@ -10,11 +10,11 @@ from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
 from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
+from live_eval.report.cells import Cell, estimate_cell, number
 from live_eval.report.duplex.glossary import DURATION_TITLES, MARK_TITLES, spelt
 from live_eval.report.duplex.sides import ConditionView
 from live_eval.report.duplex.trial_view import TELLING, TrialView
 from live_eval.report.plots import Axis
-from live_eval.report.tables import Cell, estimate_cell, number
 
 __all__ = ["duration_chart", "outcome_chart", "timeline_legend", "timelines"]
 

@@ -23,6 +23,7 @@ from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.bars import BarChart
 from live_eval.report.build import write_report
+from live_eval.report.cells import Table, number
 from live_eval.report.drift_table import drift_table
 from live_eval.report.duplex.charts import duration_chart, outcome_chart, timeline_legend, timelines
 from live_eval.report.duplex.glossary import DUPLEX_DEFINITIONS, DURATION_TITLES, spelt
@@ -33,7 +34,6 @@ from live_eval.report.duplex.trial_view import TELLING, TrialView, trial_row
 from live_eval.report.file_names import DUPLEX_PAGE, RUN_PAGE
 from live_eval.report.glossary import LAG_BOUND_MS
 from live_eval.report.pages import inline_script, page_template, write_page
-from live_eval.report.tables import Table, number
 from live_eval.text.wording import counted, natural_order
 
 __all__ = ["write_comparison_page", "write_duplex_page"]

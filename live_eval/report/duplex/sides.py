@@ -10,8 +10,8 @@ from live_eval.analysis.turn_taking.outcomes import Outcome
 from live_eval.analysis.turn_taking.trial import SENTINEL
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.campaigns.duplex.probes import PROBES
+from live_eval.report.cells import Cell
 from live_eval.report.duplex.trial_view import TrialView
-from live_eval.report.tables import Cell
 
 __all__ = ["ConditionView", "Side", "conditions_of", "probes_of", "sentinel_link"]
 

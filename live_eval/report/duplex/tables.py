@@ -9,9 +9,9 @@ from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricDefinition, MetricValue
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.report.bars import BarChart, difference_chart
+from live_eval.report.cells import Cell, Column, Table, estimate_cell, interval, number
 from live_eval.report.duplex.glossary import DURATION_TITLES, spelt
 from live_eval.report.duplex.sides import Side
-from live_eval.report.tables import Cell, Column, Table, estimate_cell, interval, number
 
 __all__ = ["MetricRow", "Tile", "metric_rows", "pair_charts", "pair_table", "tiles"]
 

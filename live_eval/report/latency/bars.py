@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from live_eval.analysis.latency.waterfall import REPLY_PARTS, waterfall_of
 from live_eval.analysis.statistics.distribution import PERCENTILES
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar, evenly
+from live_eval.report.cells import Cell, number
 from live_eval.report.latency.point_view import PointView, load_in_words, turn_at
 from live_eval.report.plots import Axis
-from live_eval.report.tables import Cell, number
 
 __all__ = ["mean_waterfall", "sweep", "turn_waterfall"]
 

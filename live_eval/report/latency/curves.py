@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from live_eval.analysis.latency.campaign_latencies import tail
+from live_eval.report.cells import Cell, number
 from live_eval.report.latency.point_view import PointView
 from live_eval.report.pages import COLOURS
 from live_eval.report.plots import HEIGHT, WIDTH, Axis, AxisTick, Dot, Plot, PlotPath, curve_plot, curve_style
-from live_eval.report.tables import Cell, number
 
 __all__ = ["latency_curves", "latency_tails"]
 

@@ -13,6 +13,7 @@ from live_eval.campaigns.latency.summary import CampaignSummary
 from live_eval.files import flattened
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
+from live_eval.report.cells import number
 from live_eval.report.drift_table import drift_table
 from live_eval.report.file_names import CAMPAIGN_PAGE, RUN_PAGE
 from live_eval.report.glossary import CAMPAIGN_DEFINITIONS, LAG_NOTE
@@ -22,7 +23,6 @@ from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.point_view import PointView
 from live_eval.report.pages import COLOURS, page_template, write_page
 from live_eval.report.plots import Plot
-from live_eval.report.tables import number
 from live_eval.text.wording import stamped_by
 
 __all__ = ["campaign_page", "write_campaign_page"]

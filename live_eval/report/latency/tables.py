@@ -9,8 +9,7 @@ from live_eval.analysis.statistics.distribution import PERCENTILES
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.campaigns.latency.summary import DefinedLatencies, DetectorCost
 from live_eval.report.bars import BarChart, difference_chart
-from live_eval.report.latency.point_view import PointView, detector_in_words, load_in_words, turn_at
-from live_eval.report.tables import (
+from live_eval.report.cells import (
     Cell,
     Column,
     Table,
@@ -20,6 +19,7 @@ from live_eval.report.tables import (
     number,
     ranged,
 )
+from live_eval.report.latency.point_view import PointView, detector_in_words, load_in_words, turn_at
 from live_eval.text.wording import counted
 
 __all__ = [

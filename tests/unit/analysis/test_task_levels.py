@@ -22,9 +22,9 @@ from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED, Judgement, Scored, Unscored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.report import write_report
+from live_eval.report.cells import Cell
 from live_eval.report.leaderboard import build_board
 from live_eval.report.plots import level_plots
-from live_eval.report.tables import Cell
 from live_eval.scoring.scoring_run import score_run
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant

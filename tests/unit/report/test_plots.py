@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from live_eval.report.cells import Cell
 from live_eval.report.plots import Axis, curve_plot
-from live_eval.report.tables import Cell
 
 
 def test_a_curve_rises_to_the_share_of_answered_turns() -> None:

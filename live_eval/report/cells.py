@@ -1,0 +1,110 @@
+"""Tables as data, and the text of numbers and estimates in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from live_eval.analysis.statistics.distribution import Distribution
+from live_eval.analysis.statistics.intervals import Estimate
+
+__all__ = [
+    "NONE",
+    "Cell",
+    "Column",
+    "Table",
+    "estimate_cell",
+    "interval",
+    "median_and_n",
+    "missing_cell",
+    "number",
+    "ranged",
+]
+
+NONE = "–"
+"""Placeholder for a missing value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading; numeric columns are right-aligned."""
+
+    label: str
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell.
+
+    Args:
+        run: Number of the run or colour that marks the cell; None for no mark.
+        indent: Depth in a hierarchy.
+        note: Additional details, as a tooltip.
+        href: Link, relative to the page; empty for none.
+    """
+
+    text: str
+    run: int | None = None
+    indent: int = 0
+    strong: bool = False
+    note: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; `note` is a text below it."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    title: str = ""
+
+
+def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str:
+    """Return a number with a fixed number of decimals and a true minus sign; a dash for None."""
+    if value is None:
+        return NONE
+    text = f"{value:+z.{digits}f}" if signed else f"{value:z.{digits}f}"
+    return text.replace("-", "−")
+
+
+def ranged(
+    value: float | None,
+    interval: Sequence[float] | None,
+    digits: int = 0,
+    *,
+    signed: bool = False,
+    unit: str = "",
+) -> str:
+    """Return a value with its unit, and its interval in parentheses; a dash for None."""
+    text = f"{number(value, digits, signed=signed)}{unit if value is not None else ''}"
+    if value is None or interval is None:
+        return text
+    low, high = (number(end, digits, signed=signed) for end in interval)
+    return f"{text} ({low} to {high})"
+
+
+def interval(estimate: Estimate, digits: int = 0) -> str:
+    """Return an interval as ``low to high``; a dash for None."""
+    found = estimate.interval
+    return NONE if found is None else f"{number(found.low, digits)} to {number(found.high, digits)}"
+
+
+def median_and_n(values: Distribution) -> str:
+    """Return the median of some of the turns, and their number."""
+    return f"{number(values['p50'].value)} (n {values.n})"
+
+
+def missing_cell(values: Distribution) -> Cell:
+    """Return the number of missing values, with the reasons."""
+    return Cell(str(values.n_missing), note="; ".join(f"{why}: {n}" for why, n in values.missing.items()))
+
+
+def estimate_cell(
+    estimate: Estimate, digits: int = 0, *, signed: bool = False, strong: bool = False, href: str = ""
+) -> Cell:
+    """Return an estimate with its interval, and the reason for a missing one."""
+    text = ranged(estimate.value, estimate.interval, digits, signed=signed)
+    return Cell(text, strong=strong, note=estimate.reason, href=href)
