@@ -82,7 +82,7 @@ def test_the_command_describes_fetches_and_lists(publisher: Publisher, folder: P
 
 
 @pytest.mark.usefixtures("judges")
-def test_the_command_finds_damage_when_it_checks(publisher: Publisher, folder: Path) -> None:
+def test_the_command_reports_damaged_files(publisher: Publisher, folder: Path) -> None:
     invoke("fetch", "toy")
     (folder / "toy/a.bin").write_bytes(b"damaged")
     [row] = json.loads(invoke("list", "--json", "--check").output)
@@ -92,7 +92,7 @@ def test_the_command_finds_damage_when_it_checks(publisher: Publisher, folder: P
 
 
 @pytest.mark.usefixtures("judges")
-def test_the_command_adds_what_is_here(tmp_path: Path) -> None:
+def test_the_command_adds_a_local_file(tmp_path: Path) -> None:
     mine = tmp_path / "mine.bin"
     mine.write_bytes(b"mine")
     result = invoke("add", "toy", str(mine))
@@ -102,7 +102,7 @@ def test_the_command_adds_what_is_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("judges")
-def test_what_its_judge_cannot_load_is_not_added(tmp_path: Path, folder: Path) -> None:
+def test_weights_that_their_judge_cannot_load_are_not_added(tmp_path: Path, folder: Path) -> None:
     mine = tmp_path / "mine.bin"
     mine.write_bytes(b"another's")
     result = invoke("add", "toy", str(mine))
@@ -115,9 +115,7 @@ def test_what_its_judge_cannot_load_is_not_added(tmp_path: Path, folder: Path) -
 
 
 @pytest.mark.usefixtures("judges")
-def test_what_lies_under_the_weights_own_name_is_tried_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_named_like_the_weights_is_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy").write_bytes(b"another's")
     result = invoke("add", "toy", "toy")
@@ -125,7 +123,7 @@ def test_what_lies_under_the_weights_own_name_is_tried_too(
     assert str(result.exception) == f"toy not added: judge stranger: {tmp_path / 'toy'}: expected a toy"
 
 
-def test_what_no_judge_can_load_here_is_added_untried(
+def test_weights_without_an_installed_judge_are_added_untested(
     judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = tmp_path / "mine.bin"
@@ -139,7 +137,9 @@ def test_what_no_judge_can_load_here_is_added_untried(
     assert invoke("path", "toy").output.strip() == str(mine)
 
 
-def test_a_known_hash_says_enough(judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_with_a_known_hash_are_not_loaded(
+    judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine = tmp_path / "mine.bin"
     mine.write_bytes(b"another's")
     [option] = judges.options
@@ -153,13 +153,13 @@ def test_a_known_hash_says_enough(judges: JudgeSpec, tmp_path: Path, monkeypatch
 
 @pytest.mark.usefixtures("judges")
 @pytest.mark.parametrize("arguments", [("fetch", "toys"), ("add", "toys", "x"), ("path", "toys")])
-def test_unknown_names_say_which_there_are(arguments: tuple[str, ...]) -> None:
+def test_an_unknown_name_lists_the_known_ones(arguments: tuple[str, ...]) -> None:
     result = invoke(*arguments)
     assert isinstance(result.exception, UsageError)
     assert "unknown weights 'toys' (did you mean toy?), expected one of: toy" in str(result.exception)
 
 
-def test_two_meanings_of_a_name_are_said(judges: JudgeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ambiguous_name_is_reported(judges: JudgeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     [option] = judges.options
     other = replace(option.weights[0], title="another")
     second = replace(judges, name="second", options=(replace(option, weights=(other,)),))

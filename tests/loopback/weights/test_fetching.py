@@ -39,7 +39,7 @@ class Hasty(SystemClock):
         self.waited_s.append(round((at_ns - self.now_ns()) / 1e9, 1))
 
 
-def test_comes_whole_is_recorded_and_does_not_come_again(publisher: Publisher, folder: Path) -> None:
+def test_a_complete_download_is_recorded_and_not_repeated(publisher: Publisher, folder: Path) -> None:
     toy = spec(publisher, "a.bin", "sub/b.txt")
     told: list[tuple[str, int, int | None]] = []
     found = fetch_weights(toy, progress=lambda *what: told.append(what))
@@ -59,7 +59,7 @@ def test_comes_whole_is_recorded_and_does_not_come_again(publisher: Publisher, f
     assert len(publisher.asked) == 2
 
 
-def test_goes_on_where_it_broke_off_in_one_fetch(publisher: Publisher) -> None:
+def test_an_interrupted_transfer_resumes_within_one_fetch(publisher: Publisher) -> None:
     publisher.cuts = [2_000_000, 1_000_000, 0]
     clock = Hasty()
     found = fetch_weights(spec(publisher, known=sha256(CONTENT)), clock=clock)
@@ -72,7 +72,7 @@ def test_goes_on_where_it_broke_off_in_one_fetch(publisher: Publisher) -> None:
     assert clock.waited_s == [1.0, 1.0, 2.0]
 
 
-def test_goes_on_in_another_fetch(publisher: Publisher, folder: Path) -> None:
+def test_an_interrupted_transfer_resumes_in_the_next_fetch(publisher: Publisher, folder: Path) -> None:
     known = spec(publisher, known=sha256(CONTENT))
     publisher.cuts = [2_000_000, 0, 0, 0, 0]
     with pytest.raises(
@@ -89,7 +89,9 @@ def test_goes_on_in_another_fetch(publisher: Publisher, folder: Path) -> None:
 
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.parametrize("known", [None, sha256(OTHER)])
-def test_never_joins_two_versions_of_a_file(publisher: Publisher, ranges: bool, known: str | None) -> None:
+def test_two_versions_of_a_file_are_never_joined(
+    publisher: Publisher, ranges: bool, known: str | None
+) -> None:
     publisher.cuts = [2_000_000, 0, 0, 0, 0]
     with pytest.raises(JudgeError, match="was interrupted"):
         fetch_weights(spec(publisher, known=known), clock=Hasty())
@@ -110,13 +112,13 @@ def test_a_file_that_became_shorter_is_fetched_again(publisher: Publisher) -> No
     assert fetch_weights(short, clock=Hasty()).path.read_bytes() == CONTENT[:1_000_000]
 
 
-def test_a_stalled_transfer_is_broken_off(publisher: Publisher) -> None:
+def test_a_stalled_transfer_is_aborted(publisher: Publisher) -> None:
     publisher.stalls = True
     with pytest.raises(JudgeError, match=r"no data for 0\.2 s$"):
         fetch_weights(spec(publisher), clock=Hasty(), idle_s=0.2)
 
 
-def test_a_busy_server_is_waited_for(publisher: Publisher) -> None:
+def test_a_busy_server_is_retried_after_a_wait(publisher: Publisher) -> None:
     publisher.statuses = [503, 429]
     clock = Hasty()
     assert fetch_weights(spec(publisher), clock=clock).path.read_bytes() == CONTENT
@@ -127,7 +129,7 @@ def test_a_busy_server_is_waited_for(publisher: Publisher) -> None:
     ("status", "words"),
     [(404, "no such file any more"), (401, "HF_TOKEN"), (403, "licence"), (410, "cannot be downloaded")],
 )
-def test_what_is_refused_is_not_tried_again(
+def test_a_refused_request_is_not_retried(
     publisher: Publisher, status: int, words: str, folder: Path
 ) -> None:
     publisher.statuses = [status]
@@ -137,13 +139,13 @@ def test_what_is_refused_is_not_tried_again(
     assert not list((folder / "toy").iterdir())
 
 
-def test_a_page_is_no_weights(publisher: Publisher) -> None:
+def test_an_html_page_is_refused_as_weights(publisher: Publisher) -> None:
     publisher.headers["Content-Type"] = "text/html; charset=utf-8"
     with pytest.raises(JudgeError, match="got a web page"):
         fetch_weights(spec(publisher))
 
 
-def test_another_hash_than_is_known_is_not_kept(publisher: Publisher, folder: Path) -> None:
+def test_a_file_with_another_hash_is_deleted(publisher: Publisher, folder: Path) -> None:
     with pytest.raises(
         JudgeError, match=f"expected SHA-256 {'0' * 64}, got a file with {sha256(CONTENT)}: not kept$"
     ):
@@ -151,7 +153,7 @@ def test_another_hash_than_is_known_is_not_kept(publisher: Publisher, folder: Pa
     assert not list((folder / "toy").iterdir())
 
 
-def test_what_came_first_is_held_to(publisher: Publisher, folder: Path) -> None:
+def test_the_first_hash_is_recorded_and_required_later(publisher: Publisher, folder: Path) -> None:
     toy = spec(publisher)
     fetch_weights(toy)
     publisher.files["/m/a.bin"] = OTHER
@@ -178,7 +180,7 @@ def test_a_damaged_record_is_rewritten(publisher: Publisher, folder: Path) -> No
     assert len(publisher.asked) == 1
 
 
-def test_without_a_network_says_so(folder: Path) -> None:
+def test_a_missing_network_is_reported(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     nowhere = Publisher(address=f"http://127.0.0.1:{port}")
@@ -188,14 +190,18 @@ def test_without_a_network_says_so(folder: Path) -> None:
         fetch_weights(spec(nowhere))
 
 
-def test_a_disk_without_room_is_said_before(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_the_download(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = type("Usage", (), {"free": 3_000_000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(UsageError, match="expected room for 5 MB, there is 3 MB"):
         fetch_weights(spec(publisher))
 
 
-def test_a_disk_that_fills_up_keeps_what_came(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_keeps_the_partial_file(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no device that is always full")
     real = Path.open
@@ -210,7 +216,7 @@ def test_a_disk_that_fills_up_keeps_what_came(publisher: Publisher, monkeypatch:
         fetch_weights(spec(publisher))
 
 
-def test_two_processes_do_not_fetch_the_same(publisher: Publisher, folder: Path) -> None:
+def test_two_processes_do_not_fetch_the_same_file(publisher: Publisher, folder: Path) -> None:
     with (
         FileLock(folder / ".toy.lock"),
         pytest.raises(StoreLockedError, match="another process is fetching these weights"),
@@ -219,15 +225,13 @@ def test_two_processes_do_not_fetch_the_same(publisher: Publisher, folder: Path)
     assert fetch_weights(spec(publisher)).path.read_bytes() == CONTENT
 
 
-def test_a_folder_that_cannot_be_made(publisher: Publisher, folder: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(publisher: Publisher, folder: Path) -> None:
     folder.write_text("a file")
     with pytest.raises(UsageError, match="cannot be written"):
         fetch_weights(spec(publisher))
 
 
-def test_a_token_goes_to_the_hub_and_no_further(
-    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_is_sent_only_to_the_hub(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Publisher(moved_to=publisher.address, headers={"X-Linked-ETag": f'"{sha256(CONTENT)}"'})
     server = serve(hub)
     try:
@@ -244,7 +248,7 @@ def test_a_token_goes_to_the_hub_and_no_further(
         server.server_close()
 
 
-def test_what_comes_is_held_to_the_hash_that_the_hub_states(
+def test_the_hash_that_the_hub_states_is_checked(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", publisher.address)
@@ -268,7 +272,7 @@ def test_a_mirror_must_have_an_address() -> None:
 # Servers that want more than to send a file.
 
 
-def test_files_larger_together_than_the_weights_are_not_kept(publisher: Publisher, folder: Path) -> None:
+def test_files_whose_sum_exceeds_the_weights_are_deleted(publisher: Publisher, folder: Path) -> None:
     publisher.files["/m/b.bin"] = OTHER
     with pytest.raises(JudgeError, match="expected a file of at most 2 MB, got 5 MB or more: not kept"):
         fetch_weights(spec(publisher, "a.bin", "b.bin"))
@@ -276,7 +280,7 @@ def test_files_larger_together_than_the_weights_are_not_kept(publisher: Publishe
 
 
 @pytest.mark.parametrize("states_length", [True, False])
-def test_a_file_larger_than_the_weights_is_not_kept(
+def test_a_file_larger_than_the_weights_is_deleted(
     publisher: Publisher, folder: Path, states_length: bool
 ) -> None:
     small = replace(spec(publisher), megabytes=1)
@@ -342,14 +346,14 @@ def redirect(url: str, target: str) -> requests.Response:
     return response
 
 
-def test_what_another_host_sends_is_never_asked_for(publisher: Publisher, folder: Path) -> None:
+def test_a_redirect_to_another_host_is_never_requested(publisher: Publisher, folder: Path) -> None:
     publisher.moved_to = f"http://localhost:{publisher.address.rpartition(':')[2]}"
     with pytest.raises(JudgeError, match=r"over https to 127.0.0.1, got one to http://localhost"):
         fetch_weights(spec(publisher))
     assert [asked.path for asked in publisher.asked] == ["/m/a.bin"]
 
 
-def test_redirects_without_end_are_given_up(publisher: Publisher) -> None:
+def test_endless_redirects_are_abandoned(publisher: Publisher) -> None:
     publisher.moved_to = publisher.address
     with pytest.raises(JudgeError, match="expected the address of a file: TooManyRedirects"):
         fetch_weights(spec(publisher))

@@ -110,7 +110,7 @@ def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) 
 # -- Requests --
 
 
-def test_the_setup_is_what_the_sdk_writes() -> None:
+def test_the_setup_equals_that_of_the_sdk() -> None:
     """google-genai 3.4 writes this for the same wishes, in snake case below the third level."""
     endpoint = Endpoint(
         model="gemini-3.8-live",
@@ -288,7 +288,7 @@ def test_without_a_handle_the_session_just_ends() -> None:
     assert "goAway" in problem.message
 
 
-def test_a_handle_that_comes_after_the_notice_is_used() -> None:
+def test_a_handle_received_after_the_notice_is_used() -> None:
     endpoint = Endpoint()
     endpoint.go_away("10s")
     assert endpoint.handle(at_ms=2_000) == [SetTimer("move to a new connection", 4_000 * MS)]

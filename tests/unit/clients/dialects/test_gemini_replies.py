@@ -105,7 +105,7 @@ def test_an_interrupted_reply_is_cancelled_by_the_end_of_its_turn() -> None:
     assert endpoint.dialect.timer("silent after interruption", 5_900 * MS) == []
 
 
-def test_audio_that_comes_late_is_of_the_reply_that_has_ended() -> None:
+def test_late_audio_belongs_to_the_ended_reply() -> None:
     endpoint = Endpoint()
     endpoint.audio(at_ms=900)
     endpoint.content(at_ms=1_000, turnComplete=True)
@@ -118,7 +118,7 @@ def test_audio_that_comes_late_is_of_the_reply_that_has_ended() -> None:
     assert endpoint.content(at_ms=1_600, turnComplete=True) == []
 
 
-def test_audio_later_than_that_begins_another_reply() -> None:
+def test_audio_beyond_the_grace_period_begins_another_reply() -> None:
     endpoint = Endpoint()
     endpoint.audio(at_ms=900)
     endpoint.content(at_ms=1_000, turnComplete=True)

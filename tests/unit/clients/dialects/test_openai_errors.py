@@ -21,7 +21,7 @@ KEY = "sk-proj-1a2b3c"
 MS = 1_000_000
 
 
-def test_a_close_says_when_to_retry() -> None:
+def test_a_close_states_when_to_retry() -> None:
     reason = "tokens.rate_limit_exceeded: Please try again in 20s."
     told = problem(list(Endpoint().dialect.closed(4000, reason, 0)))
     assert (told.kind, told.retry_after_s) == (FailureKind.RATE_LIMITED, 20)

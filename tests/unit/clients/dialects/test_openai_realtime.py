@@ -315,7 +315,7 @@ ACTIVE = {
 COMMIT_AND_CREATE = ["input_audio_buffer.commit", "response.create"]
 
 
-def test_a_response_is_not_asked_for_while_one_is_under_way() -> None:
+def test_no_response_is_requested_while_another_is_in_progress() -> None:
     endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
     assert kinds(endpoint.dialect.end_turn(0)) == COMMIT_AND_CREATE
     assert kinds(endpoint.dialect.end_turn(0)) == COMMIT_AND_CREATE[:1]
@@ -373,7 +373,7 @@ def test_an_interruption_of_a_response_that_waits_for_another() -> None:
     assert not sent(endpoint.done(response_id="other"))
 
 
-def test_a_response_that_nobody_announced_answers_the_request_for_one() -> None:
+def test_an_unannounced_response_answers_the_request() -> None:
     endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
     endpoint.dialect.end_turn(0)
     endpoint.audio()
@@ -382,7 +382,7 @@ def test_a_response_that_nobody_announced_answers_the_request_for_one() -> None:
     assert again == ["input_audio_buffer.commit", "response.create"]
 
 
-def test_an_interruption_before_a_response_that_nobody_announces() -> None:
+def test_an_interruption_before_an_unannounced_response() -> None:
     endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
     endpoint.dialect.end_turn(0)
     endpoint.dialect.interrupt("", 0, 0)
