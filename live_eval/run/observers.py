@@ -22,5 +22,11 @@ class Observer:
     def waiting(self, seconds: float, why: str) -> None:
         """Handle a pause of `seconds` in the run."""
 
+    def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
+        """Handle a turn that waits for attempt `attempt` of at most `attempts`."""
+
+    def retry_began(self, turn_id: str) -> None:
+        """Handle the end of a turn's wait for its next attempt."""
+
     def note(self, text: str) -> None:
         """Handle a message for the user, such as the start of an outage."""

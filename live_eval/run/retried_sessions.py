@@ -77,7 +77,10 @@ class RetriedSessions:
         """
         while isinstance(verdict := await self._attempt(session, slot), _RetryAt):
             await self.store_failed(verdict.failed)
+            turn_id, attempts = session.jobs[0].turn_id, 1 + self.plan.config.turns.retries
+            self.observer.retry_due(turn_id, min(1 + session.tries, attempts), attempts)
             await self.clock.sleep_until(verdict.at_ns)
+            self.observer.retry_began(turn_id)
         return verdict
 
     def _verdict(

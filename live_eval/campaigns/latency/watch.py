@@ -267,6 +267,14 @@ class StepWatch(Observer):
         """Forward the call."""
         self._observer.waiting(seconds, why)
 
+    def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
+        """Forward the call."""
+        self._observer.retry_due(turn_id, attempt, attempts)
+
+    def retry_began(self, turn_id: str) -> None:
+        """Forward the call."""
+        self._observer.retry_began(turn_id)
+
     def note(self, text: str) -> None:
         """Forward the call."""
         self._observer.note(text)
