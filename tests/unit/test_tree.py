@@ -62,7 +62,7 @@ COVERED = {
     "unit/live/test_recorder.py": "live/ quick_scores",
     "unit/live/test_screen.py": "live/ lines",
     "unit/recording/test_calibrations.py": "recording/ machine_records",
-    "unit/recording/test_writer.py": "recording/ reader schema",
+    "unit/recording/test_writer.py": "recording/ schema",
     "unit/redaction/test_redactor.py": "redaction/ settings spellings",
     "unit/reference/faults/test_script.py": "reference/faults/ injection",
     "unit/reference/protocols/test_gemini.py": "reference/server/ connection",

@@ -7,9 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +17,7 @@ import soundfile
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
 from live_eval.dialect import Usage
-from live_eval.errors import FailureKind, SchemaVersionError, StoreError, StoreLockedError
+from live_eval.errors import FailureKind, StoreError, StoreLockedError
 from live_eval.recording import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -34,26 +32,13 @@ from live_eval.redaction import SECRETS
 from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, TurnTrace
-from live_eval.types import Case, CoarseDimension, Cue, Failure, SpeechBoundaries, Variant
+from live_eval.types import Failure, SpeechBoundaries
+from tests.unit.recording.written import a_case, vars_of
 
 MS = 1_000_000
+
+
 MANIFEST = {"endpoint": {"name": "reference", "model": "made-up", "key": "***"}, "seed": 7}
-
-
-def a_case(name: str = "id_1/target", script: str = "id_1") -> Case:
-    return Case(
-        case_id=name,
-        script_id=script,
-        variant=Variant.TARGET,
-        audio_path=Path("some/where.wav"),
-        text="Hello there.",
-        cue=Cue("breathless sound", "breathless", "physiological state", CoarseDimension.PARALINGUISTIC),
-        topic="family",
-        reference_text="Take a breath.",
-        boundaries=SpeechBoundaries(
-            onset_ns=1, voice_end_ns=2, words_end_ns=None, uncertain=True, reason="noise"
-        ),
-    )
 
 
 def failed(name: str, *, attempt: int = 1) -> TurnRecord:
@@ -109,11 +94,6 @@ def test_a_turn_is_read_as_written(tmp_path: Path) -> None:
         assert turn.trace.boundaries_uncertain == record.trace.boundaries_uncertain
         assert turn.trace.boundaries == boundaries
         assert read.log(turn.turn_id) == list(record.log)
-
-
-def vars_of(timing: object) -> dict[str, object]:
-    assert dataclasses.is_dataclass(timing)
-    return {field.name: getattr(timing, field.name) for field in dataclasses.fields(timing)}
 
 
 def test_audio_is_stored_losslessly(tmp_path: Path) -> None:
@@ -399,81 +379,10 @@ sys.stdin.readline()
     RunWriter.resume(tmp_path).close()
 
 
-def test_a_reader_reads_while_the_writer_writes(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path, MANIFEST) as run:
-        run.commit(spoken_turn(a_case("a")))
-        with RunReader.open(tmp_path) as read:
-            turns = read.turns()
-            assert next(turns).turn_id == "a"
-            run.commit(spoken_turn(a_case("b")))
-            assert len(read) == 2
-
-
-def test_an_open_reader_does_not_block_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with RunWriter.create(tmp_path, MANIFEST) as run:
-        run.commit(spoken_turn(a_case("a")))
-        with RunReader.open(tmp_path) as read:
-            assert len(read) == 1
-            started = time.monotonic()
-            run.end(finished=True)
-            assert time.monotonic() - started < 10
-    with RunReader.open(tmp_path) as read:
-        assert read.ended
-
-
-def test_another_schema_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path, MANIFEST) as run:
-        run.end(finished=False)
-    with sqlite3.connect(tmp_path / RUN_FILE) as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    for use in (RunReader.open, RunWriter.resume):
-        with pytest.raises(
-            SchemaVersionError, match=f"expected schema version 2 or {RUN_SCHEMA_VERSION}, found 99"
-        ):
-            use(tmp_path)
-
-
-def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
-        RunReader.open(tmp_path / "nowhere")
-    with pytest.raises(StoreError, match="expected a run to resume"):
-        RunWriter.resume(tmp_path)
-    (tmp_path / RUN_FILE).write_text("this is no database, it is a text of some length" * 40)
-    with pytest.raises(StoreError, match="expected a database of live-eval"):
-        RunReader.open(tmp_path)
-    with pytest.raises(StoreError):
-        RunWriter.create(tmp_path, MANIFEST)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="expected a folder to write a run to"):
-        RunWriter.create(tmp_path / "file", MANIFEST)
-
-
 def test_a_run_that_died_during_creation_is_taken_over(tmp_path: Path) -> None:
     (tmp_path / RUN_FILE).touch()
     with RunWriter.create(tmp_path, MANIFEST) as run:
         assert run.done() == {}
-
-
-def test_damage_is_a_store_error(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path, MANIFEST) as run:
-        run.commit(spoken_turn(a_case("a")))
-    with sqlite3.connect(tmp_path / RUN_FILE) as db:
-        db.execute("UPDATE turns SET trace = '{}'")
-    db.close()
-    with RunReader.open(tmp_path) as read, pytest.raises(StoreError, match="turn 'a' is damaged"):
-        read.turn("a")
-
-
-def test_missing_audio_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path, MANIFEST) as run:
-        run.commit(spoken_turn(a_case("a")))
-    with RunReader.open(tmp_path) as read:
-        file = read.turn("a").reply_file
-        assert file is not None
-        file.unlink()
-        with pytest.raises(StoreError, match=file.name):
-            read.reply("a")
 
 
 def test_odd_turn_ids_have_safe_unique_names(tmp_path: Path) -> None:
@@ -551,23 +460,6 @@ def test_a_secret_that_an_earlier_version_kept_is_not_read(tmp_path: Path) -> No
         assert [turn.reply_text for turn in read.turns()] == ["Your key is ***, keep it."]
 
 
-def test_paths_are_found_from_any_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "a.wav").touch()
-    monkeypatch.chdir(tmp_path)
-    relative = dataclasses.replace(a_case("a"), audio_path=Path("data/a.wav"))
-    absolute = dataclasses.replace(a_case("b"), audio_path=tmp_path / "data" / "a.wav")
-    with RunWriter.create(Path("recordings/run"), MANIFEST) as run:
-        run.commit(spoken_turn(relative))
-        run.commit(spoken_turn(absolute))
-    with RunReader.open(Path("recordings/run")) as read:
-        assert [turn.case.audio_path for turn in read.turns()] == [Path("data/a.wav")] * 2
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir(tmp_path / "other")
-    with RunReader.open(Path("../recordings/run")) as read:
-        assert all(turn.case.audio_path.is_file() for turn in read.turns())
-
-
 @pytest.mark.parametrize(
     ("folder", "local"),
     [
@@ -597,15 +489,3 @@ def test_without_a_table_of_mounts_no_disk_is_known_to_be_local(
         with RunReader.open(tmp_path / "run") as read:
             assert len(read) == 1
         run.end(finished=True)
-
-
-def test_a_turn_recorded_without_speech_boundaries_is_read(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path / "run", MANIFEST) as run:
-        run.commit(spoken_turn(a_case()))
-        run.end(finished=True)
-    with closing(sqlite3.connect(tmp_path / "run" / RUN_FILE)) as db, db:
-        db.execute("UPDATE turns SET trace = json_remove(trace, '$.boundaries')")
-    with RunReader.open(tmp_path / "run") as read:
-        [turn] = read.turns()
-        assert turn.trace.boundaries is None
-        assert vars_of(turn.timing) == vars_of(read.turn(turn.turn_id, retime=True).timing)
