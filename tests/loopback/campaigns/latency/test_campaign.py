@@ -342,7 +342,7 @@ def test_the_command_prints_figures_and_checks_assertions(
         (["--concurrency", "2,x"], "--concurrency: expected whole numbers of 1 to 1000; found 'x'"),
         (["--concurrency", "0"], "found '0'"),
         (["--concurrency", ","], "--concurrency: expected a list"),
-        (["--input-s", "-1"], "--input-s: expected seconds of 0.1 to 300; found '-1'"),
+        (["--input-s", "-1"], "--input-s: expected 0.1 to 300 s; found '-1'"),
         (["--sessions", "tepid"], "--sessions: expected cold or warm; found 'tepid'"),
         (["--arrivals", "poisson:0"], "expected closed, poisson:RATE or constant:RATE"),
         (["--turn-detection", "fast"], "--turn-detection fast: expected KEY=VALUE"),
