@@ -13,11 +13,17 @@ from live_eval.analysis.statistics.intervals import Interval, interval_json
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 
-__all__ = ["MS", "PERCENT", "Assertion", "CheckedAssertion", "check_known", "parse_bound"]
+__all__ = ["MS", "PERCENT", "PLAIN", "Assertion", "CheckedAssertion", "check_known", "parse_bound"]
 
 MS = "ms"
 PERCENT = "%"
-_UNITS: Mapping[str, tuple[str, float]] = {"ms": (MS, 1.0), "s": (MS, 1000.0), "%": (PERCENT, 1.0)}
+PLAIN = ""
+_UNITS: Mapping[str, tuple[str, float]] = {
+    "": (PLAIN, 1.0),
+    "ms": (MS, 1.0),
+    "s": (MS, 1000.0),
+    "%": (PERCENT, 1.0),
+}
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -38,7 +44,7 @@ class Assertion:
         name: Dotted name of the value, for example ``voice_to_voice.p95``.
         comparison: ``<``, ``<=``, ``>`` or ``>=``.
         bound: Bound in `unit`.
-        unit: `MS` or `PERCENT`.
+        unit: `MS`, `PERCENT` or `PLAIN`.
     """
 
     expression: str
@@ -98,10 +104,12 @@ class CheckedAssertion:
     @property
     def in_words(self) -> str:
         """One line: the verdict, and the value with its interval and error bar."""
-        figure = "has no value" if self.value is None else f"is {self.value:.1f} {self.assertion.unit}"
+        figure = f"is {self._shown(self.value)} {self.assertion.unit}".rstrip()
+        figure = "has no value" if self.value is None else figure
         details = [f"n {self.n}"]
         if self.interval is not None:
-            details.insert(0, f"95 % interval {self.interval[0]:.1f} to {self.interval[1]:.1f}")
+            low, high = map(self._shown, self.interval)
+            details.insert(0, f"95 % interval {low} to {high}")
         if self.error_bar_ms is not None:
             details.append(f"error bar {self.error_bar_ms:.1f} ms")
         if self.reason:
@@ -113,14 +121,17 @@ class CheckedAssertion:
             f"({', '.join(details)})"
         )
 
+    def _shown(self, value: float | None) -> str:
+        return "" if value is None else f"{value:.{2 if self.assertion.unit == PLAIN else 1}f}"
+
     def as_json(self) -> dict[str, Any]:
         """Return the result as printed with ``--json``; keys are only ever added."""
-        unit = "percent" if self.assertion.unit == PERCENT else "ms"
+        unit = {MS: "_ms", PERCENT: "_percent", PLAIN: ""}[self.assertion.unit]
         return {
             "expression": self.assertion.expression,
             "holds": self.holds,
-            f"value_{unit}": self.value,
-            f"interval_{unit}": interval_json(self.interval, 3),
+            f"value{unit}": self.value,
+            f"interval{unit}": interval_json(self.interval, 3),
             "error_bar_ms": self.error_bar_ms,
             "n": self.n,
             "point": self.point,
@@ -128,27 +139,28 @@ class CheckedAssertion:
         }
 
 
-def parse_bound(text: str, form: str, bounds: str) -> Assertion:
+def parse_bound(text: str, form: str, units: Collection[str], bounds: str) -> Assertion:
     """Parse an assertion: ``NAME < BOUND``, also with ``<=``, ``>`` or ``>=``.
 
-    The bound is in ``ms``, ``s`` or ``%``.
+    The bound is in ``ms``, ``s`` or ``%``, or a plain number.
 
     Args:
         text: The text.
         form: The expected form with an example, for errors.
+        units: Allowed units of the bound: `MS`, `PERCENT`, `PLAIN`.
         bounds: The expected bound, for errors.
 
     Raises:
         UsageError: The text is not an assertion; the message contains the expected and the actual text.
 
-    >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME", "a time").bound
+    >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME", [MS], "a time").bound
     1200.0
     """
     found = _EXPRESSION.fullmatch(text)
     if found is None:
         raise UsageError(f"assertion {text!r}: expected {form}")
     name, comparison, number, unit = found.groups()
-    if unit not in _UNITS:
+    if unit not in _UNITS or _UNITS[unit][0] not in units:
         raise UsageError(f"assertion {text!r}: expected {bounds}, but it is {number + unit!r}")
     try:
         bound = float(number)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from live_eval.analysis.latency.assertions import parse_assertion
 from live_eval.analysis.latency.campaign_latencies import OUR_FAILURE
 from live_eval.analysis.latency.definitions import DefinedLatency
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
 from live_eval.campaigns.latency.arrivals import Arrivals
-from live_eval.campaigns.latency.assertions import check_campaign, parse_assertion
+from live_eval.campaigns.latency.assertions import check_campaign
 from live_eval.campaigns.latency.campaign import LatencyCampaign
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.point_metrics import PointMetrics

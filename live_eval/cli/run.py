@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import live_eval.report
-from live_eval.cli import FAILED, INTERRUPTED
+from live_eval.analysis.assertions import Assertion, CheckedAssertion
+from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
+from live_eval.analysis.summary.run import summarise
+from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
 from live_eval.cli._help import Command
@@ -21,7 +24,8 @@ from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
-from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
+from live_eval.judging import score_name
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader, part_of
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Plan, make_plan
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
+def _run(target: str | None, trusted: tuple[str, ...], asserts: tuple[str, ...], **flags: Any) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
     runfile = _run_file(target, flags)
     values = read_run_file(runfile) if runfile is not None else {}
@@ -61,6 +65,8 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
     named = "names" in overlay(values, flags).get("judges", {})
     if config.cluster.ray is None:  # otherwise the nodes' judges count
         config = _with_able_judges(config, specs, named=named)
+    scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
+    assertions = [parse_run_assertion(text, scores) for text in asserts]
     with located("impair.specs", None if flags["impair__specs"] else runfile):
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
@@ -103,6 +109,9 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
         sys.exit(INTERRUPTED)
     with RunReader.open(out) as run:
         print_summary(run)
+        checked = _check(assertions, run)
+    for each in checked:
+        click.echo(each.in_words)
     click.echo(f"run: {out}")
     if config.output.report:
         page = out / "report.html"
@@ -110,7 +119,16 @@ def _run(target: str | None, trusted: tuple[str, ...], **flags: Any) -> None:
         click.echo(f"report: {page}")
         if config.output.open_report:
             click.launch(str(page.resolve()))
+    if not all(checked):
+        sys.exit(ASSERTION_FAILED)
     sys.exit(FAILED if outcome.failed or (named and not judged) else 0)
+
+
+def _check(assertions: Sequence[Assertion], run: RunReader) -> Sequence[CheckedAssertion]:
+    if not assertions:
+        return ()
+    with ScoreReader.open(run.path) as scores:
+        return check_run(assertions, summarise(run, scores), list(run.turns()))
 
 
 def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
@@ -263,6 +281,13 @@ command = Command(
     params=[
         click.Argument(["target"], required=False, metavar="[ENDPOINT|RUNFILE]"),
         *(option for table in TABLES for option in table_options(table)),
+        click.Option(
+            ["--assert", "asserts"],
+            multiple=True,
+            metavar="EXPRESSION",
+            help="Check a value of the run: 'wer_heard.normalized.mean < 5', 'voice_to_voice.p95 < 1200ms', "
+            "'failed < 2%'; repeatable.",
+        ),
         trust_option,
     ],
     help="""Run conversations with an endpoint and score them.
@@ -274,5 +299,6 @@ command = Command(
     Judges that you name are checked before the first turn. Without --judges, those that cannot run here are
     left out.
 
-    Exit status: 0 if every turn was captured, 3 if some turns or a named judge failed, 2 for wrong usage.""",
+    Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a named
+    judge failed, 2 for wrong usage.""",
 )

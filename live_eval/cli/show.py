@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from live_eval.analysis.summary.changes import DialogueSummary
     from live_eval.analysis.summary.run import RunSummary
     from live_eval.recording import RunReader
-    from live_eval.report.tables import Table as ReportTable
+    from live_eval.report.cells import Table as ReportTable
 
 __all__ = ["command", "print_summary"]
 

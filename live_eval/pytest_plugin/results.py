@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import overload
 
 from live_eval.analysis.assertions import CheckedAssertion
-from live_eval.analysis.latency.campaign_latencies import campaign_latency, latency_of
-from live_eval.analysis.statistics.intervals import quantile
+from live_eval.analysis.latency.assertions import check_turns, parse_assertion
+from live_eval.analysis.latency.campaign_latencies import latency_of
 from live_eval.audio import Audio
-from live_eval.campaigns.latency.assertions import check_assertion, parse_assertion
 from live_eval.pytest_plugin.duration import Duration
 from live_eval.recording import RunReader
 from live_eval.recording.record import TurnRecord
@@ -118,14 +117,7 @@ class Results(Sequence[Result]):
         Raises:
             UsageError: The expression is not an assertion.
         """
-        assertion = parse_assertion(expression)
-        records = [turn.record for turn in self.turns]
-        lags_ms = [record.timing.lag_ns / 1e6 for record in records if record.captured]
-        return check_assertion(
-            assertion,
-            campaign_latency(assertion.metric, records),
-            error_bar_ms=quantile(lags_ms, 0.99),
-        )
+        return check_turns(parse_assertion(expression), [turn.record for turn in self.turns])
 
     @overload
     def __getitem__(self, index: int) -> Result: ...

@@ -51,7 +51,7 @@ COVERED = {
     "unit/campaigns/duplex/probes/test_bundled.py": "campaigns/duplex/probes/ probe",
     "unit/campaigns/duplex/test_stimuli.py": "analysis/turn_taking/ trial",
     "unit/campaigns/duplex/test_summary.py": "analysis/turn_taking/ trial_metrics trial_pairs",
-    "unit/campaigns/latency/test_assertions.py": "analysis/statistics/ distribution",
+    "unit/analysis/latency/test_assertions.py": "analysis/statistics/ distribution",
     "unit/campaigns/latency/test_summary.py": (
         "analysis/latency/ drift endpointing campaigns/ documents campaigns/latency/ point_metrics "
         "reply_words"

@@ -45,7 +45,7 @@ def parse_duplex_assertion(text: str) -> Assertion:
     Raises:
         UsageError: The text is not an assertion; the message contains the expected and the actual text.
     """
-    assertion = parse_bound(text, _FORM, "a share in % or a time in ms or s")
+    assertion = parse_bound(text, _FORM, [MS, PERCENT], "a share in % or a time in ms or s")
     probe, *rest = assertion.name.split(".")
     check_known(text, "probe", _hyphened(probe), [*PROBES, OWN])
     if len(rest) == 1:

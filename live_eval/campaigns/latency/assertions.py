@@ -1,98 +1,15 @@
-"""Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
-
-An assertion about a missing value (a 95th percentile of fewer than 30 turns) fails. For an upper bound,
-failed and unanswered turns rank after all others. Turns that failed because a live-eval process died do not
-depend on the endpoint and are excluded.
-"""
+"""Assertions about latencies at each condition of a campaign."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from live_eval.analysis.assertions import MS, Assertion, CheckedAssertion, check_known, parse_bound
-from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLatency
-from live_eval.analysis.statistics.intervals import rounded
+from live_eval.analysis.assertions import Assertion, CheckedAssertion
+from live_eval.analysis.latency.assertions import check_assertion
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import PointRole
-from live_eval.errors import UsageError
-from live_eval.text.wording import counted
 
-__all__ = ["STATISTICS", "check_assertion", "check_campaign", "parse_assertion"]
-
-STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
-"""The statistics that can be asserted."""
-
-_FORM = "METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"
-
-
-def parse_assertion(text: str) -> Assertion:
-    """Parse an assertion: ``METRIC.STATISTIC < TIME``, also with ``<=``, ``>`` or ``>=``.
-
-    The time is in ``ms`` or ``s``.
-
-    Raises:
-        UsageError: The text is not an assertion; the message contains the expected and the actual text.
-
-    >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound
-    1200.0
-    """
-    assertion = parse_bound(text, _FORM, "a time in ms or s")
-    if not assertion.metric:
-        raise UsageError(f"assertion {text!r}: expected {_FORM}")
-    check_known(text, "metric", assertion.metric, METRICS)
-    check_known(text, "statistic", assertion.statistic, STATISTICS)
-    if assertion.unit != MS:
-        raise UsageError(f"assertion {text!r}: expected a time in ms or s, but it is in {assertion.unit}")
-    return assertion
-
-
-def check_assertion(
-    assertion: Assertion, latency: CampaignLatency, *, error_bar_ms: float | None, point: str = ""
-) -> CheckedAssertion:
-    """Check an assertion against a latency's metrics.
-
-    For an upper bound, failed and unanswered turns rank after all others; with such turns, assertions on the
-    mean or the maximum fail.
-
-    Args:
-        assertion: Assertion to check.
-        latency: Metrics of the latency.
-        error_bar_ms: Maximum part of a value due to our own lateness, or None.
-        point: Condition of the campaign; empty outside a campaign.
-    """
-    found = latency.measured[assertion.statistic]
-    value = rounded(found.value, 3)
-    reason = f"no interval: {found.reason}" if found.reason else ""
-    holds = value is not None and assertion.holds_for(value)
-    if value is None:
-        reason = f"cannot be checked: {_why_no_value(latency, found.reason)}"
-    elif holds and assertion.is_upper and latency.unanswered:
-        counted_ms = rounded(latency.with_unanswered(assertion.statistic), 3)
-        holds = counted_ms is not None and assertion.holds_for(counted_ms)
-        if not holds:
-            lost = f"{counted(latency.unanswered, 'turn')} failed or had no answer"
-            reason = f"{lost}, which counts as beyond the bound"
-            if counted_ms is not None:
-                reason += f"; with them it is {counted_ms:.1f} ms"
-    return CheckedAssertion(
-        assertion=assertion,
-        holds=holds,
-        value=value,
-        interval=found.interval,
-        error_bar_ms=error_bar_ms,
-        n=latency.measured.n,
-        point=point,
-        reason=reason,
-    )
-
-
-def _why_no_value(latency: CampaignLatency, why: str) -> str:
-    reasons = [why or "no values"]
-    reasons += [f"{reason} ({counted(count, 'turn')})" for reason, count in latency.measured.missing.items()]
-    if latency.uncertain:
-        uncertain = counted(latency.uncertain, "turn")
-        reasons.append(f"the end of the user's speech is uncertain in {uncertain}")
-    return ", ".join(reasons)
+__all__ = ["check_campaign"]
 
 
 def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetrics]) -> list[CheckedAssertion]:

@@ -6,7 +6,7 @@ from live_eval.analysis.assertions import PERCENT, CheckedAssertion, check_known
 from live_eval.analysis.statistics.intervals import Interval
 from live_eval.errors import UsageError
 
-HALF = parse_bound("barge_in . passed >= 50 %", "NAME >= SHARE", "a share")
+HALF = parse_bound("barge_in . passed >= 50 %", "NAME >= SHARE", [PERCENT], "a share")
 
 
 def test_a_bound_has_a_name_a_comparison_and_a_unit() -> None:
@@ -18,7 +18,7 @@ def test_a_bound_has_a_name_a_comparison_and_a_unit() -> None:
 def test_a_text_of_another_form_is_refused_with_what_was_expected() -> None:
     for text, why in [("fast", "expected NAME >= SHARE"), ("a > 5", "expected a share, but it is '5'")]:
         with pytest.raises(UsageError, match=why):
-            parse_bound(text, "NAME >= SHARE", "a share")
+            parse_bound(text, "NAME >= SHARE", [PERCENT], "a share")
     with pytest.raises(UsageError, match=r"unknown probe 'bargein' \(did you mean barge-in\?\)"):
         check_known("x", "probe", "bargein", ["pause", "barge-in"])
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.analysis.assertions import CheckedAssertion
+from live_eval.analysis.latency.assertions import parse_assertion
 from live_eval.analysis.statistics.intervals import Interval
-from live_eval.campaigns.latency.assertions import parse_assertion
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli

@@ -1,0 +1,84 @@
+"""Assertions on a run, such as ``wer_heard.normalized.mean < 5`` or ``failed < 2%``.
+
+An assertion about a missing value fails. Latencies follow `live_eval.analysis.latency.assertions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from live_eval.analysis.assertions import (
+    MS,
+    PERCENT,
+    PLAIN,
+    Assertion,
+    CheckedAssertion,
+    check_known,
+    parse_bound,
+)
+from live_eval.analysis.latency.assertions import check_turns, parse_assertion
+from live_eval.analysis.latency.campaign_latencies import METRICS
+from live_eval.analysis.statistics.intervals import Interval, rounded
+from live_eval.analysis.summary.run import RunSummary
+from live_eval.recording import TurnRecord
+
+__all__ = ["check_run", "parse_run_assertion"]
+
+_FAILED = "failed"
+_FORM = (
+    "SCORE.mean < NUMBER, LATENCY.STATISTIC < TIME or failed < SHARE, for example "
+    "'wer_heard.normalized.mean < 5', 'voice_to_voice.p95 < 1200ms' or 'failed < 2%'"
+)
+
+
+def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
+    """Parse ``SCORE.mean < NUMBER``, ``LATENCY.STATISTIC < TIME`` or ``failed < SHARE``.
+
+    Args:
+        text: The text.
+        scores: Names of the scores that the run's judges give.
+
+    Raises:
+        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+    """
+    assertion = parse_bound(text, _FORM, [MS, PERCENT, PLAIN], "a number, a time in ms or s, or a share in %")
+    if assertion.name == _FAILED:
+        return parse_bound(text, _FORM, [PERCENT], "a share in %")
+    if assertion.metric in METRICS:
+        return parse_assertion(text)
+    check_known(text, "score or latency", assertion.metric, [*scores, *METRICS])
+    check_known(text, "statistic", assertion.statistic, ["mean"])
+    return parse_bound(text, _FORM, [PLAIN], "a number in the score's own unit")
+
+
+def check_run(
+    assertions: Sequence[Assertion], summary: RunSummary, turns: Sequence[TurnRecord]
+) -> list[CheckedAssertion]:
+    """Check assertions of `parse_run_assertion` on a run's summary and turns."""
+    return [_check(assertion, summary, turns) for assertion in assertions]
+
+
+def _check(assertion: Assertion, summary: RunSummary, turns: Sequence[TurnRecord]) -> CheckedAssertion:
+    if assertion.metric in METRICS:
+        return check_turns(assertion, turns)
+    if assertion.name == _FAILED:
+        share = 100 * (summary.total - summary.captured) / summary.total if summary.total else None
+        return _checked(assertion, share, None, summary.total, "" if summary.total else "no turns")
+    score = summary.scores.get(assertion.metric)
+    if score is None:
+        return _checked(assertion, None, None, 0, "no turn was judged")
+    return _checked(assertion, score.mean.value, score.mean.interval, score.mean.n, score.mean.reason)
+
+
+def _checked(
+    assertion: Assertion, value: float | None, interval: Interval | None, n: int, reason: str
+) -> CheckedAssertion:
+    value = rounded(value, 6)
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=value is not None and assertion.holds_for(value),
+        value=value,
+        interval=interval,
+        n=n,
+        reason=f"{'cannot be checked' if value is None else 'no interval'}: {reason}" if reason else "",
+    )
