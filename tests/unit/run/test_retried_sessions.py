@@ -62,6 +62,7 @@ class Endpoint:
         *,
         slots: int = 4,
         due_ns: Callable[[int], int | None] = lambda _: None,
+        observer: Observer | None = None,
         **turns: Any,
     ) -> None:
         """Run so many sessions as a campaign does."""
@@ -86,7 +87,7 @@ class Endpoint:
             queue=queue,
             backoff=Backoff(0),
             clock=self.clock,
-            observer=Observer(),
+            observer=observer or Observer(),
             store_failed=store_failed,
         )
 
@@ -152,3 +153,21 @@ async def test_a_turn_that_cannot_wait_for_the_rate_limit_says_so_once() -> None
     )
     assert any(message.startswith("not run: ") for message in endpoint.failed)
     assert endpoint.clock.now_ns() < 3 * 40 * S
+
+
+async def test_a_turn_that_waits_for_its_next_attempt_is_announced() -> None:
+    class Watch(Observer):
+        def __init__(self) -> None:
+            self.seen: list[tuple[object, ...]] = []
+
+        def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
+            self.seen.append((turn_id, attempt, attempts))
+
+        def retry_began(self, turn_id: str) -> None:
+            self.seen.append((turn_id,))
+
+    watch = Watch()
+    endpoint = Endpoint(0, refusal=RATE_LIMITED)
+    await endpoint.run(1, slots=1, observer=watch, retries=2)
+    turn_id = endpoint.records[0].turn_id
+    assert watch.seen == [(turn_id, 2, 3), (turn_id,), (turn_id, 3, 3), (turn_id,)]
