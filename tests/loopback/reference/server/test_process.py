@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from websockets.asyncio.client import connect
 
+from live_eval.cli import cli
 from live_eval.cli.endpoint import TOKEN_VARIABLE, command
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.reference.server.process import LOG_NAME, URL_VARIABLE, ReferenceProcess, launch
@@ -37,7 +38,7 @@ async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
 
 async def test_an_endpoint_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     with pytest.raises(
-        LiveEvalError, match=r"(?s)exited with status 2 before it was ready.*chunk_ms: expected 1"
+        LiveEvalError, match=r"(?s)exited with status 2 before it was ready.*--chunk-ms '0': expected 1"
     ):
         async with ReferenceProcess(log_folder=tmp_path, calibrate=True, arguments=["--chunk-ms", "0"]):
             pass
@@ -156,11 +157,11 @@ def test_a_port_in_use_is_reported() -> None:
         (["--host", "0.0.0.0"], TOKEN_VARIABLE),
         (["--llm-model", "tiny"], "must be given together"),
         (["--reply-onset-sample", "3"], "needs --reply-audio"),
-        (["--delay-ms", "-1"], "delay_ms: expected 0 to 600000"),
+        (["--delay-ms", "-1"], "--delay-ms '-1': expected 0 ms to 600000 ms"),
     ],
 )
 def test_wrong_usage_is_refused_before_loading_models(arguments: list[str], told: str) -> None:
-    result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(command, arguments)
+    result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(cli, ["endpoint", *arguments])
     assert isinstance(result.exception, UsageError)
     assert told in str(result.exception)
 
