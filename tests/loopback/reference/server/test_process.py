@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from websockets.asyncio.client import connect
 
-from live_eval.cli import cli
+from live_eval.cli import WRONG_USAGE, cli
 from live_eval.cli.endpoint import TOKEN_VARIABLE, command
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.reference.server.process import LOG_NAME, URL_VARIABLE, ReferenceProcess, launch
@@ -157,13 +157,13 @@ def test_a_port_in_use_is_reported() -> None:
         (["--host", "0.0.0.0"], TOKEN_VARIABLE),
         (["--llm-model", "tiny"], "must be given together"),
         (["--reply-onset-sample", "3"], "needs --reply-audio"),
-        (["--delay-ms", "-1"], "--delay-ms '-1': expected 0 ms to 600000 ms"),
+        (["--delay-ms", "-1"], "expected 0 ms to 600000 ms"),
     ],
 )
 def test_wrong_usage_is_refused_before_loading_models(arguments: list[str], told: str) -> None:
     result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(cli, ["endpoint", *arguments])
-    assert isinstance(result.exception, UsageError)
-    assert told in str(result.exception)
+    assert isinstance(result.exception, UsageError) or result.exit_code == WRONG_USAGE
+    assert told in f"{result.exception}{result.output}"
 
 
 async def test_a_running_endpoint_is_not_started_again(
