@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from live_eval.recording import RunReader
 from tests.e2e.helpers import LIVE_EVAL, live_eval, served, shown
+
+pytestmark = pytest.mark.slow
 
 USUAL = ("--limit", "2", "--word-times", "off", "--judges", "bleu", "--no-report", "--retries", "0")
 

@@ -93,6 +93,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return scripts
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_runs_next_to_a_foreign_package_named_clients(
     environment: Path, tmp_path: Path
 ) -> None:
