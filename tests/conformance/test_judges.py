@@ -32,13 +32,17 @@ SHIPPED = [
     plugin.name for plugin in registry.find_plugins(registry.JUDGES) if plugin.distribution == "live-eval"
 ]
 
-HEAVY = ("distillmos", "semsim", "wer_spoken")
-"""Judges whose networks take seconds to load."""
+# Networks that take seconds to load.
+HEAVY = {
+    "distillmos": [pytest.mark.slow],
+    "semsim": [pytest.mark.slow],
+    "wer_spoken": [pytest.mark.slow, pytest.mark.local],
+}
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in HEAVY else []) for name in SHIPPED],
+    [pytest.param(name, marks=HEAVY.get(name, [])) for name in SHIPPED],
 )
 def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
     spec = replace(registry.judge(name), key_variable=None)  # nobody is asked here
