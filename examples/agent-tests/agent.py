@@ -1,5 +1,6 @@
 """The voice agent under test: a parrot that repeats the user's audio.
 
+It stops when it is interrupted, and ignores sounds as short as "mm-hmm".
 The agent implements the part of OpenAI Realtime's protocol that a conversation needs. ``python agent.py``
 serves the agent on a free port and prints its URL.
 """
@@ -12,7 +13,8 @@ from pybase64 import b64decode, b64encode_as_string
 from websockets.sync.server import ServerConnection, serve
 
 RATE_HZ = 24_000
-PATIENCE_S = 0.3  # silence that ends the user's turn
+PATIENCE_S = 0.5  # silence that ends the user's turn
+SPEECH_S = 0.6  # shorter sounds are backchannels
 THINKING_S = 0.1
 LOUD = 500
 PCM = {"type": "audio/pcm", "rate": RATE_HZ}
@@ -27,7 +29,7 @@ def talk(connection: ServerConnection) -> None:
     audio = {"input": {"format": PCM}, "output": {"format": PCM}}
     session = {"id": "sess_1", "model": "parrot", "audio": audio}
     send("session.created", session=session)
-    heard, silent_s, turn = bytearray(), 0.0, 0
+    heard, loud_s, silent_s, turn = bytearray(), 0.0, 0.0, 0
     for message in connection:
         event = json.loads(message)
         if event["type"] == "session.update":
@@ -36,15 +38,17 @@ def talk(connection: ServerConnection) -> None:
             frame = b64decode(event["audio"])
             pcm = np.frombuffer(frame, np.int16)
             loud = bool(np.abs(pcm.astype(np.int32)).max() > LOUD)
-            if loud and not heard:
+            seconds = len(pcm) / RATE_HZ
+            if loud and loud_s < SPEECH_S <= loud_s + seconds:
                 send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=f"item_{turn}")
-            silent_s = 0.0 if loud else silent_s + len(pcm) / RATE_HZ
+            loud_s, silent_s = (loud_s + seconds, 0.0) if loud else (loud_s, silent_s + seconds)
             if loud or heard:
                 heard += frame
             if heard and silent_s >= PATIENCE_S:
-                send("input_audio_buffer.speech_stopped", audio_end_ms=0, item_id=f"item_{turn}")
-                reply(send, f"resp_{turn}", bytes(heard))
-                heard, turn = bytearray(), turn + 1
+                if loud_s >= SPEECH_S:
+                    send("input_audio_buffer.speech_stopped", audio_end_ms=0, item_id=f"item_{turn}")
+                    reply(send, f"resp_{turn}", bytes(heard))
+                heard, loud_s, turn = bytearray(), 0.0, turn + 1
 
 
 def reply(send, response_id: str, pcm: bytes) -> None:

@@ -1,6 +1,6 @@
-"""Stream recordings to an endpoint from a test: the pytest fixture `live_eval`.
+"""Stream recordings and duplex probes to an endpoint from a test: the pytest fixture `live_eval`.
 
-Each call is an ordinary run: ``live-eval show``, ``report`` and ``compare`` accept its folder.
+Each call is an ordinary run or duplex campaign: ``live-eval report`` accepts its folder.
 """
 
 from __future__ import annotations
@@ -8,18 +8,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.errors import ConnectError, FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.files import private_folder
 from live_eval.pytest_plugin.results import Result, Results, read_turns
+from live_eval.pytest_plugin.trials import ProbeTrials, read_probe
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
-from live_eval.run.run_file import validate
+from live_eval.run.run_file import RunConfig, validate
 from live_eval.run.runner import Observer, run_plan
+from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
 
@@ -28,12 +31,12 @@ __all__ = ["EndpointTester"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTester:
-    """Streams recordings to one endpoint, each once, and returns the turns.
+    """Streams recordings and probes to one endpoint, without retries, and returns the turns.
 
     Args:
         endpoint: Name of an endpoint, as listed by ``live-eval endpoints``.
         base_url: Base URL; None for the endpoint's default, or to launch the endpoint if possible.
-        folder: Folder for the runs.
+        folder: Folder for the runs and campaigns.
         name: Name of the first run, in ``folder/name``; the second is in ``folder/name-2``.
         base_folder: Base of relative recording and data paths.
         settings: Tables of a run file: model, turn detection, time limits and so on.
@@ -101,6 +104,39 @@ class EndpointTester:
         self._record(run, table, {"concurrency": concurrency, "repeat": repeat})
         return read_turns(run)
 
+    def play_probe(
+        self, probe: str, *, conditions: Sequence[str] = (), repeat: int = 1, concurrency: int = 1
+    ) -> ProbeTrials:
+        """Run the trials of a duplex probe and return their results, including failed sessions.
+
+        Args:
+            probe: Name of a probe of ``live-eval duplex --list``.
+            conditions: Names of the probe's conditions; empty for all.
+            repeat: Number of trials per condition.
+            concurrency: Maximum number of concurrent sessions.
+
+        Raises:
+            LiveEvalError: No session succeeded.
+            UsageError: The endpoint, a setting, the probe or a condition does not exist, the endpoint cannot
+                be interrupted, or an event loop is running in this thread.
+        """
+        folder = self._new_run()
+        plan = DuplexPlan(
+            config=self._config(self.settings.get("data", {}), {"concurrency": concurrency}),
+            probes=(probe,),
+            conditions=conditions,
+            repeat=repeat,
+            sentinel_turns=0,
+        )
+        campaign = DuplexCampaign(plan, folder)
+        with StopSignals(for_command=False) as stop:
+            outcome = run_loop(campaign.run(Observer(), stop))
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        if outcome.stopped:
+            raise LiveEvalError(f"{folder}: {outcome.stopped}")
+        return read_probe(folder, probe)
+
     def _new_run(self) -> Path:
         """Return the path of a new run."""
         _check_no_loop()
@@ -110,19 +146,7 @@ class EndpointTester:
 
     def _record(self, run: Path, data: Mapping[str, Any], turns: Mapping[str, Any]) -> None:
         """Run turns into a new folder."""
-        endpoint = {"name": self.endpoint, **({} if self.base_url is None else {"base_url": self.base_url})}
-        plan = make_plan(
-            validate(
-                {
-                    **{table: dict(keys) for table, keys in self.settings.items()},
-                    "endpoint": {**self.settings.get("endpoint", {}), **endpoint},
-                    "data": dict(data),
-                    # No further attempts: they would hide failures from the test.
-                    "turns": {**self.settings.get("turns", {}), **turns, "retries": 0},
-                    "judges": {"names": ()},
-                }
-            )
-        )
+        plan = make_plan(self._config(data, turns))
         with RunWriter.create(run, plan.manifest()) as writer:
             outcome = run_loop(run_plan(plan, writer, run, Observer(), counts_refusals=True))
             writer.end(finished=outcome.complete)
@@ -132,6 +156,20 @@ class EndpointTester:
             raise ConnectError(FailureKind.CONNECT_FAILED, outcome.unreachable)
         if not outcome.complete:
             raise LiveEvalError(f"{run}: {counted(outcome.missing, 'turn')} not recorded, a bug in live-eval")
+
+    def _config(self, data: Mapping[str, Any], turns: Mapping[str, Any]) -> RunConfig:
+        """Return the settings of a run."""
+        endpoint = {"name": self.endpoint, **({} if self.base_url is None else {"base_url": self.base_url})}
+        return validate(
+            {
+                **{table: dict(keys) for table, keys in self.settings.items()},
+                "endpoint": {**self.settings.get("endpoint", {}), **endpoint},
+                "data": dict(data),
+                # No further attempts: they would hide failures from the test.
+                "turns": {**self.settings.get("turns", {}), **turns, "retries": 0},
+                "judges": {"names": ()},
+            }
+        )
 
 
 def _check_no_loop() -> None:

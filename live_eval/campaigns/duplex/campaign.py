@@ -61,12 +61,14 @@ class DuplexPlan:
     Args:
         config: Endpoint and turn settings; its data set, if any, contains the user's own recordings.
         probes: Probe names; empty for all.
+        conditions: Names of the probes' conditions; empty for all.
         repeat: Number of trials per condition.
         sentinel_turns: Number of turns in each drift check (start, middle and end); 0 for none.
     """
 
     config: RunConfig = field(default_factory=RunConfig)
     probes: Sequence[str] = ()
+    conditions: Sequence[str] = ()
     repeat: int = 8
     sentinel_turns: int = 3
 
@@ -92,7 +94,7 @@ class DuplexCampaign(Campaign):
     def __init__(self, plan: DuplexPlan, folder: Path, *, resume: bool = False) -> None:
         self._plan = plan
         self._data = _data_of(plan)
-        self._probes = probes_for(plan.probes, self._data)
+        self._probes = probes_for(plan.probes, self._data, plan.conditions)
         seed = plan.config.turns.seed
         self._scripts = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._recorded: set[tuple[str, str | None]] = set()  # trials recorded before the campaign was resumed
@@ -104,6 +106,7 @@ class DuplexCampaign(Campaign):
         _check(base)  # rejects invalid settings before anything is written
         asked = {
             "probes": [probe.name for probe in self._probes],
+            **({"conditions": list(plan.conditions)} if plan.conditions else {}),
             "repeat": plan.repeat,
             "sentinel_turns": plan.sentinel_turns,
             "stimuli": STIMULI_VERSION,

@@ -14,9 +14,12 @@ import soundfile
 from filelock import FileLock
 from websockets.asyncio.server import ServerConnection, serve
 
+from live_eval.pytest_plugin import ms
 from live_eval.pytest_plugin.endpoint_tester import EndpointTester
+from live_eval.pytest_plugin.trials import ProbeTrials
 from live_eval.recording import RunReader
 from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.server.process import ReferenceProcess
 from tests.support.documentation import DOCS, blocks
 from tests.support.tiny_endpoint import answer
 
@@ -96,7 +99,7 @@ def run_pytest(installed: str, package: Path, *arguments: str) -> tuple[int, str
 
 
 def test_the_example_tests_its_agent(installed: str, package: Path) -> None:
-    status, said = run_pytest(installed, package, "--live-eval-out", "runs")
+    status, said = run_pytest(installed, package, "tests/test_agent.py", "--live-eval-out", "runs")
     assert status == 0, said
     assert "live-eval: openai" in said
     assert "3 passed" in said
@@ -121,6 +124,46 @@ def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) ->
     ), said
     assert re.search(r"voice_to_voice\.p50 is \d+\.\d ms \(.*n 1, error bar \d+\.\d ms", said), said
     assert "missing.flac failed with audio_missing: " in said
+
+
+async def test_a_probe_passes_with_an_endpoint_that_stops_and_fails_with_one_that_does_not(
+    tmp_path: Path,
+) -> None:
+    speech = calibration_speech(200, RATE_HZ)
+    soundfile.write(tmp_path / "speech.wav", speech.audio.int16(), RATE_HZ)
+    end_ms = speech.voice_end_sample * 1000 / RATE_HZ
+    spoken = {"audio": "speech.wav", "text": "ahem", "onset_ms": 0, "voice_end_ms": end_ms}
+    row = {"id": "d", "turns": [spoken, {**spoken, "anchor": "reply_audible+150ms"}]}
+    manifest = tmp_path / "own.jsonl"
+    manifest.write_text(json.dumps(row), "utf-8")
+
+    async with ReferenceProcess(calibrate=True, log_folder=tmp_path) as process:
+
+        async def played(name: str, query: str) -> ProbeTrials:
+            tester = EndpointTester(
+                endpoint="reference",
+                base_url=f"{process.base_url}?{query}",
+                folder=tmp_path / "runs",
+                name=name,
+                base_folder=tmp_path,
+                settings={
+                    "data": {"path": str(manifest)},
+                    "turns": {"word_times": "off", "reply_timeout": 0.5, "retries": 2},
+                },
+            )
+            return await asyncio.to_thread(tester.play_probe, "own")
+
+        good, bad = await asyncio.gather(
+            played("good", "stop_ms=100&reply_ms=2000"), played("bad", "stop_ms=never&reply_ms=2600")
+        )
+    assert good.meet("own.passed >= 90%")
+    assert good[0].passed
+    assert ms(0) < good[0].barge_in_stop < ms(400)
+    failed = bad.meet("own.passed >= 90%")
+    assert (bool(failed), failed.value, failed.n) == (False, 0, 1)
+    assert not bad[0].barge_in_stop < ms(10_000)
+    assert repr(bad[0].barge_in_stop).startswith("no time (kept_talking: the reply was audible for ")
+    assert "own: interruption, reply_audible+150ms kept_talking 1, recorded in" in repr(bad)
 
 
 async def test_unanswered_turns_fail_and_are_not_retried(tmp_path: Path) -> None:
@@ -159,7 +202,7 @@ async def test_unanswered_turns_fail_and_are_not_retried(tmp_path: Path) -> None
 def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path) -> None:
     status, said = run_pytest(installed, package, "-o", "addopts=", "-rs")
     assert status == 0, said
-    assert "3 skipped" in said
+    assert "6 skipped" in said
     assert "needs --live-eval-endpoint" in said
 
 
@@ -171,9 +214,16 @@ def test_an_unknown_endpoint_is_wrong_usage(installed: str, package: Path) -> No
 
 
 @pytest.mark.slow
+def test_the_example_tests_the_turn_taking_of_its_agent(installed: str, package: Path) -> None:
+    status, said = run_pytest(installed, package, "tests/test_turn_taking.py", "--junitxml", "junit.xml")
+    assert status == 0, said
+    assert 'tests="3"' in (package / "junit.xml").read_text("utf-8")
+
+
+@pytest.mark.slow
 def test_the_tests_of_the_documentation_pass(installed: str, package: Path) -> None:
     """They need 30 turns for the 95th percentile."""
-    one, agent, most = [block.text for block in blocks(DOCS / "pytest.md", "python")]
+    one, agent, most, _ = [block.text for block in blocks(DOCS / "pytest.md", "python")]
     tests = package / "tests"
     (tests / "test_agent.py").write_text(f"{one}\n\n{most}")
     (tests / "conftest.py").write_text(agent)

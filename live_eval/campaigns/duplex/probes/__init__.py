@@ -5,6 +5,7 @@ condition writes the utterances of a trial, with different words in each variant
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from live_eval.analysis.turn_taking.trial import SENTINEL, Trial
 from live_eval.campaigns.duplex.probes.bundled import (
@@ -75,15 +76,16 @@ def sentinel(when: str, turns: int) -> list[TrialScript]:
     ]
 
 
-def probes_for(names: Sequence[str], data: DataSet | None) -> list[Probe]:
+def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[str] = ()) -> list[Probe]:
     """Return the probes to run.
 
     Args:
         names: Probe names; empty for every possible probe.
         data: User recordings for the probe `OWN` and for expressive pauses, or None.
+        conditions: Names of the conditions to run; empty for all.
 
     Raises:
-        UsageError: A probe does not exist, or it needs data.
+        UsageError: A probe or a condition does not exist, or a probe needs data.
         DataError: A named probe needs annotations or pauses that the data does not have.
     """
     for name in names:
@@ -102,4 +104,16 @@ def probes_for(names: Sequence[str], data: DataSet | None) -> list[Probe]:
             except DataError:
                 if names:  # otherwise the data may still serve another probe
                     raise
-    return list(chosen.values())
+    return _limited(list(chosen.values()), conditions) if conditions else list(chosen.values())
+
+
+def _limited(probes: Sequence[Probe], conditions: Sequence[str]) -> list[Probe]:
+    """Return the probes that have any of these conditions, with these conditions only."""
+    known = list(dict.fromkeys(condition.name for probe in probes for condition in probe.conditions))
+    for name in conditions:
+        if name not in known:
+            raise UsageError(
+                f"unknown condition {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+            )
+    kept = ([each for each in probe.conditions if each.name in conditions] for probe in probes)
+    return [replace(probe, conditions=some) for probe, some in zip(probes, kept, strict=True) if some]

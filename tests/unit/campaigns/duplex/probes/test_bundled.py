@@ -161,3 +161,14 @@ def test_an_unknown_probe_is_named() -> None:
         probes_for(["hum"], None)
     with pytest.raises(UsageError, match="needs --data"):
         probes_for([OWN], None)
+
+
+def test_a_plan_can_be_limited_to_some_conditions() -> None:
+    limited = probes_for(["pause", "barge-in"], None, ["400 ms", "1500 ms"])
+    assert [(probe.name, [each.name for each in probe.conditions]) for probe in limited] == [
+        ("pause", ["400 ms", "1500 ms"]),
+        ("barge-in", ["400 ms", "1500 ms"]),
+    ]
+    assert [probe.name for probe in probes_for(["pause", "barge-in"], None, ["200 ms"])] == ["pause"]
+    with pytest.raises(UsageError, match=r"unknown condition '40 ms'.*; there are: 200 ms, 400 ms"):
+        probes_for(["pause"], None, ["40 ms"])

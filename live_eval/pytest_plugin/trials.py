@@ -1,0 +1,134 @@
+"""Trials of a duplex probe for tests: outcomes, durations, assertions on several trials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+from live_eval.analysis.assertions import CheckedAssertion
+from live_eval.analysis.turn_taking.outcomes import Outcome
+from live_eval.analysis.turn_taking.trial import TrialResult, last_attempts
+from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics
+from live_eval.campaigns.duplex.assertions import check_duplex, check_probes, parse_duplex_assertion
+from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
+from live_eval.pytest_plugin.duration import Duration
+from live_eval.text.wording import counted
+
+__all__ = ["ProbeTrial", "ProbeTrials", "read_probe"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProbeTrial:
+    """The last attempt at a trial, with its durations (defined in docs/duplex-outcomes.md)."""
+
+    result: TrialResult
+    folder: Path
+
+    @property
+    def condition(self) -> str:
+        """The condition of the probe, for example ``400 ms``."""
+        return self.result.facts.condition
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the endpoint did."""
+        return self.result.outcome
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the endpoint did what it should; None if the trial is void."""
+        return self.result.passed
+
+    @property
+    def response_latency(self) -> Duration:
+        """Last sample of the user to the first audible sample of the reply."""
+        return self._duration("response_latency")
+
+    @property
+    def barge_in_stop(self) -> Duration:
+        """The user begins to speak over the reply until the reply's last audible sample."""
+        return self._duration("audible_stop")
+
+    @property
+    def provider_stop(self) -> Duration:
+        """The user begins to speak over the reply until the endpoint reports that it stops."""
+        return self._duration("provider_stop")
+
+    @property
+    def new_reply(self) -> Duration:
+        """End of the user's speech over the reply to the first audible sample of the next reply."""
+        return self._duration("new_reply")
+
+    def _duration(self, name: str) -> Duration:
+        ns = None if self.passed is None else self.result.judgement.durations_ns.get(name)
+        if ns is None:
+            return Duration(None, reason=self._outcome_in_words())
+        return Duration(ns, error_bar_ns=self.result.lag_ns)
+
+    def _outcome_in_words(self) -> str:
+        return ": ".join(filter(None, (self.outcome.value, self.result.judgement.reason)))
+
+    def __repr__(self) -> str:
+        facts = self.result.facts
+        return f"<trial {facts.trial_id!r}, {self._outcome_in_words()}, recorded in {self.folder}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProbeTrials(Sequence[ProbeTrial]):
+    """The trials of a probe, condition by condition, including failed and void ones.
+
+    Args:
+        trials: Last attempt at each trial.
+        conditions: Metrics of each condition.
+        probe: Name of the probe.
+        folder: Folder of the campaign.
+    """
+
+    trials: tuple[ProbeTrial, ...]
+    conditions: Sequence[ConditionMetrics]
+    probe: str
+    folder: Path
+
+    def meet(self, expression: str) -> CheckedAssertion:
+        """Check an assertion such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p50 < 400ms``.
+
+        Returns:
+            The result: true if the assertion holds; prints as a sentence. If the run file has an impairment,
+            the assertion holds if it holds with and without the impairment.
+
+        Raises:
+            UsageError: The expression is not an assertion on this probe.
+        """
+        assertion = parse_duplex_assertion(expression)
+        check_probes([assertion], [self.probe])
+        checked = check_duplex([assertion], self.conditions)
+        return next((each for each in checked if not each), checked[0])
+
+    @overload
+    def __getitem__(self, index: int) -> ProbeTrial: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ProbeTrial]: ...
+    def __getitem__(self, index: int | slice) -> ProbeTrial | Sequence[ProbeTrial]:
+        return self.trials[index]
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __repr__(self) -> str:
+        outcomes = Counter(f"{each.condition} {each.outcome.value}" for each in self.trials)
+        shown = ", ".join(f"{outcome} {count}" for outcome, count in outcomes.items())
+        return f"<{counted(len(self), 'trial')} of {self.probe}: {shown}, recorded in {self.folder}>"
+
+
+def read_probe(folder: Path, probe: str) -> ProbeTrials:
+    """Return the trials of a campaign with one probe.
+
+    Raises:
+        StoreError: The folder is not a campaign.
+    """
+    conditions = duplex_summary(read_duplex(folder)).conditions
+    trials = [trial for each in conditions for trial in last_attempts(each.trials)]
+    return ProbeTrials(tuple(ProbeTrial(trial, folder) for trial in trials), conditions, probe, folder)
