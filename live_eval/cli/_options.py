@@ -93,6 +93,12 @@ RUN = RunFolder()
 """The parameter type of a run folder."""
 
 
+def run_to_resume(out: Path | None) -> Path | None:
+    """Return the folder of a run to resume; ``latest`` or ``@N`` is a run in recordings/."""
+    found: Path | None = RUN.convert(out, None, None) if _NEWEST.fullmatch(str(out)) else out
+    return found
+
+
 class DurationType(click.ParamType[float]):
     """The parameter type of a duration with a unit, such as ``15s`` or ``500ms``.
 

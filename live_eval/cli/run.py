@@ -18,10 +18,10 @@ from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
 from live_eval.cli._help import Command
-from live_eval.cli._options import new_folder
+from live_eval.cli._options import new_folder, run_to_resume
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
-from live_eval.cli.show import print_summary
+from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
@@ -45,12 +45,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def _run(target: str | None, trusted: tuple[str, ...], asserts: tuple[str, ...], **flags: Any) -> None:
+def _run(
+    target: str | None, trusted: tuple[str, ...], asserts: tuple[str, ...], as_json: bool, **flags: Any
+) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
     runfile = _run_file(target, flags)
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors contain line numbers
+    if flags["output__resume"] or flags["output__retry_failed"]:
+        flags["output__out"] = run_to_resume(flags["output__out"])
     given = overlay(values, flags)
     if given.get("output", {}).get("retry_failed"):
         before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
@@ -108,15 +112,18 @@ def _run(target: str | None, trusted: tuple[str, ...], asserts: tuple[str, ...],
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
     with RunReader.open(out) as run:
-        print_summary(run)
+        if as_json:
+            print_summary_json(run)
+        else:
+            print_summary(run)
         checked = _check(assertions, run)
     for each in checked:
-        click.echo(each.in_words)
-    click.echo(f"run: {out}")
+        click.echo(each.in_words, err=as_json)
+    click.echo(f"run: {out}", err=as_json)
     if config.output.report:
         page = out / "report.html"
         live_eval.report.write_report([out], page)
-        click.echo(f"report: {page}")
+        click.echo(f"report: {page}", err=as_json)
         if config.output.open_report:
             click.launch(str(page.resolve()))
     if not all(checked):
@@ -289,6 +296,11 @@ command = Command(
             "'failed < 2%'; repeatable.",
         ),
         trust_option,
+        click.Option(
+            ["--json", "as_json"],
+            is_flag=True,
+            help="Print the summary as JSON, as `live-eval show --json` does.",
+        ),
     ],
     help="""Run conversations with an endpoint and score them.
 

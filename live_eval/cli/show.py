@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from live_eval.recording import RunReader
     from live_eval.report.cells import Table as ReportTable
 
-__all__ = ["command", "print_summary"]
+__all__ = ["command", "print_summary", "print_summary_json"]
 
 _LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "p50 of uncertain turns", "missing")
 
@@ -35,18 +35,24 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
     RUN is the run's folder. An incomplete run is summarised as far as it got.
     """
-    from live_eval.analysis.summary.run import summarise
-    from live_eval.analysis.task_levels import relate_levels
-    from live_eval.recording import RunReader, ScoreReader
+    from live_eval.recording import RunReader
 
     with RunReader.open(run) as reader:
-        if not as_json:
+        if as_json:
+            print_summary_json(reader, retime=retime)
+        else:
             print_summary(reader, retime=retime)
-            return
-        with ScoreReader.open(run) as scores:
-            summary = summarise(reader, scores, retime=retime)
-        parts = {**summary.as_json(), "levels": relate_levels(summary).as_json()}
-        _options.print_json(parts)
+
+
+def print_summary_json(run: RunReader, *, retime: bool = False) -> None:
+    """Print the summary of a run as JSON."""
+    from live_eval.analysis.summary.run import summarise
+    from live_eval.analysis.task_levels import relate_levels
+    from live_eval.recording import ScoreReader
+
+    with ScoreReader.open(run.path) as scores:
+        summary = summarise(run, scores, retime=retime)
+    _options.print_json({**summary.as_json(), "levels": relate_levels(summary).as_json()})
 
 
 def print_summary(run: RunReader, *, console: Console | None = None, retime: bool = False) -> None:

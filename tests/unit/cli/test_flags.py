@@ -20,7 +20,7 @@ def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
     assert set(FLAGS) == keys
     assert len(set(FLAGS.values())) == len(FLAGS)
     options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
-    assert options == {*FLAGS.values(), "--assert", "--trust-host"}
+    assert options == {*FLAGS.values(), "--assert", "--json", "--trust-host"}
 
 
 def test_json_in_a_setting_is_parsed() -> None:

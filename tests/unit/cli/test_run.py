@@ -13,8 +13,11 @@ from live_eval import registry
 from live_eval.cli import cli
 from live_eval.cli.run import _check_same, _run_file, _with_able_judges
 from live_eval.errors import StoreError, UsageError
+from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
-from live_eval.run.run_file import validate
+from live_eval.run.run_file import read_run_file, validate
+from live_eval.testing.records import spoken_turn
+from tests.unit.cli.test_json_output import validated
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +71,20 @@ def test_a_word_is_an_endpoint_or_a_run_file(tmp_path: Path, monkeypatch: pytest
     Path("settings").write_text("")
     for name in ("my.toml", "folder/mine", "settings"):
         assert _run_file(name, {}) == Path(name)
+
+
+def test_the_newest_run_is_resumed_and_its_summary_printed_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(
+        '[endpoint]\nname = "reference"\n[data]\nlimit = 1\n[judges]\nnames = []\n[output]\nreport = false\n'
+    )
+    plan = make_plan(validate(read_run_file(Path("mine.toml"))))
+    with RunWriter.create(tmp_path / "recordings" / "mine", plan.manifest()) as writer:
+        writer.commit(spoken_turn(plan.jobs[0].case))
+        writer.end(finished=True)
+    printed = validated("run", ["mine.toml", "--out", "latest", "--resume", "--json"])
+    assert printed["turns"]["captured"] == 1
+    done = CliRunner().invoke(cli, ["show", "latest", "--json"])
+    assert json.loads(done.stdout) == printed
