@@ -138,7 +138,8 @@ def _address_for_ray(address: str) -> str:
     """Return the address of a cluster for Ray, or `_LOCAL` to start one."""
     if address != AUTO:
         return address
-    if named := os.environ.get("RAY_ADDRESS"):
+    named = os.environ.get("RAY_ADDRESS")
+    if named and named != AUTO:  # for this value, Ray would join a cluster that another user named
         return named
     try:  # after a crash, Ray may still store the address of a dead cluster, and would retry for minutes
         remembered = _remembered()

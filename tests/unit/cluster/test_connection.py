@@ -99,6 +99,23 @@ def test_a_cluster_started_here_is_local_and_has_a_token_of_its_own(monkeypatch:
     assert SECRETS.text(f"a {first['RAY_AUTH_TOKEN']}") == "a ***"
 
 
+def test_a_cluster_named_by_another_user_is_not_joined(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", AUTO)
+    named = home / "ray" / "ray_current_cluster"
+    named.parent.mkdir()
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        head.listen()
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        named.write_text(address, "utf-8")
+        assert _address_for_ray(AUTO) == address
+        if owner := os.geteuid():
+            monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+        else:
+            os.chown(named, 65_534, -1)
+        assert _address_for_ray(AUTO) == "local"
+
+
 def test_a_token_that_others_can_read_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     token = home / ".ray" / "auth_token"
     token.parent.mkdir()
