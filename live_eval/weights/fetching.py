@@ -268,7 +268,7 @@ class _Download:
                 headers=headers,
                 stream=True,
                 timeout=(_CONNECT_S, self.idle_s),
-                hooks={"response": lambda answer, **_: check_redirect(self.file.url, self.url, answer)},
+                hooks={"response": self._check_redirect},
             )
         except requests.Timeout as error:
             raise self._idle() from error
@@ -282,6 +282,11 @@ class _Download:
             ) from error
         except requests.RequestException as error:
             raise self._problem(f"expected the address of a file: {type(error).__name__}") from error
+
+    def _check_redirect(self, response: requests.Response, **_: object) -> None:
+        check_redirect(self.file.url, self.url, response)
+        if response.is_redirect:
+            response.close()  # requests would read a body of any size into memory
 
     def _check_status(self, response: requests.Response) -> None:
         status = response.status_code

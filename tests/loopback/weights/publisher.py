@@ -62,10 +62,12 @@ class Publisher:
         if self.moved_to is not None:
             request.send_response(302)
             request.send_header("Location", self.moved_to + request.path)
-            request.send_header("Content-Length", "0")
+            request.send_header("Content-Length", "2" if self.stalls else "0")
             for name, value in self.headers.items():
                 request.send_header(name, value)
             request.end_headers()
+            if self.stalls:
+                self.over.wait(10)
             return
         content = self.files[request.path]
         begin = 0

@@ -360,6 +360,13 @@ def test_endless_redirects_are_abandoned(publisher: Publisher) -> None:
     assert len(publisher.asked) == 6
 
 
+def test_the_body_of_a_redirect_is_not_read(publisher: Publisher) -> None:
+    publisher.moved_to, publisher.stalls = publisher.address, True
+    with pytest.raises(JudgeError, match="TooManyRedirects"):
+        fetch_weights(spec(publisher), clock=Hasty(), idle_s=0.5)
+    assert len(publisher.asked) == 6
+
+
 def test_the_hash_of_every_file_of_our_judges_is_known() -> None:
     specs = {
         weights.name: weights
