@@ -15,6 +15,7 @@ from typing import Any
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.suggestions import did_you_mean
+from live_eval.text.wording import counted
 from live_eval.types import Case, SpeechKind, Task, Variant
 
 __all__ = ["DataKind", "DataOptions", "DataSet", "select"]
@@ -111,6 +112,24 @@ class DataSet:
             shown = "\n".join(self.syntax_errors[:_SHOWN_ERRORS])
             more = len(self.syntax_errors) - _SHOWN_ERRORS
             raise DataError(f"{shown}\n… and {more} more" if more > 0 else shown)
+
+    def check_recordings(self, cases: Sequence[Case]) -> list[str]:
+        """Check that recordings of the selected cases exist; return a note if some are missing.
+
+        Raises:
+            DataError: All of them are missing.
+        """
+        missing = [case for case in cases if case.lacks_recording or not os.path.exists(case.audio_path)]
+        if not missing:
+            return []
+        first = missing[0]
+        why = (first.problem if first.lacks_recording else None) or f"{first.audio_path} does not exist"
+        if len(missing) == len(cases):
+            of = f"any of {len(cases)} recordings" if len(cases) > 1 else "a recording"
+            raise DataError(f"{self.root}: expected {of}, found none: {why}")
+        return [
+            f"{self.root}: {len(missing)} of {counted(len(cases), 'recording')} missing, and will fail: {why}"
+        ]
 
     @property
     def fingerprint(self) -> str:

@@ -57,6 +57,7 @@ class EndpointTester:
             text: Transcript, used by the reference endpoint and by text judges.
 
         Raises:
+            DataError: The recording does not exist.
             TurnError: The turn failed; the exception has the kind of failure.
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """

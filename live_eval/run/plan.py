@@ -203,6 +203,7 @@ def make_plan(config: RunConfig) -> Plan:
         case_ids=table.cases,
         limit=table.limit,
     )
+    missing = data.check_recordings(cases)
     _check_instructions(spec, cases)
     _check_dialogues(spec, config, cases)
     turn_mode = config.turns.mode or spec.turn_modes[0]
@@ -216,7 +217,7 @@ def make_plan(config: RunConfig) -> Plan:
         spec=spec,
         data=data,
         prompt=prompt,
-        notes=(*data.notes, *_left_out(data, config, offered, cases), *on_sessions),
+        notes=(*data.notes, *missing, *_left_out(data, config, offered, cases), *on_sessions),
         jobs=tuple(jobs),
         turn_mode=turn_mode,
         key=_key(spec, config),

@@ -123,7 +123,7 @@ def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) ->
         r"<turn .question.( \(the end of speech is uncertain\))? recorded in .+>\.voice_to_voice", said
     ), said
     assert re.search(r"voice_to_voice\.p50 is \d+\.\d ms \(.*n 1, error bar \d+\.\d ms", said), said
-    assert "missing.flac failed with audio_missing: " in said
+    assert "missing.flac does not exist" in said
 
 
 async def test_a_probe_passes_with_an_endpoint_that_stops_and_fails_with_one_that_does_not(

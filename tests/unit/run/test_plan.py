@@ -168,6 +168,8 @@ def test_in_manual_turns_the_endpoint_hears_only_what_is_committed(
     tmp_path: Path, second: dict[str, str], said: str | None
 ) -> None:
     path = tmp_path / "mine.jsonl"
+    for name in ("a.wav", "b.wav"):
+        (tmp_path / name).touch()
     turns = [{"audio": "a.wav"}, {"audio": "b.wav", **second}]
     path.write_text(json.dumps({"id": "d", "turns": turns}), "utf-8")
     values = {"endpoint": {"name": "reference"}, "data": {"path": str(path)}}
@@ -178,3 +180,19 @@ def test_in_manual_turns_the_endpoint_hears_only_what_is_committed(
     else:
         with pytest.raises(UsageError, match=re.escape(said)):
             make_plan(manual)
+
+
+def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
+    data = tmp_path / "manifest.jsonl"
+    data.write_text("\n".join(json.dumps({"audio": name}) for name in ("a.wav", "b.wav")))
+    config = validate({"endpoint": {"name": "reference"}, "data": {"path": str(data)}})
+    with pytest.raises(
+        DataError, match=r"manifest\.jsonl: expected any of 2 recordings, found none: .*a\.wav does not exist"
+    ):
+        make_plan(config)
+    (tmp_path / "b.wav").touch()
+    plan = make_plan(config)
+    assert len(plan.jobs) == 2
+    assert [note for note in plan.notes if "missing" in note] == [
+        f"{data}: 1 of 2 recordings missing, and will fail: {tmp_path / 'a.wav'} does not exist"
+    ]
