@@ -9,11 +9,23 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics.intervals import Interval, interval_json
+from live_eval.analysis.statistics.distribution import Distribution
+from live_eval.analysis.statistics.intervals import Estimate, Interval, interval_json, rounded
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 
-__all__ = ["MS", "PERCENT", "PLAIN", "Assertion", "CheckedAssertion", "check_known", "parse_bound"]
+__all__ = [
+    "MS",
+    "PERCENT",
+    "PLAIN",
+    "Assertion",
+    "CheckedAssertion",
+    "check_estimate",
+    "check_known",
+    "check_unit",
+    "failure_with_lost",
+    "parse_bound",
+]
 
 MS = "ms"
 PERCENT = "%"
@@ -104,8 +116,9 @@ class CheckedAssertion:
     @property
     def in_words(self) -> str:
         """One line: the verdict, and the value with its interval and error bar."""
-        figure = f"is {self._shown(self.value)} {self.assertion.unit}".rstrip()
-        figure = "has no value" if self.value is None else figure
+        figure = "has no value"
+        if self.value is not None:
+            figure = f"is {self._shown(self.value)} {self.assertion.unit}".rstrip()
         details = [f"n {self.n}"]
         if self.interval is not None:
             low, high = map(self._shown, self.interval)
@@ -121,8 +134,8 @@ class CheckedAssertion:
             f"({', '.join(details)})"
         )
 
-    def _shown(self, value: float | None) -> str:
-        return "" if value is None else f"{value:.{2 if self.assertion.unit == PLAIN else 1}f}"
+    def _shown(self, value: float) -> str:
+        return f"{value:.{2 if self.assertion.unit == PLAIN else 1}f}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as printed with ``--json``; keys are only ever added."""
@@ -137,6 +150,64 @@ class CheckedAssertion:
             "point": self.point,
             "reason": self.reason,
         }
+
+
+def check_estimate(
+    assertion: Assertion,
+    found: Estimate,
+    *,
+    failure: str = "",
+    digits: int = 3,
+    error_bar_ms: float | None = None,
+    point: str = "",
+) -> CheckedAssertion:
+    """Check an assertion against an estimate; without a value, it fails.
+
+    Args:
+        found: Estimate in the assertion's unit.
+        failure: Reason why the assertion fails even if the value satisfies the bound; empty if there is none.
+        digits: Number of decimals of the value.
+        error_bar_ms: Maximum part of the value due to our own lateness, or None.
+        point: Condition or run of the campaign; empty outside a campaign.
+    """
+    value = rounded(found.value, digits)
+    reason = failure
+    if not reason and found.reason:
+        reason = f"{'cannot be checked' if value is None else 'no interval'}: {found.reason}"
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=value is not None and not failure and assertion.holds_for(value),
+        value=value,
+        interval=found.interval,
+        error_bar_ms=error_bar_ms,
+        n=found.n,
+        point=point,
+        reason=reason,
+    )
+
+
+def failure_with_lost(
+    assertion: Assertion, measured: Distribution, statistic: str, lost: int, lost_in_words: str
+) -> str:
+    """Return why an upper bound that the measured values satisfy fails with the lost ones; empty if it holds.
+
+    Lost values, such as the stop of a reply that never stopped, rank after all measured ones.
+
+    Args:
+        lost: Number of lost values.
+        lost_in_words: The lost values, in words.
+    """
+    value = rounded(measured[statistic].value, 3)
+    if not lost or not assertion.is_upper or value is None or not assertion.holds_for(value):
+        return ""
+    with_lost = rounded(measured.with_lost(statistic, lost), 3)
+    if with_lost is None:
+        return f"{lost_in_words}, which counts as beyond the bound"
+    if assertion.holds_for(with_lost):
+        return ""
+    return (
+        f"{lost_in_words}, which counts as beyond the bound; with them it is {with_lost:.1f} {assertion.unit}"
+    )
 
 
 def parse_bound(text: str, form: str, units: Collection[str], bounds: str) -> Assertion:
@@ -189,3 +260,14 @@ def check_known(text: str, what: str, name: str, known: Collection[str]) -> None
             f"assertion {text!r}: unknown {what} {name!r}{did_you_mean(name, known)}; "
             f"expected one of {', '.join(known)}"
         )
+
+
+def check_unit(assertion: Assertion, unit: str, expected: str) -> None:
+    """Check the unit of an assertion's bound, where the name decides it.
+
+    Raises:
+        UsageError: The bound has another unit.
+    """
+    if assertion.unit != unit:
+        found = assertion.expression.rpartition(assertion.comparison)[2].strip()
+        raise UsageError(f"assertion {assertion.expression!r}: expected {expected}, but it is {found!r}")

@@ -8,10 +8,19 @@ depend on the endpoint and are excluded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from live_eval.analysis.assertions import MS, Assertion, CheckedAssertion, check_known, parse_bound
+from live_eval.analysis.assertions import (
+    MS,
+    Assertion,
+    CheckedAssertion,
+    check_estimate,
+    check_known,
+    failure_with_lost,
+    parse_bound,
+)
 from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLatency, campaign_latency
-from live_eval.analysis.statistics.intervals import quantile, rounded
+from live_eval.analysis.statistics.intervals import quantile
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
 from live_eval.text.wording import counted
@@ -58,28 +67,15 @@ def check_assertion(
         point: Condition of the campaign; empty outside a campaign.
     """
     found = latency.measured[assertion.statistic]
-    value = rounded(found.value, 3)
-    reason = f"no interval: {found.reason}" if found.reason else ""
-    holds = value is not None and assertion.holds_for(value)
-    if value is None:
-        reason = f"cannot be checked: {_why_no_value(latency, found.reason)}"
-    elif holds and assertion.is_upper and latency.unanswered:
-        counted_ms = rounded(latency.with_unanswered(assertion.statistic), 3)
-        holds = counted_ms is not None and assertion.holds_for(counted_ms)
-        if not holds:
-            lost = f"{counted(latency.unanswered, 'turn')} failed or had no answer"
-            reason = f"{lost}, which counts as beyond the bound"
-            if counted_ms is not None:
-                reason += f"; with them it is {counted_ms:.1f} ms"
-    return CheckedAssertion(
-        assertion=assertion,
-        holds=holds,
-        value=value,
-        interval=found.interval,
+    if found.value is None:
+        found = replace(found, reason=_why_no_value(latency, found.reason))
+    lost = f"{counted(latency.unanswered, 'turn')} failed or had no answer"
+    return check_estimate(
+        assertion,
+        found,
+        failure=failure_with_lost(assertion, latency.measured, assertion.statistic, latency.unanswered, lost),
         error_bar_ms=error_bar_ms,
-        n=latency.measured.n,
         point=point,
-        reason=reason,
     )
 
 

@@ -8,7 +8,6 @@ waited, and a load generator that starts its clock on sending omits this wait. T
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from live_eval.analysis.statistics.distribution import PERCENTILES, Distribution, distribution
-from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, SCRIPTS, interval_json, quantile, rounded
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, SCRIPTS, interval_json, rounded
 from live_eval.analysis.summary.latencies import has_uncertain_start, percentiles_json
 from live_eval.analysis.summary.observations import latency
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
@@ -94,10 +93,7 @@ class CampaignLatency:
 
         None if an unanswered turn is part of it, or the percentile itself is missing.
         """
-        share = PERCENTILES.get(statistic)
-        if share is None or self.measured[statistic].value is None:
-            return None
-        return _quantile_with_unanswered(self.measured.values, self.unanswered, share)
+        return self.measured.with_lost(statistic, self.unanswered)
 
     def as_json(self) -> dict[str, Any]:
         """Return the latency as printed by ``live-eval latency --json``."""
@@ -144,20 +140,6 @@ def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
     if name == "connect":  # only the first turn of a session connects
         return missing.get(TURN_FAILED, 0)
     return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)
-
-
-def _quantile_with_unanswered(values: Sequence[float], unanswered: int, share: float) -> float | None:
-    """Return a quantile, by linear interpolation, with unanswered turns ranked after all values.
-
-    None if an unanswered turn is part of it.
-
-    >>> _quantile_with_unanswered([1.0, 2.0, 3.0, 4.0], 1, 0.5)
-    3.0
-    """
-    highest = math.ceil(round(share * (len(values) + unanswered - 1), 9))
-    if highest >= len(values):
-        return None
-    return quantile([*values, *[max(values)] * unanswered], share)  # values beyond the rank are irrelevant
 
 
 def _counted(turn: TurnRecord, name: str) -> Latency:

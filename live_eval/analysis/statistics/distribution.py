@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,6 +50,24 @@ class Distribution:
     def n_missing(self) -> int:
         """The number of missing values."""
         return sum(self.missing.values())
+
+    def with_lost(self, statistic: str, lost: int) -> float | None:
+        """Return a percentile, by linear interpolation, with lost values ranked after all measured ones.
+
+        None if a lost value is part of it, if the statistic is the mean, or if the statistic is missing.
+
+        >>> distribution([1.0, 2.0, 3.0, 4.0]).with_lost("p50", 1)
+        3.0
+        """
+        share = 1.0 if statistic == "max" else PERCENTILES.get(statistic)
+        if share is None or self[statistic].value is None:
+            return None
+        highest = math.ceil(round(share * (self.n + lost - 1), 9))
+        if highest >= self.n:
+            return None
+        return quantile(
+            [*self.values, *[max(self.values)] * lost], share
+        )  # values beyond the rank are irrelevant
 
 
 def distribution(

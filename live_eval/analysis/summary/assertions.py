@@ -13,12 +13,14 @@ from live_eval.analysis.assertions import (
     PLAIN,
     Assertion,
     CheckedAssertion,
+    check_estimate,
     check_known,
+    check_unit,
     parse_bound,
 )
 from live_eval.analysis.latency.assertions import check_turns, parse_assertion
 from live_eval.analysis.latency.campaign_latencies import METRICS
-from live_eval.analysis.statistics.intervals import Interval, rounded
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.run import RunSummary
 from live_eval.recording import TurnRecord
 
@@ -43,12 +45,14 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
     """
     assertion = parse_bound(text, _FORM, [MS, PERCENT, PLAIN], "a number, a time in ms or s, or a share in %")
     if assertion.name == _FAILED:
-        return parse_bound(text, _FORM, [PERCENT], "a share in %")
-    if assertion.metric in METRICS:
+        check_unit(assertion, PERCENT, "a share in %")
+    elif assertion.metric in METRICS:
         return parse_assertion(text)
-    check_known(text, "score or latency", assertion.metric, [*scores, *METRICS])
-    check_known(text, "statistic", assertion.statistic, ["mean"])
-    return parse_bound(text, _FORM, [PLAIN], "a number in the score's own unit")
+    else:
+        check_known(text, "score or latency", assertion.metric, [*scores, *METRICS])
+        check_known(text, "statistic", assertion.statistic, ["mean"])
+        check_unit(assertion, PLAIN, "a number in the score's own unit")
+    return assertion
 
 
 def check_run(
@@ -63,22 +67,14 @@ def _check(assertion: Assertion, summary: RunSummary, turns: Sequence[TurnRecord
         return check_turns(assertion, turns)
     if assertion.name == _FAILED:
         share = 100 * (summary.total - summary.captured) / summary.total if summary.total else None
-        return _checked(assertion, share, None, summary.total, "" if summary.total else "no turns")
+        return _checked(
+            assertion, Estimate(share, summary.total, 0, reason="" if summary.total else "no turns")
+        )
     score = summary.scores.get(assertion.metric)
-    if score is None:
-        return _checked(assertion, None, None, 0, "no turn was judged")
-    return _checked(assertion, score.mean.value, score.mean.interval, score.mean.n, score.mean.reason)
-
-
-def _checked(
-    assertion: Assertion, value: float | None, interval: Interval | None, n: int, reason: str
-) -> CheckedAssertion:
-    value = rounded(value, 6)
-    return CheckedAssertion(
-        assertion=assertion,
-        holds=value is not None and assertion.holds_for(value),
-        value=value,
-        interval=interval,
-        n=n,
-        reason=f"{'cannot be checked' if value is None else 'no interval'}: {reason}" if reason else "",
+    return _checked(
+        assertion, Estimate(None, 0, 0, reason="no turn was judged") if score is None else score.mean
     )
+
+
+def _checked(assertion: Assertion, found: Estimate) -> CheckedAssertion:
+    return check_estimate(assertion, found, digits=6)

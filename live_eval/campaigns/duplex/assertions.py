@@ -6,18 +6,20 @@ upper bound on a duration, trials without one (a reply that never stopped) rank 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from live_eval.analysis.assertions import (
     MS,
     PERCENT,
     Assertion,
     CheckedAssertion,
+    check_estimate,
     check_known,
+    check_unit,
+    failure_with_lost,
     parse_bound,
 )
-from live_eval.analysis.statistics.intervals import Estimate, quantile, rounded
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.turn_taking.outcomes import DURATIONS, Outcome
 from live_eval.analysis.turn_taking.trial import last_attempts
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, condition_metrics, share_of
@@ -33,7 +35,7 @@ _FORM = (
 )
 _PASSED = "passed"
 _SHORT = {"stop": "audible_stop", "latency": "response_latency"}
-_SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "max": 1.0}
+_STATISTICS = ("p50", "p90", "p95", "max")
 
 
 def parse_duplex_assertion(text: str) -> Assertion:
@@ -51,11 +53,11 @@ def parse_duplex_assertion(text: str) -> Assertion:
     if len(rest) == 1:
         outcomes = [_PASSED, *(each.value for each in Outcome if not each.void)]
         check_known(text, "outcome", rest[0], outcomes)
-        _check_unit(assertion, PERCENT, "share in %")
+        check_unit(assertion, PERCENT, "a share in %")
     elif len(rest) == 2:
         check_known(text, "duration", rest[0], [*_SHORT, *DURATIONS])
-        check_known(text, "statistic", rest[1], list(_SHARES))
-        _check_unit(assertion, MS, "time in ms or s")
+        check_known(text, "statistic", rest[1], list(_STATISTICS))
+        check_unit(assertion, MS, "a time in ms or s")
     else:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     return assertion
@@ -68,7 +70,7 @@ def check_probes(assertions: Sequence[Assertion], probes: Sequence[str]) -> None
         UsageError: An assertion is about another probe.
     """
     for assertion in assertions:
-        probe = _hyphened(assertion.name.partition(".")[0])
+        probe = _probe_of(assertion)
         if probes and probe not in probes:
             raise UsageError(f"assertion {assertion.expression!r}: the probe {probe} is not run")
 
@@ -100,51 +102,24 @@ def check_duplex(
 def _check(assertion: Assertion, run: str, conditions: Sequence[ConditionMetrics]) -> CheckedAssertion:
     trials = [trial for each in conditions for trial in each.trials]
     if not trials:
-        return _checked(assertion, run, None, "cannot be checked: no trial of the probe was recorded")
+        return check_estimate(assertion, _missing("no trial of the probe was recorded"), point=run)
     pooled = condition_metrics(run, _probe_of(assertion), "", trials)
     _, what, *statistic = assertion.name.split(".")
     if not statistic:
         share = pooled.passed if what == _PASSED else share_of(trials, Outcome(what))
-        return _checked(assertion, run, share)
+        return check_estimate(assertion, share, point=run)
     duration = pooled.durations.get(_SHORT.get(what, what))
     if duration is None:
-        return _checked(assertion, run, None, f"cannot be checked: the probe has no {what}")
-    found = duration[statistic[0]]
+        return check_estimate(assertion, _missing(f"the probe has no {what}"), point=run)
     lost = sum(trial.passed is not None for trial in last_attempts(trials)) - duration.n
-    if found.value is None or not assertion.is_upper or not lost or not assertion.holds_for(found.value):
-        return _checked(assertion, run, found)
-    if assertion.holds_for(_with_lost(duration.values, lost, _SHARES[statistic[0]])):
-        return _checked(assertion, run, found)
-    reason = f"{counted(lost, 'trial')} without this duration, which counts as beyond the bound"
-    return _checked(assertion, run, found, reason, holds=False)
-
-
-def _with_lost(values: Sequence[float], lost: int, share: float) -> float:
-    """Return a quantile of values (at least one) and of `lost` larger ones, which are unknown."""
-    if math.ceil(share * (len(values) + lost - 1)) >= len(values):
-        return math.inf
-    found = quantile([*values, *[max(values)] * lost], share)
-    assert found is not None
-    return found
-
-
-def _checked(
-    assertion: Assertion, run: str, found: Estimate | None, reason: str = "", *, holds: bool | None = None
-) -> CheckedAssertion:
-    value = None if found is None else rounded(found.value, 3)
-    if holds is None:
-        holds = value is not None and assertion.holds_for(value)
-    if not reason and found is not None and found.reason:
-        reason = f"{'cannot be checked' if value is None else 'no interval'}: {found.reason}"
-    return CheckedAssertion(
-        assertion=assertion,
-        holds=holds,
-        value=value,
-        interval=None if found is None else found.interval,
-        n=0 if found is None else found.n,
-        point=run,
-        reason=reason,
+    failure = failure_with_lost(
+        assertion, duration, statistic[0], lost, f"{counted(lost, 'trial')} without this duration"
     )
+    return check_estimate(assertion, duration[statistic[0]], failure=failure, point=run)
+
+
+def _missing(reason: str) -> Estimate:
+    return Estimate(None, 0, 0, reason=reason)
 
 
 def _probe_of(assertion: Assertion) -> str:
@@ -153,8 +128,3 @@ def _probe_of(assertion: Assertion) -> str:
 
 def _hyphened(probe: str) -> str:
     return probe.replace("_", "-")
-
-
-def _check_unit(assertion: Assertion, unit: str, expected: str) -> None:
-    if assertion.unit != unit:
-        raise UsageError(f"assertion {assertion.expression!r}: expected a {expected}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from live_eval.analysis.assertions import Assertion, CheckedAssertion
+from live_eval.analysis.assertions import Assertion, CheckedAssertion, check_estimate
 from live_eval.analysis.latency.assertions import check_assertion
+from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import PointRole
 
 __all__ = ["check_campaign"]
+
+_NOTHING_MEASURED = Estimate(None, 0, 0, reason="no point of the campaign was measured")
 
 
 def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetrics]) -> list[CheckedAssertion]:
@@ -20,7 +23,7 @@ def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetric
     """
     swept = [point for point in points if point.stored.role == PointRole.SWEEP]
     if not swept:
-        return [_unchecked(assertion) for assertion in assertions]
+        return [check_estimate(assertion, _NOTHING_MEASURED) for assertion in assertions]
     return [
         check_assertion(
             assertion, point.latencies[assertion.metric], error_bar_ms=point.lag.p99, point=point.name
@@ -28,14 +31,3 @@ def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetric
         for assertion in assertions
         for point in swept
     ]
-
-
-def _unchecked(assertion: Assertion) -> CheckedAssertion:
-    return CheckedAssertion(
-        assertion=assertion,
-        holds=False,
-        value=None,
-        interval=None,
-        n=0,
-        reason="cannot be checked: no point of the campaign was measured",
-    )
