@@ -244,7 +244,7 @@ def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
 
 
 def unable_judges(specs: Sequence[JudgeSpec], options: JudgeOptions) -> dict[str, str]:
-    """Return why judges cannot run on this machine, by name; judges that can are left out."""
+    """Return why judges cannot run on this machine, by name; judges that can run are omitted."""
     missing = {spec.name: missing_requirements(spec, options) for spec in specs}
     return {name: reason for name, reason in missing.items() if reason is not None}
 

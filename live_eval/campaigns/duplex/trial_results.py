@@ -33,7 +33,8 @@ _Attempt: TypeAlias = tuple[str | None, int]
 class TrialReader:
     """Reads the results of a run's trials while the run grows: each turn is read and heard once.
 
-    All trials are judged at each reading, since replies are told from pauses by all conversations of the run.
+    All trials are judged at each reading, since replies are distinguished from pauses by all conversations of
+    the run.
 
     Args:
         folder: Run folder.
