@@ -88,11 +88,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
         UsageError: A probe or a condition does not exist, or a probe needs data.
         DataError: A named probe needs annotations or pauses that the data does not have.
     """
-    for name in names:
-        if name not in (known := (*PROBES, OWN)):
-            raise UsageError(
-                f"unknown probe {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
-            )
+    _check_known("probe", names, (*PROBES, OWN))
     if OWN in names and data is None:
         raise UsageError(f"the probe {OWN} needs --data: your annotated recordings")
     chosen = {name: probe for name, probe in PROBES.items() if not names or name in names}
@@ -110,10 +106,14 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
 def _limited(probes: Sequence[Probe], conditions: Sequence[str]) -> list[Probe]:
     """Return the probes that have any of these conditions, with these conditions only."""
     known = list(dict.fromkeys(condition.name for probe in probes for condition in probe.conditions))
-    for name in conditions:
-        if name not in known:
-            raise UsageError(
-                f"unknown condition {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
-            )
+    _check_known("condition", conditions, known)
     kept = ([each for each in probe.conditions if each.name in conditions] for probe in probes)
     return [replace(probe, conditions=some) for probe, some in zip(probes, kept, strict=True) if some]
+
+
+def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"unknown {what} {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+            )
