@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import live_eval.report
-from live_eval.analysis.assertions import Assertion, CheckedAssertion
 from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
 from live_eval.analysis.summary.run import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
@@ -111,12 +110,13 @@ def _run(
     except KeyboardInterrupt:
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
-    with RunReader.open(out) as run:
-        if as_json:
-            print_summary_json(run)
-        else:
-            print_summary(run)
-        checked = _check(assertions, run)
+    with RunReader.open(out) as run, ScoreReader.open(out) as judged_turns:
+        summary = summarise(run, judged_turns)
+        checked = check_run(assertions, summary, list(run.turns())) if assertions else []
+    if as_json:
+        print_summary_json(summary)
+    else:
+        print_summary(summary)
     for each in checked:
         click.echo(each.in_words, err=as_json)
     click.echo(f"run: {out}", err=as_json)
@@ -129,13 +129,6 @@ def _run(
     if not all(checked):
         sys.exit(ASSERTION_FAILED)
     sys.exit(FAILED if outcome.failed or (named and not judged) else 0)
-
-
-def _check(assertions: Sequence[Assertion], run: RunReader) -> Sequence[CheckedAssertion]:
-    if not assertions:
-        return ()
-    with ScoreReader.open(run.path) as scores:
-        return check_run(assertions, summarise(run, scores), list(run.turns()))
 
 
 def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:

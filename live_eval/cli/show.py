@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from live_eval.analysis.summary.changes import DialogueSummary
     from live_eval.analysis.summary.run import RunSummary
-    from live_eval.recording import RunReader
     from live_eval.report.cells import Table as ReportTable
 
 __all__ = ["command", "print_summary", "print_summary_json"]
@@ -35,38 +34,32 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
     RUN is the run's folder. An incomplete run is summarised as far as it got.
     """
-    from live_eval.recording import RunReader
-
-    with RunReader.open(run) as reader:
-        if as_json:
-            print_summary_json(reader, retime=retime)
-        else:
-            print_summary(reader, retime=retime)
-
-
-def print_summary_json(run: RunReader, *, retime: bool = False) -> None:
-    """Print the summary of a run as JSON."""
     from live_eval.analysis.summary.run import summarise
-    from live_eval.analysis.task_levels import relate_levels
-    from live_eval.recording import ScoreReader
+    from live_eval.recording import RunReader, ScoreReader
 
-    with ScoreReader.open(run.path) as scores:
-        summary = summarise(run, scores, retime=retime)
+    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
+        summary = summarise(reader, scores, retime=retime)
+    if as_json:
+        print_summary_json(summary)
+    else:
+        print_summary(summary)
+
+
+def print_summary_json(summary: RunSummary) -> None:
+    """Print the summary of a run as JSON."""
+    from live_eval.analysis.task_levels import relate_levels
+
     _options.print_json({**summary.as_json(), "levels": relate_levels(summary).as_json()})
 
 
-def print_summary(run: RunReader, *, console: Console | None = None, retime: bool = False) -> None:
+def print_summary(summary: RunSummary, *, console: Console | None = None) -> None:
     """Print the summary of a run."""
     from rich.markup import escape
 
-    from live_eval.analysis.summary.run import summarise
-    from live_eval.recording import ScoreReader
     from live_eval.report.tables import RunView, latency_table, score_table
     from live_eval.report.tasks import question_table, transcription_table
 
     console = console or output_console()
-    with ScoreReader.open(run.path) as scores:
-        summary = summarise(run, scores, retime=retime)
     facts = summary.facts
     parts = [facts.endpoint, facts.model, facts.turn_mode, facts.data]
     console.print(f"[bold]{escape(facts.name)}[/bold]  {escape(' · '.join(part for part in parts if part))}")

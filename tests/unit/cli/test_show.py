@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from live_eval.analysis.summary.run import summarise
 from live_eval.cli import cli
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError
 from live_eval.judging import Scored
-from live_eval.recording import RunReader, RunWriter, ScoreStore
+from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.testing.records import spoken_turn
 from tests.unit.conftest import a_case
 
@@ -30,8 +31,8 @@ def test_show_cuts_no_name(tmp_path: Path) -> None:
     piped = CliRunner().invoke(cli, ["show", str(tmp_path / "run")], catch_exceptions=False)
     assert any(line.startswith(name) for line in piped.stdout.splitlines())
     console = Console(file=io.StringIO(), width=80)
-    with RunReader.open(tmp_path / "run") as reader:
-        print_summary(reader, console=console)
+    with RunReader.open(tmp_path / "run") as reader, ScoreReader.open(tmp_path / "run") as stored:
+        print_summary(summarise(reader, stored), console=console)
     file = console.file
     assert isinstance(file, io.StringIO)
     text = file.getvalue()
@@ -49,8 +50,8 @@ def test_show_prints_json_that_is_stable(run_folder: Path) -> None:
 
 def test_show_prints_what_matters(run_folder: Path) -> None:
     console = Console(file=io.StringIO(), width=120)
-    with RunReader.open(run_folder) as run:
-        print_summary(run, console=console)
+    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
+        print_summary(summarise(run, scores), console=console)
     file = console.file
     assert isinstance(file, io.StringIO)
     text = file.getvalue()
