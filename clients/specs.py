@@ -42,6 +42,11 @@ _webrtc = partial(
     output_rate_hz=48_000,
 )
 
+# A token is 100 ms of the user or 50 ms of a reply:
+# https://developers.openai.com/api/docs/guides/realtime-costs
+_INPUT_TOKENS_PER_S = 10.0
+_OUTPUT_TOKENS_PER_S = 20.0
+
 # -- OpenAI --------------------------------------------------------------------------------------------
 
 OPENAI = _websocket(
@@ -57,6 +62,8 @@ OPENAI = _websocket(
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime",
     emulation=Emulation(base_path="/v1"),
+    input_audio_tokens_per_s=_INPUT_TOKENS_PER_S,
+    output_audio_tokens_per_s=_OUTPUT_TOKENS_PER_S,
 )
 
 # OpenAI now rejects this dialect; use it with `--base-url` for servers that still support it.
@@ -82,6 +89,8 @@ OPENAI_WEBRTC = _webrtc(
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime-webrtc",
     emulation=Emulation(base_path="/v1", lossy_input=True, calibrates=True),
+    input_audio_tokens_per_s=_INPUT_TOKENS_PER_S,
+    output_audio_tokens_per_s=_OUTPUT_TOKENS_PER_S,
 )
 
 OPENAI_LIVE = _websocket(
@@ -134,6 +143,8 @@ AZURE = replace(
 XAI = replace(
     OPENAI,
     greets=None,
+    input_audio_tokens_per_s=None,  # it bills minutes
+    output_audio_tokens_per_s=None,
     name="xai",
     title="xAI Grok Voice",
     dialect=f"{_DIALECTS}.openai_compatible:XAI",

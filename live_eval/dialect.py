@@ -119,6 +119,9 @@ class ClientSpec:
             unknown.
         greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
             the first sessions of a run wait for a greeting.
+        input_audio_tokens_per_s: Tokens that the service counts for a second of the user's audio, to estimate
+            costs; None if it has another unit, or if this is unknown.
+        output_audio_tokens_per_s: Likewise for a second of a reply.
         limits: Other limits that users should know.
         docs_url: URL of the vendor's documentation.
         verified: Date of the last test against the vendor's service, or None.
@@ -146,6 +149,8 @@ class ClientSpec:
     session_limit_s: int | None = None
     sessions: int | None = None
     greets: bool | None = None
+    input_audio_tokens_per_s: float | None = None
+    output_audio_tokens_per_s: float | None = None
     limits: str = ""
     docs_url: str = ""
     verified: str | None = None

@@ -1,6 +1,6 @@
 """Audio: PCM that carries its rate, files, wire codecs, Ogg, RTP, speech level."""
 
-from live_eval.audio.files import MAX_RECORDING_S, AudioFile, read_audio, write_flac
+from live_eval.audio.files import MAX_RECORDING_S, AudioFile, read_audio, recording_s, write_flac
 from live_eval.audio.pcm import (
     Audio,
     Codec,
@@ -26,6 +26,7 @@ __all__ = [
     "frames_of",
     "int16_to_float",
     "read_audio",
+    "recording_s",
     "resample",
     "resample_int16",
     "write_flac",

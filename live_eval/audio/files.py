@@ -6,7 +6,7 @@ import io
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
 from live_eval.files import atomic_write, open_regular
 
-__all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
+__all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "recording_s", "write_flac"]
 
 MIN_RATE_HZ = 8_000
 MAX_RATE_HZ = 192_000
@@ -111,6 +111,25 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     elif sound.peak > 1:
         notes.append(f"the peak is {sound.peak:.3g} times full scale: clipped when sent")
     return AudioFile(Audio(sound.samples, rate_hz), channels, container, subtype, tuple(notes))
+
+
+def recording_s(path: Path, *, max_s: float = MAX_RECORDING_S) -> float:
+    """Return the length of a recording in seconds, without decoding it if its header is reliable.
+
+    Args:
+        max_s: Maximum length in seconds.
+
+    Raises:
+        AudioError: The recording cannot be used; see `read_audio`. Samples are not checked if the header is
+            reliable.
+    """
+    # `read_audio` below reports whatever is wrong.
+    with suppress(soundfile.LibsndfileError, RuntimeError, ValueError, OSError), _opened(path) as file:
+        length_s = file.frames / file.samplerate
+        if file.format in _LENGTH_IS_SURE and 0 < length_s <= max_s:
+            return float(length_s)
+    audio = read_audio(path, max_s=max_s).audio
+    return len(audio.samples) / audio.rate_hz
 
 
 def _too_long(path: Path, max_s: float, what: str) -> AudioError:

@@ -35,6 +35,7 @@ _DETAILS = {
     "turn_modes": "turns",
     "session_limit_s": "session limit, s",
     "sessions": "most sessions",
+    "audio_tokens": "tokens per s in, out",
     "limits": "limits",
     "comparable": "latency comparable",
     "key_variable": "API key",
@@ -74,6 +75,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
     return {
         **fields_of(spec, "name", "title", "base_url", "model", "voice", "transcription_model"),
         **fields_of(spec, "key_variable", "input_rate_hz", "output_rate_hz", "frame_ms", "session_limit_s"),
+        **fields_of(spec, "input_audio_tokens_per_s", "output_audio_tokens_per_s"),
         **fields_of(spec, "sessions", "limits", "docs_url"),
         "ok": not broken,
         "missing": plugin.problem if broken else missing_requirements(spec),
@@ -85,4 +87,8 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    return {"rates": f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}"}
+    tokens = (row["input_audio_tokens_per_s"], row["output_audio_tokens_per_s"])
+    return {
+        "rates": f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}",
+        "audio_tokens": ", ".join(f"{number:g}" for number in tokens if number is not None),
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -34,10 +33,10 @@ from live_eval.cli._listing import (
     plain_table,
     print_table,
 )
+from live_eval.cli._prices import price_of, price_option
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
 from live_eval.run.stop_signals import StopSignals
-from live_eval.scoring.llm.budget import Price
 from live_eval.text.durations import seconds_of
 from live_eval.text.wording import stamped_by
 
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["command", "print_campaign"]
 
 T = TypeVar("T")
-
-_PRICES = ("input", "output")
-_OTHER_PRICES = ("audio_input", "audio_output", "cached_input")
 
 _OPEN_LOOP = "voice_to_voice_from_intended"
 
@@ -99,7 +95,7 @@ def _latency(
         sessions=_listed("--sessions", sessions, _session_kind),
         endpointing=endpointing,
         sentinel_turns=sentinel_turns,
-        price=_price(price) if price else None,
+        price=price_of(price) if price else None,
     )
     folder = campaign_folder(out, f"{endpoint}-latency", resume=resume)
     campaign = LatencyCampaign(plan, folder, resume=resume)
@@ -155,23 +151,6 @@ def _detection(endpoint: str, text: str) -> dict[str, Any]:
     settings = parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
     table = {"name": endpoint, "turn_detection": settings}
     return configured({"endpoint": table}, {}).endpoint.turn_detection
-
-
-def _price(text: str) -> Price:
-    """Parse the price in ``KEY=USD,…``."""
-    expected = f"input=USD,output=USD, and where they differ {' and '.join(_OTHER_PRICES)}"
-    prices = parse_pairs("--price", filter(None, map(str.strip, text.split(","))))
-    for name, value in prices.items():
-        if name not in (*_PRICES, *_OTHER_PRICES):
-            raise UsageError(f"--price: expected {expected}; found {name!r}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise UsageError(
-                f"--price: {name}: expected US dollars per million tokens, 0 or more; found {value!r}"
-            )
-    missing = [name for name in _PRICES if name not in prices]
-    if missing:
-        raise UsageError(f"--price: expected {expected}; {' and '.join(missing)} is missing in {text!r}")
-    return Price(**prices)
 
 
 def print_campaign(summary: CampaignSummary) -> None:
@@ -349,13 +328,7 @@ command = Command(
             metavar="EXPRESSION",
             help="Check a metric of each condition, such as 'voice_to_voice.p95 < 1200ms'; repeatable.",
         ),
-        click.Option(
-            ["--price"],
-            default="",
-            metavar="input=USD,output=USD,…",
-            help="US dollars per million tokens, for the cost of a minute. Also audio_input and "
-            "audio_output, needed if the endpoint counts audio tokens, and cached_input.",
-        ),
+        price_option("the cost of a minute"),
         *campaign_options(_OWN, drift_turns=8),
     ],
     help="""Measure an endpoint's latency under controlled load.

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import live_eval.report
+from live_eval.analysis.run_estimate import estimate_run
 from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
 from live_eval.analysis.summary.run import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
+from live_eval.cli._estimate import assumptions_of, estimate_options, print_estimate
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
 from live_eval.cli._help import Command
-from live_eval.cli._options import new_folder, run_to_resume
+from live_eval.cli._options import new_folder, print_json, run_to_resume
+from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
 from live_eval.cli.show import print_summary, print_summary_json
@@ -27,7 +30,7 @@ from live_eval.judging import score_name
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader, part_of
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import CLIENTS, client, find_plugins, judge
-from live_eval.run.plan import Plan, make_plan
+from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
@@ -45,8 +48,17 @@ __all__ = ["command"]
 
 
 def _run(
-    target: str | None, trusted: tuple[str, ...], asserts: tuple[str, ...], as_json: bool, **flags: Any
+    target: str | None,
+    trusted: tuple[str, ...],
+    asserts: tuple[str, ...],
+    is_estimate: bool,
+    price: str,
+    assume: str,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
+    if not is_estimate and (price or assume):
+        raise UsageError(f"{'--price' if price else '--assume'} is a flag of --estimate, which is missing")
     stop = click.get_current_context().with_resource(StopSignals())
     runfile = _run_file(target, flags)
     values = read_run_file(runfile) if runfile is not None else {}
@@ -66,6 +78,9 @@ def _run(
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
     named = "names" in overlay(values, flags).get("judges", {})
+    if is_estimate:
+        _estimate(config, specs, price, assume, named=named, as_json=as_json)
+        return
     if config.cluster.ray is None:  # otherwise the nodes' judges count
         config = _with_able_judges(config, specs, named=named)
     scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
@@ -129,6 +144,39 @@ def _run(
     if not all(checked):
         sys.exit(ASSERTION_FAILED)
     sys.exit(FAILED if outcome.failed or (named and not judged) else 0)
+
+
+def _estimate(
+    config: RunConfig, specs: Sequence[JudgeSpec], price: str, assume: str, *, named: bool, as_json: bool
+) -> None:
+    """Print the estimate of a run; judges that cannot run here count if the user named them."""
+    if config.output.retry_failed:
+        raise UsageError("--estimate does not estimate --retry-failed")
+    assumptions, paid = assumptions_of(assume), price_of(price) if price else None
+    if not named:
+        config = _with_able_judges(config, specs, named=False)
+    plan = make_plan(config, needs_key=False)
+    for note in (*plan.notes, *_on_prompt(plan)):
+        click.echo(f"note: {note}", err=True)
+    options = judge_options(config.judges)
+    if named:
+        for name, reason in unable_judges(specs, options).items():
+            click.echo(f"note: {name} cannot run yet: {reason}", err=True)
+    judges = [spec for spec in specs if spec.name in config.judges.names]
+    found = estimate_run(plan, _to_run(plan), judges, options, price=paid, assumptions=assumptions)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_estimate(found)
+
+
+def _to_run(plan: Plan) -> Sequence[Job]:
+    """Return the turns of the plan that the run to resume has not recorded."""
+    output = plan.config.output
+    if not output.resume or output.out is None:
+        return plan.jobs
+    with RunReader.open(output.out) as run:
+        return [job for job in plan.jobs if job.turn_id not in run]
 
 
 def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
@@ -288,11 +336,12 @@ command = Command(
             help="Check a value of the run: 'wer_heard.normalized.mean < 5', 'voice_to_voice.p95 < 1200ms', "
             "'failed < 2%'; repeatable.",
         ),
+        *estimate_options(),
         trust_option,
         click.Option(
             ["--json", "as_json"],
             is_flag=True,
-            help="Print the summary as JSON, as `live-eval show --json` does.",
+            help="Print the summary as JSON, as `live-eval show --json` does, or the estimate.",
         ),
     ],
     help="""Run conversations with an endpoint and score them.

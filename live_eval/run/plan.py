@@ -179,8 +179,11 @@ class Plan:
         }
 
 
-def make_plan(config: RunConfig) -> Plan:
+def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
     """Plan a run, and check its requirements.
+
+    Args:
+        needs_key: Whether the endpoint's API key is required: to run the plan, not to estimate its cost.
 
     Raises:
         UsageError: The configuration names something that does not exist, or options conflict.
@@ -220,7 +223,7 @@ def make_plan(config: RunConfig) -> Plan:
         notes=(*data.notes, *missing, *_left_out(data, config, offered, cases), *on_sessions),
         jobs=tuple(jobs),
         turn_mode=turn_mode,
-        key=_key(spec, config),
+        key=_key(spec, config) if needs_key else None,
         impairment=_impairment(spec, config),
     )
     _load(plan)

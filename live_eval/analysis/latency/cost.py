@@ -11,7 +11,7 @@ from live_eval.scoring.llm.budget import Price, Tokens
 from live_eval.timing import play
 from live_eval.types import Usage
 
-__all__ = ["CostPerMinute", "conversation_s", "cost_per_minute"]
+__all__ = ["CostPerMinute", "conversation_s", "cost_per_minute", "unpriced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
             usd=None, tokens_per_minute=None, minutes=0.0, reason="the endpoint reports no usage"
         )
     tokens = [_tokens(usage) for _, usages in used for usage in usages]
-    reason = _unpriced(tokens, price)
+    reason = unpriced(tokens, price)
     usd = None if price is None or reason else sum(map(price.cost, tokens)) / minutes
     return CostPerMinute(
         usd=rounded(usd, 6),
@@ -50,7 +50,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
     )
 
 
-def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
+def unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
     """Return the missing price; empty if none is missing. Audio costs several times as much as text."""
     if price is None:
         return "the price of the model is not known"

@@ -10,10 +10,10 @@ from typing import Any
 from live_eval.scoring.llm.budget import Budget, Expense, Price, Tokens
 from live_eval.scoring.llm.calls import CallFailure, ChatAnswer
 
-__all__ = ["CallMeter", "LlmUsage"]
+__all__ = ["OUTPUT_TOKENS", "CallMeter", "LlmUsage"]
 
-# Expected output tokens until the first response; reasoning models use more.
-_OUTPUT_TOKENS = 1_000
+OUTPUT_TOKENS = 1_000
+"""Expected output tokens of a response before the first one has arrived; reasoning models use more."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class CallMeter:
             if billed:
                 self.usage.cost = None
             if isinstance(reply, ChatAnswer):
-                self._most_output_tokens = max(self._most_output_tokens or 0, _OUTPUT_TOKENS)
+                self._most_output_tokens = max(self._most_output_tokens or 0, OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
         # The estimates rise to the endpoint's counts.
         self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
@@ -104,7 +104,7 @@ class CallMeter:
         seen = self._most_output_tokens
         tokens = Tokens(
             input=math.ceil(size.input * self._input_ratio),
-            output=_OUTPUT_TOKENS if seen is None else math.ceil(1.5 * seen),
+            output=OUTPUT_TOKENS if seen is None else math.ceil(1.5 * seen),
             audio_input=math.ceil(size.audio_input * self._input_ratio),
         )
         price = self._price

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from live_eval.audio import (
     float_to_int16,
     read_audio,
+    recording_s,
     write_flac,
 )
 from live_eval.errors import AudioError, FailureKind
@@ -47,6 +48,23 @@ def failure_of(path: Path) -> AudioError:
         read_audio(path)
     assert str(path) in caught.value.message
     return caught.value
+
+
+def test_the_length_of_a_recording_is_the_readers(tmp_path: Path) -> None:
+    for name, data in (
+        ("a.wav", wav_bytes(bytes(2 * RATE_HZ))),
+        ("crashed.wav", wav_bytes(bytes(2 * RATE_HZ), stated=0)),
+        ("streamed.wav", wav_bytes(bytes(2 * RATE_HZ), riff=0xFFFFFFFF, stated=0xFFFFFFFF)),
+    ):
+        (tmp_path / name).write_bytes(data)
+    write_flac(tmp_path / "a.flac", np.zeros(RATE_HZ, np.int16), RATE_HZ)
+    for path in tmp_path.iterdir():
+        assert recording_s(path) == pytest.approx(1), path.name
+    with pytest.raises(AudioError, match=r"at most 0\.5 s"):
+        recording_s(tmp_path / "a.wav", max_s=0.5)
+    (tmp_path / "empty.wav").write_bytes(b"")
+    with pytest.raises(AudioError, match="expected a sound file"):
+        recording_s(tmp_path / "empty.wav")
 
 
 class TestReading:

@@ -10,6 +10,8 @@ from live_eval.errors import RunFileError
 from live_eval.redaction.settings import public_settings
 from live_eval.run.run_file import RunConfig
 
+OWN = ("--assert", "--assume", "--estimate", "--json", "--price", "--trust-host")
+
 
 def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
     keys = {
@@ -20,7 +22,7 @@ def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
     assert set(FLAGS) == keys
     assert len(set(FLAGS.values())) == len(FLAGS)
     options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
-    assert options == {*FLAGS.values(), "--assert", "--json", "--trust-host"}
+    assert options == {*FLAGS.values(), *OWN}
 
 
 def test_json_in_a_setting_is_parsed() -> None:

@@ -1,0 +1,323 @@
+"""Estimate a run before it starts: turns, minutes, audio, tokens and cost, of the endpoint and the judges.
+
+Recordings, turns and requests are the plan's own; the length of replies, the latency and the tokens per
+second are `Assumptions`. Not included: retries, the endpoint's transcription of the input, and the loading
+of models.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from live_eval.analysis.latency.cost import unpriced
+from live_eval.audio import Audio, recording_s
+from live_eval.dialect import ClientSpec
+from live_eval.errors import LiveEvalError, TurnError
+from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, missing
+from live_eval.run.plan import Job, Plan
+from live_eval.scoring.judge_runner import JudgeOptions, as_configured, llm_options, load_judge
+from live_eval.scoring.llm.budget import Price, Tokens
+from live_eval.scoring.llm.chat_questions import estimated_tokens
+from live_eval.scoring.llm.metering import OUTPUT_TOKENS
+from live_eval.types import Case, Modality, Task
+
+__all__ = ["Assumptions", "JudgeEstimate", "RunEstimate", "estimate_run"]
+
+_RATE_HZ = 16_000
+_MEASURED = 50  # requests per judge; the others have about the same size
+_REPLY_OF_EFFORT_S = 8.0  # `JudgeSpec.effort` is for a reply of this length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumptions:
+    """Assumed values of an estimate; None for the endpoint's own.
+
+    Args:
+        reply: Seconds of a reply in a conversation. A transcription is as long as its recording.
+        answer: Seconds of the answer to a multiple-choice question.
+        latency: Seconds from the end of a recording to the reply, with the connection.
+        speed: Seconds of reply audio that arrive per second. A turn ends when its reply has arrived; in a
+            dialogue, when the user has heard it.
+        boundaries: Seconds to find the speech boundaries of a recording, which later runs reuse.
+        words: Words per second of speech.
+        input_tokens: Tokens per second of the user's audio.
+        output_tokens: Tokens per second of the reply's audio.
+        judge_tokens: Output tokens of a judge's model per request.
+    """
+
+    reply: float = 8.0
+    answer: float = 3.0
+    latency: float = 1.5
+    speed: float = 1.0
+    boundaries: float = 1.0
+    words: float = 2.5
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    judge_tokens: float = float(OUTPUT_TOKENS)
+
+    def of_endpoint(self, spec: ClientSpec) -> Assumptions:
+        """Return the assumptions with the endpoint's tokens per second of audio, where none are given."""
+        given = asdict(self)
+        for name, tokens in (
+            ("input_tokens", spec.input_audio_tokens_per_s),
+            ("output_tokens", spec.output_audio_tokens_per_s),
+        ):
+            if given[name] is None:
+                given[name] = tokens
+        return Assumptions(**given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeEstimate:
+    """The work of a judge.
+
+    Args:
+        turns: Turns with everything that the judge needs.
+        calls: Calls of the judge's model; 0 for a local judge.
+        tokens: Tokens of all calls, an upper estimate; None if unknown, and for a local judge.
+        usd: US dollars of all calls; None if unknown, and for a local judge.
+        reason: Reason why `tokens` or `usd` is unknown; empty otherwise.
+        core_minutes: Minutes on one core; None for a judge that calls a model.
+    """
+
+    name: str
+    turns: int
+    calls: int = 0
+    model: str | None = None
+    tokens: Tokens | None = None
+    usd: float | None = None
+    reason: str = ""
+    core_minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEstimate:
+    """The estimate of a run.
+
+    Args:
+        turns: Turns to run.
+        unusable: Turns of these whose recording cannot be used: they fail at once.
+        preparation_minutes: Minutes before the first turn, if no speech boundaries are known yet.
+        minutes: Minutes from the first to the last turn.
+        input_minutes: Minutes of audio that are streamed; `output_minutes` of replies.
+        tokens: Tokens of the endpoint; None if its tokens per second of audio are unknown.
+        usd: US dollars of the endpoint; None if unknown.
+        reason: Reason why `usd` is unknown; empty otherwise.
+        assumptions: The assumed values.
+    """
+
+    turns: int
+    unusable: int
+    concurrency: int
+    preparation_minutes: float
+    minutes: float
+    input_minutes: float
+    output_minutes: float
+    tokens: Tokens | None
+    usd: float | None
+    reason: str
+    judges: tuple[JudgeEstimate, ...]
+    assumptions: Assumptions
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the estimate as JSON values."""
+        return asdict(self)
+
+
+def estimate_run(
+    plan: Plan,
+    jobs: Sequence[Job],
+    judges: Sequence[JudgeSpec],
+    options: JudgeOptions,
+    *,
+    price: Price | None = None,
+    assumptions: Assumptions | None = None,
+) -> RunEstimate:
+    """Estimate a run without an endpoint and without models.
+
+    Args:
+        jobs: The plan's turns that are still to be run.
+        price: The endpoint's price, or None if unknown.
+    """
+    assumed = (assumptions or Assumptions()).of_endpoint(plan.spec)
+    speaks = plan.config.endpoint.modality is not Modality.TEXT
+    length_of = cache(lambda path: _length_s(path, plan.config.data.max_recording))
+    lengths = {
+        job.case.case_id: length_of(job.case.audio_path) if job.case.problem is None else None for job in jobs
+    }
+    turns = [
+        _Turn(job, length, _reply_s(job.case, length, assumed) if speaks else 0.0)
+        for job in jobs
+        if (length := lengths[job.case.case_id]) is not None
+    ]
+    sessions = list(_sessions(turns))
+    busy_s = [_busy_s(session, assumed, plan.config.turns.pause) for session in sessions]
+    recordings = {turn.job.case.audio_path for turn in turns}
+    at_once = max(1, min(plan.config.turns.concurrency, len(sessions)))
+    tokens = _tokens(sessions, assumed, speaks=speaks)
+    reason = (
+        "the endpoint's input_tokens and output_tokens per second of audio are unknown"
+        if tokens is None
+        else unpriced([tokens], price)
+    )
+    return RunEstimate(
+        turns=len(jobs),
+        unusable=len(jobs) - len(turns),
+        concurrency=plan.config.turns.concurrency,
+        preparation_minutes=assumed.boundaries * len(recordings) / 60,
+        minutes=max(sum(busy_s) / at_once, max(busy_s, default=0.0)) / 60,
+        input_minutes=sum(turn.input_s for turn in turns) / 60,
+        output_minutes=sum(turn.reply_s for turn in turns) / 60,
+        tokens=tokens,
+        usd=None if tokens is None or price is None or reason else price.cost(tokens),
+        reason=reason,
+        judges=tuple(_judge(spec, options, turns, assumed) for spec in judges),
+        assumptions=assumed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    job: Job
+    input_s: float
+    reply_s: float
+
+
+def _length_s(path: Path, max_s: float) -> float | None:
+    """Return the length of a recording; None if it cannot be used."""
+    try:
+        return recording_s(path, max_s=max_s)
+    except TurnError:
+        return None
+
+
+def _reply_s(case: Case, input_s: float, assumed: Assumptions) -> float:
+    if case.task is Task.TRANSCRIPTION:
+        return input_s
+    return assumed.answer if case.task.asks else assumed.reply
+
+
+def _sessions(turns: Iterable[_Turn]) -> Iterable[list[_Turn]]:
+    """Return the turns of each session: of a dialogue, or a single turn."""
+    sessions: dict[tuple[object, ...], list[_Turn]] = defaultdict(list)
+    for turn in turns:
+        job = turn.job
+        key = (job.turn_id,) if job.case.dialogue_id is None else (job.case.dialogue_id, job.repeat)
+        sessions[key].append(turn)
+    return sessions.values()
+
+
+def _busy_s(session: Sequence[_Turn], assumed: Assumptions, pause_s: float) -> float:
+    """Return the length of a session in seconds."""
+    *heard, last = session
+    return (
+        sum(turn.input_s + assumed.latency for turn in session)
+        + sum(turn.reply_s + pause_s for turn in heard)
+        + last.reply_s / assumed.speed
+    )
+
+
+def _tokens(sessions: Iterable[Sequence[_Turn]], assumed: Assumptions, *, speaks: bool) -> Tokens | None:
+    """Return the endpoint's tokens; in a dialogue, the earlier turns are input again."""
+    if assumed.input_tokens is None or (assumed.output_tokens is None and speaks):
+        return None
+    total = dict.fromkeys(("input", "output", "audio_input", "audio_output"), 0.0)
+    for session in sessions:
+        text = float(_text_tokens(session[0].job.case.instructions))
+        audio = 0.0
+        for turn in session:
+            audio += turn.input_s * assumed.input_tokens
+            total["input"] += text + audio
+            total["audio_input"] += audio
+            spoken = turn.reply_s * (assumed.output_tokens or 0.0)
+            said = _text_tokens(_reply_text(turn, assumed))
+            total["output"] += spoken + said
+            total["audio_output"] += spoken
+            text, audio = text + said, audio + spoken
+    return Tokens(**{name: round(number) for name, number in total.items()})
+
+
+def _text_tokens(text: str) -> int:
+    return estimated_tokens([{"content": text}]).input if text else 0
+
+
+def _reply_text(turn: _Turn, assumed: Assumptions) -> str:
+    seconds = turn.reply_s or _reply_s(turn.job.case, turn.input_s, assumed)  # 0 in replies without audio
+    return " ".join(["words"] * max(1, round(seconds * assumed.words)))
+
+
+def _judge(
+    spec: JudgeSpec, options: JudgeOptions, turns: Sequence[_Turn], assumed: Assumptions
+) -> JudgeEstimate:
+    spec = as_configured(spec, options)
+    judged = [
+        turn
+        for turn in turns
+        if turn.job.case.task in spec.tasks and missing(_judged(turn, assumed), spec.needs) is None
+    ]
+    if spec.kind is JudgeKind.LOCAL:
+        seconds = sum(spec.effort * turn.reply_s / _REPLY_OF_EFFORT_S for turn in judged)
+        return JudgeEstimate(name=spec.name, turns=len(judged), core_minutes=seconds / 60)
+    llm = llm_options(spec, options)
+    model, calls = llm.model_of(spec), len(judged) * llm.samples
+    try:
+        sizes = _sizes(spec, options, judged, assumed)
+    except LiveEvalError as error:
+        return JudgeEstimate(name=spec.name, turns=len(judged), calls=calls, model=model, reason=str(error))
+    each = calls / max(1, len(sizes))
+    tokens = Tokens(
+        input=round(sum(size.input for size in sizes) * each),
+        output=round(assumed.judge_tokens * calls),
+        audio_input=round(sum(size.audio_input for size in sizes) * each),
+    )
+    price = llm.prices.get(model) if model is not None else None
+    return JudgeEstimate(
+        name=spec.name,
+        turns=len(judged),
+        calls=calls,
+        model=model,
+        tokens=tokens,
+        usd=price.cost(tokens) if price is not None else None,
+        reason="" if price is not None else f"the price of {model or 'its model'} is unknown",
+    )
+
+
+def _sizes(
+    spec: JudgeSpec, options: JudgeOptions, judged: Sequence[_Turn], assumed: Assumptions
+) -> list[Tokens]:
+    """Return the sizes of some of a judge's requests, evenly spread over its turns.
+
+    Raises:
+        LiveEvalError: The judge cannot be loaded.
+    """
+    if not judged:
+        return []
+    judge = load_judge(spec, options)
+    number = min(_MEASURED, len(judged))
+    some = [judged[place * len(judged) // number] for place in range(number)]
+    return [estimated_tokens(judge.request(_judged(turn, assumed)).messages) for turn in some]
+
+
+def _judged(turn: _Turn, assumed: Assumptions) -> JudgedTurn:
+    """Return a turn as it may be recorded: with a reply of the assumed length."""
+    case = turn.job.case
+    return JudgedTurn(
+        turn_id=turn.job.turn_id,
+        case=case,
+        reply=_silence(turn.reply_s),
+        reply_text=_reply_text(turn, assumed),
+        heard_text=case.text,
+        reference=_silence(turn.reply_s) if case.reference_audio_path is not None else None,
+        speaker=_silence(turn.input_s),
+    )
+
+
+def _silence(seconds: float) -> Audio:
+    return Audio(np.broadcast_to(np.float32(0), round(seconds * _RATE_HZ)), _RATE_HZ)

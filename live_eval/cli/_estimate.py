@@ -1,0 +1,152 @@
+"""The flags ``--estimate`` and ``--assume`` of ``live-eval run``, and the printed estimate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+
+import click
+
+from live_eval.analysis.run_estimate import Assumptions, JudgeEstimate, RunEstimate
+from live_eval.cli._flags import parse_pairs
+from live_eval.cli._help import Option
+from live_eval.cli._listing import NONE, output_console, plain_table, print_details, print_table
+from live_eval.cli._prices import price_option
+from live_eval.errors import UsageError
+from live_eval.scoring.llm.budget import Tokens
+from live_eval.text.durations import seconds_of
+from live_eval.text.suggestions import did_you_mean
+from live_eval.text.wording import counted
+
+_SECONDS = ("reply", "answer", "latency", "boundaries")
+_WHAT = {
+    "reply": "seconds of a reply",
+    "answer": "seconds of an answer to a question",
+    "latency": "seconds from the end of a recording to the reply",
+    "speed": "seconds of reply audio that arrive per second",
+    "boundaries": "seconds to find the speech boundaries of a new recording",
+    "words": "words per second of speech",
+    "input_tokens": "tokens per second of audio in",
+    "output_tokens": "tokens per second of audio out",
+    "judge_tokens": "output tokens of each call by a judge",
+}
+"""The assumptions with their units."""
+
+_NOT_INCLUDED = (
+    "retries",
+    "the endpoint's transcription of the input",
+    "loading models",
+)
+
+
+def estimate_options() -> list[click.Parameter]:
+    """Return the flags of an estimate."""
+    return [
+        Option(
+            ["--estimate", "is_estimate"],
+            is_flag=True,
+            help="Print the turns, minutes, audio, tokens and cost of the run and of its judges, and exit "
+            "without contacting the endpoint.",
+        ),
+        price_option("the cost that --estimate prints", rare=True),
+        Option(
+            ["--assume"],
+            rare=True,
+            default="",
+            metavar="KEY=NUMBER,…",
+            help=f"Assumptions of --estimate: {', '.join(_WHAT)}; the estimate shows their values and units.",
+        ),
+    ]
+
+
+def assumptions_of(text: str) -> Assumptions:
+    """Parse the assumptions in ``KEY=NUMBER,…``; seconds may have a unit.
+
+    Raises:
+        UsageError: A key is unknown, or a value is not a number above 0.
+    """
+    found: dict[str, float] = {}
+    for name, value in parse_pairs("--assume", filter(None, map(str.strip, text.split(",")))).items():
+        if name not in _WHAT:
+            raise UsageError(
+                f"--assume: expected {', '.join(_WHAT)}; found {name!r}{did_you_mean(name, list(_WHAT))}"
+            )
+        try:
+            number = seconds_of(value) if isinstance(value, str) and name in _SECONDS else value
+        except ValueError as error:
+            raise UsageError(f"--assume: {name}: {error}; found {value!r}") from None
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise UsageError(f"--assume: {name}: expected a number above 0; found {value!r}")
+        found[name] = float(number)
+    return replace(Assumptions(), **found)
+
+
+def print_estimate(estimate: RunEstimate) -> None:
+    """Print the estimate of a run."""
+    unusable = estimate.unusable
+    rows = {
+        "turns": f"{estimate.turns:,}{f', {unusable:,} without a usable recording' if unusable else ''}",
+        "time": f"{_time(estimate.minutes)} with {counted(estimate.concurrency, 'session')} at a time, after "
+        f"up to {_time(estimate.preparation_minutes)} for speech boundaries",
+        "audio in": _time(estimate.input_minutes),
+        "audio out": _time(estimate.output_minutes),
+        "tokens": _tokens(estimate.tokens),
+        "cost": f"US$ {estimate.usd:,.2f}" if estimate.usd is not None else f"unknown: {_reason(estimate)}",
+    }
+    print_details(rows, {name: name for name in rows})
+    console = output_console()
+    if estimate.judges:
+        console.print()
+        table = plain_table("judge", "turns", "calls", "tokens in, out", "US$", "on one core")
+        for judge in estimate.judges:
+            table.add_row(*_judge_cells(judge))
+        print_table(console, table)
+        costs = [judge.usd for judge in estimate.judges if judge.calls]
+        total = None if None in costs else sum(filter(None, costs))
+        if costs:
+            console.print(f"cost of the judges: {'unknown' if total is None else f'US$ {total:,.2f}'}")
+        for judge in estimate.judges:
+            if judge.reason:
+                console.print(f"{judge.name}: {judge.reason} (--prices)", markup=False)
+    console.print("\nassumed (change with --assume KEY=NUMBER):")
+    for each in fields(estimate.assumptions):
+        if (value := getattr(estimate.assumptions, each.name)) is not None:
+            console.print(f"  {each.name}={value:g}: {_WHAT[each.name]}", markup=False)
+    console.print(f"not included: {', '.join(_NOT_INCLUDED)}")
+
+
+def _reason(estimate: RunEstimate) -> str:
+    flag = "--price" if estimate.tokens is not None else "--assume"
+    return f"{estimate.reason} ({flag})"
+
+
+def _judge_cells(judge: JudgeEstimate) -> list[str]:
+    tokens = judge.tokens
+    return [
+        judge.name,
+        f"{judge.turns:,}",
+        f"{judge.calls:,}" if judge.calls else NONE,
+        f"{tokens.input:,}, {tokens.output:,}" if tokens is not None else NONE,
+        f"{judge.usd:,.2f}" if judge.usd is not None else "unknown" if judge.calls else NONE,
+        _time(judge.core_minutes) if judge.core_minutes else NONE,
+    ]
+
+
+def _tokens(tokens: Tokens | None) -> str:
+    if tokens is None:
+        return "unknown"
+    return (
+        f"{tokens.input:,} in ({tokens.audio_input:,} audio), "
+        f"{tokens.output:,} out ({tokens.audio_output:,} audio)"
+    )
+
+
+def _time(minutes: float) -> str:
+    """Return minutes with a unit that suits them.
+
+    >>> _time(0.25), _time(12.3), _time(660)
+    ('15 s', '12.3 min', '11.0 h')
+    """
+    if minutes < 2:
+        return f"{60 * minutes:.0f} s"
+    return f"{minutes:.1f} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,28 @@
+"""``--price``."""
+
+from __future__ import annotations
+
+import pytest
+
+from live_eval.cli._prices import price_of
+from live_eval.errors import UsageError
+from live_eval.scoring.llm.budget import Price
+
+
+def test_a_price_has_its_parts() -> None:
+    assert price_of("input=4, output=16,audio_input=32") == Price(input=4, output=16, audio_input=32)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("input=4", "output is missing in 'input=4'"),
+        ("input=4,output=-1", "output: expected US dollars per million tokens, 0 or more; found -1"),
+        ("input=4,output=cheap", "found 'cheap'"),
+        ("input=4,output=16,sound=1", "found 'sound'"),
+    ],
+)
+def test_another_price_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match="--price: ") as caught:
+        price_of(text)
+    assert message in str(caught.value)
