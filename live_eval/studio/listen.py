@@ -23,8 +23,8 @@ from live_eval.studio.listening.listening_results import results_json, votes_csv
 from live_eval.studio.listening.listening_test import ListeningKind, ReferenceKind, rating_scales
 from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
-from live_eval.studio.listening.votes import FOLDER, Ballots, VoteFile
-from live_eval.studio.security import for_listeners, is_listener
+from live_eval.studio.listening.votes import FOLDER, OWNER, Ballots, VoteFile
+from live_eval.studio.security import browser_key, for_listeners, is_listener
 
 __all__ = ["add_routes", "routes"]
 
@@ -129,16 +129,18 @@ class ListeningApi:
     @for_listeners
     async def _next(self, request: web.Request) -> web.Response:
         listener = await _listener(request)
-        return await answer(lambda: self._trial(self._file(request), listener))
+        key = _key(request)
+        return await answer(lambda: self._trial(self._file(request), listener, key))
 
     @for_listeners
     async def _undo(self, request: web.Request) -> web.Response:
         listener = await _listener(request)
+        key = _key(request)
 
         def undo() -> dict[str, Any]:
             file = self._file(request)
-            self._desk.undo(file, listener)
-            return self._trial(file, listener)
+            self._desk.undo(file, listener, key)
+            return self._trial(file, listener, key)
 
         return await answer(undo)
 
@@ -186,9 +188,9 @@ class ListeningApi:
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         return web.Response(text=text, content_type="text/csv", headers=headers)
 
-    def _trial(self, file: VoteFile, listener: str) -> dict[str, Any]:
+    def _trial(self, file: VoteFile, listener: str, key: str = OWNER) -> dict[str, Any]:
         """Return a listener's progress and next trial."""
-        ballots, given = self._desk.next(file, listener)
+        ballots, given = self._desk.next(file, listener, key)
         return {
             "listener": listener,
             "done": len(ballots.of(listener)),
@@ -262,6 +264,16 @@ def _scales_json() -> list[dict[str, Any]]:
         for name, output in rating_scales().items()
         if output.by_people is not None
     ]
+
+
+def _key(request: web.Request) -> str:
+    """Return the key of a listener's browser; `OWNER` for the owner's."""
+    if not is_listener(request):
+        return OWNER
+    key = browser_key(request)
+    if key is None:
+        raise UsageError("expected a cookie that identifies this browser: open the listeners' link again")
+    return key
 
 
 async def _listener(request: web.Request) -> str:

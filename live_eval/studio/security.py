@@ -5,12 +5,15 @@ which is in the link and then in a cookie. Requests from pages of other origins 
 pages load nothing from other hosts.
 
 There are two tokens: the owner's grants full access, the listeners' only handlers marked with
-`for_listeners`.
+`for_listeners`. A listener's browser also gets a random cookie, which distinguishes it from those of other
+listeners.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,7 +23,15 @@ from live_eval.http.hosts import host_of, is_address, is_loopback
 from live_eval.studio.answers import refusal
 from live_eval.types import Secret
 
-__all__ = ["GUARD", "TOKEN_PARAMETER", "Guard", "for_listeners", "is_listener", "set_headers"]
+__all__ = [
+    "GUARD",
+    "TOKEN_PARAMETER",
+    "Guard",
+    "browser_key",
+    "for_listeners",
+    "is_listener",
+    "set_headers",
+]
 
 TOKEN_PARAMETER = "token"
 """The link's query parameter with the token."""
@@ -31,6 +42,8 @@ _T = TypeVar("_T", bound=Callable[..., Any])
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 _HTTP_PORT = 80
 _LISTENERS = "listeners"
+_BROWSER_COOKIE = "live-eval-browser"
+_BROWSER_COOKIE_AGE_S = 365 * 86_400
 _NEVER_CHANGES = ("GET", "HEAD")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -121,6 +134,16 @@ class Guard:
         response = web.Response(status=303, headers={"Location": "/" if is_owner else "/#/listen"})
         name = _cookie_name(port) if is_owner else _cookie_name(port, _LISTENERS)
         response.set_cookie(name, token, httponly=True, samesite="Strict", path="/")
+        if not is_owner:
+            own = request.cookies.get(_BROWSER_COOKIE) or secrets.token_hex(16)
+            response.set_cookie(
+                _BROWSER_COOKIE,
+                own,
+                max_age=_BROWSER_COOKIE_AGE_S,
+                httponly=True,
+                samesite="Strict",
+                path="/",
+            )
         return response
 
 
@@ -130,6 +153,15 @@ GUARD = web.AppKey("guard", Guard)
 def is_listener(request: web.Request) -> bool:
     """Return whether an admitted request is a listener's."""
     return not request.app[GUARD].is_owner(request)
+
+
+def browser_key(request: web.Request) -> str | None:
+    """Return a hash of the cookie that a listener's browser got with the link; None without the cookie.
+
+    The hash can be stored: the cookie cannot be computed from it.
+    """
+    own = request.cookies.get(_BROWSER_COOKIE)
+    return hashlib.sha256(own.encode(errors="surrogatepass")).hexdigest() if own else None
 
 
 def _equal(given: str, token: bytes | None) -> bool:

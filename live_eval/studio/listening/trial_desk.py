@@ -17,7 +17,7 @@ from live_eval.clock import Clock
 from live_eval.errors import StoreError, UsageError
 from live_eval.studio.listening.clips import CaseContext, ListeningClip, case_context, reply_clip
 from live_eval.studio.listening.listening_test import ListeningKind, ListeningTest, ListeningTrial
-from live_eval.studio.listening.votes import Ballots, VoteFile
+from live_eval.studio.listening.votes import OWNER, Ballots, VoteFile
 from live_eval.text.wording import counted
 
 __all__ = ["GivenTrial", "Opinion", "TrialDesk", "why_not_heard"]
@@ -91,7 +91,7 @@ class TrialDesk:
         self._lock = threading.Lock()
         self._given: OrderedDict[str, GivenTrial] = OrderedDict()
 
-    def next(self, file: VoteFile, listener: str) -> tuple[Ballots, GivenTrial | None]:
+    def next(self, file: VoteFile, listener: str, key: str = OWNER) -> tuple[Ballots, GivenTrial | None]:
         """Add a listener; return the votes so far and the listener's next trial, or None after the last
         trial.
 
@@ -99,9 +99,10 @@ class TrialDesk:
         skipped.
 
         Raises:
+            UsageError: See `VoteFile.join`.
             StoreError: The test cannot be read, or all remaining trials lack audio.
         """
-        ballots = file.join(listener, self._now())
+        ballots = file.join(listener, self._now(), key)
         open_trials = ballots.open_trials(listener)
         problem: StoreError | None = None
         for trial in open_trials:
@@ -154,14 +155,9 @@ class TrialDesk:
             self._given.pop(given.name, None)
         return ballots
 
-    def undo(self, file: VoteFile, listener: str) -> Ballots:
-        """Undo a listener's last vote.
-
-        Raises:
-            UsageError: The listener has no valid vote.
-            StoreError: The test file cannot be written.
-        """
-        return file.undo(listener, self._now())
+    def undo(self, file: VoteFile, listener: str, key: str = OWNER) -> Ballots:
+        """Undo a listener's last vote; see `VoteFile.undo`."""
+        return file.undo(listener, self._now(), key)
 
     def _give(self, file: VoteFile, test: ListeningTest, listener: str, trial: ListeningTrial) -> GivenTrial:
         paths = {run.name: file.path.parent / run.path for run in test.runs}

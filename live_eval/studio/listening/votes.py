@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,13 +25,17 @@ from live_eval.studio.listening.listening_test import (
     trials_for,
 )
 
-__all__ = ["FOLDER", "Ballots", "ListenerVote", "VoteFile"]
+__all__ = ["FOLDER", "OWNER", "Ballots", "ListenerVote", "VoteFile"]
 
 FOLDER = "listening"
 """The folder of listening tests, next to the runs."""
 
+OWNER = ""
+"""The key of the studio's owner, who can act for every listener."""
+
 _LOCK_TIMEOUT_S = 5.0
 _MOST_BYTES = 1 << 26  # a vote is about 300 bytes
+_MOST_LISTENERS = 1_000
 _T = TypeVar("_T")
 
 
@@ -70,6 +74,7 @@ class ListenerVote:
 class _Joined:
     joined: str
     at: str = ""
+    key: str = OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +94,22 @@ class Ballots:
     """The contents of a test file.
 
     Args:
-        listeners: Listeners in order of joining.
+        keys: Key of each listener in order of joining; see `VoteFile.join`.
         votes: Valid votes in order, excluding undone votes.
         last: Highest vote number, including undone votes.
+        size: Length of the complete lines in bytes.
     """
 
     test: ListeningTest
-    listeners: tuple[str, ...]
+    keys: Mapping[str, str]
     votes: tuple[ListenerVote, ...]
-    last: int = 0
+    last: int
+    size: int
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """The listeners in order of joining."""
+        return tuple(self.keys)
 
     def of(self, listener: str) -> list[ListenerVote]:
         """Return the votes of a listener."""
@@ -115,10 +127,19 @@ class VoteFile:
 
     Each change acquires a lock, reads the file, appends a line and waits until the line is on disk. An
     incomplete line after a crash was never acknowledged: it is ignored, and overwritten by the next line.
+
+    Args:
+        path: The file.
+        most_listeners: Maximum number of listeners.
+        most_bytes: Maximum size. A change that would exceed it is refused, so that the file stays readable.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, most_listeners: int = _MOST_LISTENERS, most_bytes: int = _MOST_BYTES
+    ) -> None:
         self.path = path
+        self._most_listeners = most_listeners
+        self._most_bytes = most_bytes
 
     @classmethod
     def create(cls, folder: Path, test: ListeningTest) -> VoteFile:
@@ -151,21 +172,36 @@ class VoteFile:
             SchemaVersionError: Another version of live-eval wrote it.
         """
         try:
-            data = read_regular(self.path, _MOST_BYTES)
+            data = read_regular(self.path, self._most_bytes)
         except OSError as error:
             raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
         return _ballots(self.path, data)
 
-    def join(self, listener: str, at: str) -> Ballots:
-        """Add a listener; no-op if the listener has already joined.
+    def join(self, listener: str, at: str, key: str = OWNER) -> Ballots:
+        """Add a listener; no-op if the listener has already joined with this key.
+
+        Args:
+            listener: Name of the listener.
+            at: The current time, ISO 8601 in UTC.
+            key: A text that only this listener's browser can produce; `OWNER` for the studio's owner.
 
         Raises:
+            UsageError: The listener has joined with another key, or the test has the maximum number of
+                listeners.
             StoreError: The file cannot be read or written.
         """
-        with self._changing() as ballots:
-            if listener not in ballots.listeners:
-                self._add(_JOINED.dump_python(_Joined(listener, at)))
-                ballots = self.read()
+        ballots = self.read()
+        if listener not in ballots.keys:
+            with self._changing() as ballots:
+                if listener not in ballots.keys:
+                    if len(ballots.keys) >= self._most_listeners:
+                        raise UsageError(
+                            f"listener: expected at most {self._most_listeners:,}, and this test has that "
+                            "many; to continue, create another test"
+                        )
+                    size = self._add(ballots, _JOINED.dump_python(_Joined(listener, at, key)))
+                    ballots = replace(ballots, keys={**ballots.keys, listener: key}, size=size)
+        self._check_key(ballots, listener, key)
         return ballots
 
     def vote(self, listener: str, trial: ListeningTrial, at: str, **given: Any) -> Ballots:
@@ -185,21 +221,27 @@ class VoteFile:
             vote = ListenerVote(
                 vote=ballots.last + 1, listener=listener, runs=trial.runs, x=trial.x, at=at, **case, **given
             )
-            self._add(_VOTE.dump_python(vote, mode="json"))
+            self._add(ballots, _VOTE.dump_python(vote, mode="json"))
             return self.read()
 
-    def undo(self, listener: str, at: str) -> Ballots:
+    def undo(self, listener: str, at: str, key: str = OWNER) -> Ballots:
         """Undo a listener's last valid vote and reopen its trial.
 
+        Args:
+            listener: Name of the listener.
+            at: The current time, ISO 8601 in UTC.
+            key: See `join`.
+
         Raises:
-            UsageError: The listener has no valid vote.
+            UsageError: The listener has no valid vote, or has joined with another key.
             StoreError: The file cannot be read or written.
         """
         with self._changing() as ballots:
             votes = ballots.of(listener)
             if not votes:
                 raise UsageError(f"there is no vote of {listener} to undo")
-            self._add(_UNDONE.dump_python(_Undone(votes[-1].vote, at)))
+            self._check_key(ballots, listener, key)
+            self._add(ballots, _UNDONE.dump_python(_Undone(votes[-1].vote, at)))
             return self.read()
 
     @contextmanager
@@ -213,13 +255,28 @@ class VoteFile:
         except OSError as error:
             raise StoreError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
-    def _add(self, line: Mapping[str, Any]) -> None:
+    @staticmethod
+    def _check_key(ballots: Ballots, listener: str, key: str) -> None:
+        if key not in (OWNER, ballots.keys[listener]):
+            raise UsageError(
+                f"listener: expected a name that is not in use, but {listener!r} votes in another browser"
+            )
+
+    def _add(self, ballots: Ballots, line: Mapping[str, Any]) -> int:
+        """Append a line and return the new size of the file in bytes."""
+        data = orjson.dumps(line)
+        size = ballots.size + len(data) + 1
+        if size > self._most_bytes:
+            raise UsageError(
+                f"this test is full: expected at most {self._most_bytes:,} bytes of votes; to continue, "
+                "create another test"
+            )
         with open(self.path, "r+b", opener=private_opener) as file:
-            data = file.read(_MOST_BYTES)
-            file.truncate(data.rfind(b"\n") + 1)
+            file.truncate(ballots.size)
             file.seek(0, os.SEEK_END)
             file.flush()
-            _write(file.fileno(), orjson.dumps(line))
+            _write(file.fileno(), data)
+        return size
 
 
 def _write(fd: int, line: bytes) -> None:
@@ -241,13 +298,14 @@ def _ballots(path: Path, data: bytes) -> Ballots:
             f"{path}: expected a listening test of version {LISTENING_SCHEMA_VERSION}, found {version}"
         )
     test = _read(_TEST, f"{path}:1", rows[0])
-    listeners: dict[str, None] = {}
+    keys: dict[str, str] = {}
     votes: dict[int, ListenerVote] = {}
     last = 0
     for number, row in enumerate(rows[1:], 2):
         where = f"{path}:{number}"
         if "joined" in row:
-            listeners[_read(_JOINED, where, row).joined] = None
+            joined = _read(_JOINED, where, row)
+            keys.setdefault(joined.joined, joined.key)
         elif "undone" in row:
             votes.pop(_read(_UNDONE, where, row).undone, None)
         else:
@@ -256,7 +314,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
                 raise StoreError(f"{where}: {problem}")
             votes[vote.vote] = vote
             last = max(last, vote.vote)
-    return Ballots(test, tuple(listeners), _known(path, votes, listeners), last)
+    return Ballots(test, keys, _known(path, votes, keys), last, data.rfind(b"\n") + 1)
 
 
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
@@ -280,7 +338,7 @@ def _problem(test: ListeningTest, vote: ListenerVote) -> str:
 
 
 def _known(
-    path: Path, votes: Mapping[int, ListenerVote], listeners: Mapping[str, None]
+    path: Path, votes: Mapping[int, ListenerVote], listeners: Collection[str]
 ) -> tuple[ListenerVote, ...]:
     for vote in votes.values():
         if vote.listener not in listeners:

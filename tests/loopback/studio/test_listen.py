@@ -18,7 +18,7 @@ from live_eval.studio import runs_api
 from live_eval.studio.listen import routes
 from live_eval.testing.clock import FakeClock
 from tests.support.listening import write_listened_run
-from tests.support.studio import studio
+from tests.support.studio import LISTENERS, studio
 
 CLOCK = FakeClock()
 
@@ -45,6 +45,15 @@ class Browser:
         text = await answer.text()
         self.seen += f"{answer.headers}{text}"
         return await answer.json() if answer.content_type == "application/json" else text
+
+    @asynccontextmanager
+    async def listener(self) -> AsyncIterator[Browser]:
+        """Open the listeners' link in another browser."""
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(self._session._base_url, cookie_jar=jar) as session:
+            async with session.get("/", params={"token": LISTENERS}, allow_redirects=False) as welcome:
+                assert welcome.status == 303
+            yield Browser(session)
 
     async def runs(self) -> list[str]:
         async with self._session.get("/api/runs") as answer:
@@ -218,6 +227,26 @@ async def test_an_invalid_vote_is_refused_and_the_test_continues(folder: Path) -
         after = await browser.post("/api/listen/votes", vote)
         assert after["done"] == 1
         assert (await browser.get(f"/api/listen/{made['id']}/results"))["votes"] == 1
+
+
+async def test_a_listener_cannot_continue_or_undo_in_the_name_of_another(folder: Path) -> None:
+    async with listening(folder) as owner, owner.listener() as ana, owner.listener() as eve:
+        made = await owner.post("/api/listen", {"kind": "abx", "runs": await owner.runs()})
+        test = f"/api/listen/{made['id']}"
+        trial = (await ana.post(f"{test}/next", {"listener": "Ana"}))["trial"]
+        voted = {"trial": trial["id"], "choice": "A", "played": await ana.hear(trial)}
+        assert (await ana.post("/api/listen/votes", voted))["done"] == 1
+        await owner.post(f"{test}/next", {"listener": "Max"})
+        for name in ("Ana", "Max"):
+            for action in ("undo", "next"):
+                refused = await eve.post(f"{test}/{action}", {"listener": name})
+                assert refused["error"]["kind"] == "request"
+        assert "votes in another browser" in refused["error"]["message"]
+        assert (await owner.get(f"{test}/results"))["votes"] == 1
+        assert (await eve.post(f"{test}/next", {"listener": "Eve"}))["done"] == 0
+        assert (await ana.post(f"{test}/next", {"listener": "Ana"}))["done"] == 1
+        assert (await ana.post(f"{test}/undo", {"listener": "Ana"}))["done"] == 0
+        assert (await owner.post(f"{test}/next", {"listener": "Ana"}))["done"] == 0
 
 
 async def test_a_link_is_no_listening_test(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from live_eval.studio.listening.listening_test import (
     trials_for,
 )
 from live_eval.studio.listening.trial_desk import why_not_heard
-from live_eval.studio.listening.votes import VoteFile
+from live_eval.studio.listening.votes import OWNER, VoteFile
 from tests.unit.studio.listening.listeners import a_test
 
 AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING
@@ -161,3 +161,38 @@ def test_a_file_above_the_size_limit_is_refused(tmp_path: Path) -> None:
         file.truncate(1 << 33)
     with pytest.raises(StoreError, match="expected at most"):
         VoteFile(path).read()
+
+
+def test_the_number_of_listeners_is_limited(tmp_path: Path) -> None:
+    file = VoteFile(VoteFile.create(tmp_path, a_test()).path, most_listeners=2)
+    for name in ("Ana", "Bo", "Ana"):
+        file.join(name, "now")
+    with pytest.raises(UsageError, match="at most 2"):
+        file.join("Cy", "now")
+    assert file.read().listeners == ("Ana", "Bo")
+
+
+def test_only_the_key_that_joined_and_the_owner_act_for_a_listener(tmp_path: Path) -> None:
+    test = a_test()
+    file = VoteFile.create(tmp_path, test)
+    file.join("Ana", "now", "key of Ana")
+    file.join("Max", "now", OWNER)
+    file.vote("Ana", a_trial(test), "now", choice=1)
+    for name in ("Ana", "Max"):
+        with pytest.raises(UsageError, match="votes in another browser"):
+            file.join(name, "now", "key of Eve")
+    with pytest.raises(UsageError, match="votes in another browser"):
+        file.undo("Ana", "now", "key of Eve")
+    assert len(file.read().votes) == 1
+    file.join("Ana", "now", OWNER)
+    assert not file.undo("Ana", "now", "key of Ana").votes
+
+
+def test_a_full_file_stays_readable(tmp_path: Path) -> None:
+    test = a_test()
+    path = VoteFile.create(tmp_path, test).path
+    file = VoteFile(path, most_bytes=path.stat().st_size + 100)
+    file.join("Ana", "now")
+    with pytest.raises(UsageError, match="this test is full"):
+        file.vote("Ana", a_trial(test), "now", choice=1)
+    assert file.read().listeners == ("Ana",)
