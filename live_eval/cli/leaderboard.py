@@ -9,13 +9,14 @@ import click
 
 from live_eval.cli import _options
 from live_eval.cli._help import Command
+from live_eval.errors import UsageError
 
 if TYPE_CHECKING:
     from live_eval.report.leaderboard import BoardFormat
 
 __all__ = ["command"]
 
-_FORMS = ("html", "md", "csv", "latex")
+_FORMS = ("html", "md", "csv", "json", "latex")
 
 
 @click.command(cls=Command)
@@ -23,7 +24,10 @@ _FORMS = ("html", "md", "csv", "latex")
 @_options.format_option(_FORMS)
 @_options.output_option("leaderboard.html for html, standard output for other formats")
 @click.option("--all-prompts", is_flag=True, help="Show a row for every prompt, not only each model's best.")
-def command(runs: tuple[Path, ...], form: str | None, output: Path | None, all_prompts: bool) -> None:
+@_options.json_option
+def command(
+    runs: tuple[Path, ...], form: str | None, output: Path | None, all_prompts: bool, as_json: bool
+) -> None:
     """Compare runs with the paper's published tables.
 
     RUNS are folders of scored runs. The output has three tables (understanding and reasoning; the sound of
@@ -32,6 +36,9 @@ def command(runs: tuple[Path, ...], form: str | None, output: Path | None, all_p
     """
     from live_eval.report.leaderboard import build_board, render
 
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json and --format {form}: expected one of them")
+    form = "json" if as_json else form
     wanted = _options.format_to_write(_FORMS, form, output)
     text = render(build_board(runs, all_prompts=all_prompts), cast("BoardFormat", wanted))
     if output is None:

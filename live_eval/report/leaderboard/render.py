@@ -1,11 +1,14 @@
-"""A board as HTML, Markdown, CSV or LaTeX."""
+"""A board as HTML, Markdown, CSV, JSON or LaTeX."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.files import csv_line
 from live_eval.report.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
 from live_eval.report.leaderboard.entries import RUN_COLUMNS, BoardRun, Source
@@ -16,7 +19,7 @@ from live_eval.text.wording import markdown_table, markdown_text, one_line
 
 __all__ = ["BoardFormat", "render"]
 
-BoardFormat: TypeAlias = Literal["html", "md", "csv", "latex"]
+BoardFormat: TypeAlias = Literal["html", "md", "csv", "json", "latex"]
 
 _NONE = "–"
 
@@ -27,6 +30,7 @@ def render(board: Board, form: BoardFormat) -> str:
         "html": _html,
         "md": _markdown,
         "csv": _csv,
+        "json": _json,
         "latex": _latex,
     }
     return forms[form](board)
@@ -208,6 +212,100 @@ def _numbers(cell: BoardCell) -> list[object]:
         f"{between.high:.6g}" if between is not None else "",
         *((estimate.n, cell.turns) if estimate is not None else ("", "")),
     ]
+
+
+# -- JSON -----------------------------------------------------------------------------------------------
+
+
+def _json(board: Board) -> str:
+    return json.dumps(_board_as_json(board), indent=2) + "\n"
+
+
+def _board_as_json(board: Board) -> dict[str, Any]:
+    return {
+        "tables": [_table_as_json(table) for table in board.tables],
+        "runs": [asdict(run) for run in board.runs],
+        "maps": [_map_as_json(heat_map) for heat_map in board.maps],
+        "levels": [
+            {
+                "x": plot.across.title,
+                "y": plot.up.title,
+                "spearman": plot.correlation,
+                "models": len(plot.dots),
+                "spearman_published": plot.published,
+            }
+            for plot in board.plots
+        ],
+        "notes": list(board.notes),
+    }
+
+
+def _table_as_json(table: BoardTable) -> dict[str, Any]:
+    rows = [
+        {
+            **_source_as_json(row.source),
+            "values": {
+                column.title: _cell_as_json(cell)
+                for column, cell in zip(table.columns, row.cells, strict=True)
+                if cell.value is not None
+            },
+        }
+        for row in table.rows
+    ]
+    columns = [_column_as_json(column) for column in table.columns]
+    return {"title": table.title, "columns": columns, "rows": rows, "notes": list(table.notes)}
+
+
+def _map_as_json(heat_map: HeatMap) -> dict[str, Any]:
+    by_source = zip(*heat_map.cells, strict=True)
+    rows = [
+        {
+            **_source_as_json(source),
+            "values": {
+                name: _cell_as_json(cell)
+                for name, cell in zip(heat_map.rows, cells, strict=True)
+                if cell.value is not None
+            },
+        }
+        for source, cells in zip(heat_map.columns, by_source, strict=True)
+    ]
+    column = _column_as_json(heat_map.column)
+    return {"title": heat_map.title, "column": column, "rows": rows, "notes": list(heat_map.notes)}
+
+
+def _column_as_json(column: BoardColumn) -> dict[str, Any]:
+    return {
+        "title": column.title,
+        "task": column.task.value,
+        "unit": column.unit,
+        "higher_is_better": column.higher_is_better,
+    }
+
+
+def _source_as_json(source: Source) -> dict[str, Any]:
+    return {
+        "model": source.model,
+        "published": source.run is None,
+        "run": source.run.number if source.run is not None else None,
+        "prompt": source.prompt or None,
+        "states_cue": source.states_cue if source.prompt else None,
+    }
+
+
+def _cell_as_json(cell: BoardCell) -> dict[str, Any]:
+    estimate, judge = cell.estimate, cell.judge
+    between = estimate.interval if estimate is not None else None
+    return {
+        "value": cell.value,
+        "interval": [between.low, between.high] if between is not None else None,
+        "reason": estimate.reason or None if estimate is not None else None,
+        "n": estimate.n if estimate is not None else None,
+        "turns": cell.turns if estimate is not None else None,
+        "best": cell.best,
+        "judge": {"name": judge.name, "version": judge.version, "models": list(judge.models)}
+        if judge is not None
+        else None,
+    }
 
 
 # -- LaTeX ----------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[objec
         "endpoints": [[], ["openai"]],
         "impair": [["delay=300ms"], ["--list"]],
         "judges": [[], ["nisqa"]],
+        "leaderboard": [[first], [first, second, "--all-prompts"]],
         "plan": [["--detect", "50", "--metric", "first_byte", "--from", first]],
         "plugins": [[]],
         "replay": [[GOLDEN, "--endpoint", "openai"]],

@@ -34,6 +34,20 @@ def test_csv_has_every_value_with_its_interval(runs: Mapping[str, Path]) -> None
     }
 
 
+def test_json_has_the_values_of_the_csv_file(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"]])
+    found = json.loads(render(board, "json"))
+    from_json = [
+        (each["title"], row["model"], name, f"{cell['value']:.6g}", str(cell["n"] or ""))
+        for each in (*found["tables"], *found["maps"])
+        for row in each["rows"]
+        for name, cell in row["values"].items()
+    ]
+    rows = csv.DictReader(io.StringIO(render(board, "csv")))
+    from_csv = [(row["table"], row["model"], row["figure"], row["value"], row["n"]) for row in rows]
+    assert sorted(from_json) == sorted(from_csv)
+
+
 def test_csv_has_the_same_keys_for_tables_and_maps(runs: Mapping[str, Path], tmp_path: Path) -> None:
     again = written(tmp_path / "again", prompt="basic")
     told = written(tmp_path / "told", prompt="upper-bound")
