@@ -76,6 +76,7 @@ def _latency(
     sessions: str,
     endpointing: bool,
     sentinel_turns: int,
+    uncertain: bool,
     price: str,
     asserts: Sequence[str],
     out: Path | None,
@@ -95,6 +96,7 @@ def _latency(
         sessions=_listed("--sessions", sessions, _session_kind),
         endpointing=endpointing,
         sentinel_turns=sentinel_turns,
+        uncertain=uncertain,
         price=price_of(price) if price else None,
     )
     folder = campaign_folder(out, f"{endpoint}-latency", resume=resume)
@@ -321,6 +323,11 @@ command = Command(
             is_flag=True,
             help="Also stream the same recordings with manual turns and with each detector, to measure the "
             "cost of endpointing. The sweep uses the first detector only.",
+        ),
+        click.Option(
+            ["--uncertain"],
+            is_flag=True,
+            help="Also run recordings whose end of speech is uncertain, which gives no latency.",
         ),
         click.Option(
             ["--assert", "asserts"],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Self
 
 from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.dialect import ClientSpec
@@ -43,6 +44,12 @@ class Recordings:
         self._boundaries: dict[str, SpeechBoundaries | TurnError] = {}
         self._threads = ThreadPoolExecutor(2, "reader")
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Wait for reads in progress."""
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -59,6 +66,17 @@ class Recordings:
         for number, case in enumerate(distinct.values(), 1):
             self._boundaries[case.case_id] = await loop.run_in_executor(self._threads, self._find, case)
             prepared(number, len(distinct))
+
+    def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
+        """Yield the speech boundaries of each case, or the reason why it cannot be run, as a run finds them.
+
+        Call it off the event loop; a case is read when its boundaries are taken.
+
+        Raises:
+            UsageError: Speech boundaries cannot be found on this machine.
+        """
+        self._recogniser = self._load_recogniser()
+        yield from map(self._find, cases)
 
     async def load(self, case: Case, impairment: Impairment | None = None) -> PlayableCase:
         """Read the recording of a prepared case, impair it with the turn's seed, and cut it into frames.

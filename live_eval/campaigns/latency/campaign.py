@@ -16,6 +16,7 @@ from typing import Any
 from live_eval.campaigns.campaign import Campaign
 from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 from live_eval.campaigns.latency.inputs import write_inputs, write_sentinel
+from live_eval.campaigns.latency.measurable import MeasurableCases, choose_measurable
 from live_eval.campaigns.latency.points import (
     LONGEST_WARM,
     CampaignPlan,
@@ -32,6 +33,7 @@ from live_eval.recording.calibrations import nearest
 from live_eval.redaction import public_settings
 from live_eval.registry import client
 from live_eval.run.plan import Job, Plan, make_plan
+from live_eval.run.recordings import Recordings
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, sessions_of
 from live_eval.run.spread import default_processes
@@ -70,6 +72,7 @@ class LatencyCampaign(Campaign):
         self._ended_turns: defaultdict[str, PointOutcomes] = defaultdict(PointOutcomes)  # by point
         _check(plan)
         base = make_plan(_base_of(plan))  # rejects invalid settings before anything is written
+        self._measurable = _measurable(plan, base)
         order = [step.point.name for step in self._steps]
         super().__init__(folder, base, order, {"points": _as_json(plan)}, resume=resume)
         self._priority = part_of(self._earlier, "machine").get("priority")
@@ -87,6 +90,9 @@ class LatencyCampaign(Campaign):
     def _progress(self) -> str:
         return f"{len(self._ended)} of {counted(len(self._points), 'point')}"
 
+    def _notes_before(self) -> Sequence[str]:
+        return (*super()._notes_before(), *(self._measurable.notes if self._measurable else ()))
+
     def _make_plans(self) -> Mapping[str, Plan]:
         return {name: self._plan_of(point) for name, point in self._points.items()}
 
@@ -94,10 +100,11 @@ class LatencyCampaign(Campaign):
         """Return the plan of a condition's run."""
         config = self._config_of(point)
         plan = make_plan(config)
-        if plan.jobs and len(plan.jobs) < point.turns:
-            repeat = -(-point.turns // len(plan.jobs))
-            plan = make_plan(_with_turns(config, repeat=repeat))
-        jobs = plan.jobs[: point.turns]
+        jobs = self._jobs_of(point, plan)
+        if jobs and len(jobs) < point.turns:
+            plan = make_plan(_with_turns(config, repeat=-(-point.turns // len(jobs))))
+            jobs = self._jobs_of(point, plan)
+        jobs = jobs[: point.turns]
         if point.sessions is SessionKind.COLD:
             jobs = tuple(Job(replace(job.case, dialogue_id=None, turn_index=0), job.repeat) for job in jobs)
         else:
@@ -110,13 +117,19 @@ class LatencyCampaign(Campaign):
             )
         return replace(plan, jobs=jobs)
 
+    def _jobs_of(self, point: CampaignPoint, plan: Plan) -> tuple[Job, ...]:
+        """Return the jobs of a condition's plan that can be measured; generated recordings always can."""
+        if self._measurable is None or point.input_s is not None or point.role is PointRole.SENTINEL:
+            return plan.jobs
+        return tuple(job for job in plan.jobs if job.case.case_id in self._measurable.case_ids)
+
     def _config_of(self, point: CampaignPoint) -> RunConfig:
         config = self._base.config
         data = config.data
         if point.role is PointRole.SENTINEL:
             data = DataTable(path=str(write_sentinel(self._inputs("sentinel"))))
         elif point.input_s is not None:
-            cases = [job.case for job in self._base.jobs]
+            cases = [job.case for job in self._jobs_of(replace(point, input_s=None), self._base)]
             folder = self._inputs(f"{point.input_s:g}s")
             data = DataTable(path=str(write_inputs(cases, point.input_s, folder)))
         endpoint = config.endpoint.model_copy(update={"turn_detection": dict(point.turn_detection)})
@@ -204,6 +217,7 @@ def _as_json(plan: CampaignPlan) -> dict[str, Any]:
         "sessions": [kind.value for kind in plan.sessions],
         "endpointing": plan.endpointing,
         "sentinel_turns": plan.sentinel_turns,
+        "uncertain": plan.uncertain,
     }
 
 
@@ -215,6 +229,19 @@ def _base_of(plan: CampaignPlan) -> RunConfig:
         kind = client(config.endpoint.name).transport_kind
         processes = default_processes(kind, max(plan.concurrency))
     return _with_turns(config, concurrency=plan.concurrency[0], processes=processes, repeat=1, retries=0)
+
+
+def _measurable(plan: CampaignPlan, base: Plan) -> MeasurableCases | None:
+    """Return the recordings whose end of speech is certain; None to run all recordings.
+
+    Warm dialogues are run as a whole, because a later turn can refer to an earlier one.
+    """
+    cases = [job.case for job in base.jobs]
+    whole = SessionKind.WARM in plan.sessions and any(case.dialogue_id is not None for case in cases)
+    if plan.uncertain or whole:
+        return None
+    with Recordings(base.config, base.spec) as recordings:
+        return choose_measurable(cases, recordings.find(cases), plan.turns)
 
 
 def _with_turns(config: RunConfig, **turns: Any) -> RunConfig:

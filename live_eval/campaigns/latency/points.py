@@ -69,6 +69,8 @@ class CampaignPlan:
             then uses the first detector only.
         sentinel_turns: Number of turns per drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
+        uncertain: Whether to run recordings whose end of speech is uncertain, too. No latency can be measured
+            from such an end.
 
     Raises:
         UsageError: The values are inconsistent.
@@ -84,6 +86,7 @@ class CampaignPlan:
     endpointing: bool = False
     sentinel_turns: int = 8
     price: Price | None = None
+    uncertain: bool = False
 
     def __post_init__(self) -> None:
         if self.arrivals.open_loop and SessionKind.WARM in self.sessions:

@@ -506,3 +506,18 @@ async def test_a_point_with_missing_turns_is_not_finished(
     assert not json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
     assert not (await held(tmp_path / "c", resume=True, **plan)).stopped
     assert json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
+
+
+def test_recordings_with_an_uncertain_end_are_left_out(manifest: Path, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, 2 * RATE).astype(np.float32)
+    soundfile.write(manifest.parent / "noise.wav", noise, RATE)
+    with manifest.open("a") as file:
+        file.write("\n" + json.dumps({"id": "noise", "audio": "noise.wav"}))
+    measured = len(manifest.read_text().splitlines()) - 1
+    plan = CampaignPlan(config=config("ws://127.0.0.1:1", manifest), turns=measured + 1, sentinel_turns=0)
+    campaign = LatencyCampaign(plan, tmp_path / "certain")
+    assert any(note.startswith(f"1 of {measured + 1} recordings left out") for note in campaign.notes)
+    assert {job.case.case_id for job in campaign._plans["c1"].jobs}.isdisjoint({"noise"})
+    assert len(campaign._plans["c1"].jobs) == measured + 1
+    everything = LatencyCampaign(replace(plan, uncertain=True), tmp_path / "everything")
+    assert "noise" in {job.case.case_id for job in everything._plans["c1"].jobs}
