@@ -11,6 +11,7 @@ import click
 
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.campaigns.campaign import Campaign
+from live_eval.campaigns.folders import FolderKind
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import table_options
 from live_eval.cli._progress import RunProgress
@@ -54,18 +55,19 @@ def campaign_options(
         click.Option(
             ["--resume"],
             is_flag=True,
-            help="Continue the campaign in --out; completed runs are kept.",
+            help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
         *(option for key, option in shared.items() if key not in own),
     ]
 
 
-def campaign_folder(out: Path | None, name: str, *, resume: bool) -> Path:
-    """Return the campaign folder: the user's choice, or a new folder with this name."""
+def campaign_folder(out: Path | None, name: str, kind: FolderKind, *, resume: bool) -> Path:
+    """Return the chosen folder, the campaign to resume, or a new folder with this name."""
     if resume and out is None:
         raise UsageError("--resume needs --out: the campaign to continue")
-    return out or _options.new_folder(name)
+    found = _options.folder_to_resume(out, kind) if resume else out
+    return found or _options.new_folder(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
@@ -20,11 +20,20 @@ from live_eval.errors import UsageError
 from live_eval.files import atomic_text
 from live_eval.text.durations import seconds_of
 
+if TYPE_CHECKING:
+    from live_eval.campaigns.folders import FolderKind
+
 RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE)
+_CAMPAIGNS: tuple[FolderKind, ...] = ("campaign", "duplex")
+_KINDS: dict[FolderKind, str] = {
+    "run": "run",
+    "campaign": "latency campaign",
+    "duplex": "duplex campaign",
+}
 _NEWEST = re.compile(r"latest|@([1-9]\d*)")
 
 STDOUT = Path("-")
@@ -59,15 +68,15 @@ class RunFolder(click.Path):
         """Return the path."""
         number = _NEWEST.fullmatch(str(value))
         if number is not None and not Path(value).exists():
-            return _newest_run(value, int(number[1] or 1), campaigns=self._campaigns)
+            return _newest(value, int(number[1] or 1), ("run", *_CAMPAIGNS) if self._campaigns else ("run",))
         folder = Path(str(super().convert(value, param, ctx)))
         if not self._campaigns:
             check_is_run(folder)
         return folder
 
 
-def _newest_run(name: str, number: int, *, campaigns: bool) -> Path:
-    """Return a run in recordings/ by its age, and print which one; `number` is 1 for the newest."""
+def _newest(name: str, number: int, kinds: Collection[FolderKind]) -> Path:
+    """Return a run or campaign in recordings/ by age, and print which one; `number` is 1 for the newest."""
     from live_eval.campaigns.folders import find_folders
     from live_eval.recording import RUN_FILE
 
@@ -76,14 +85,11 @@ def _newest_run(name: str, number: int, *, campaigns: bool) -> Path:
         stores = [folder / RUN_FILE, *folder.glob(f"*/{RUN_FILE}")]
         return max((store.lstat().st_mtime_ns for store in stores if store.exists()), default=0)
 
-    runs = [
-        each.path
-        for each in find_folders([RECORDINGS])
-        if each.campaign is None and (campaigns or each.kind == "run")
-    ]
+    runs = [each.path for each in find_folders([RECORDINGS]) if each.campaign is None and each.kind in kinds]
     runs.sort(key=written_ns, reverse=True)
     if number > len(runs):
-        raise UsageError(f"{name}: expected a run in {RECORDINGS}/, which has {len(runs) or 'none'}")
+        what = " or ".join(_KINDS[kind] for kind in kinds)
+        raise UsageError(f"{name}: expected a {what} in {RECORDINGS}/, which has {len(runs) or 'none'}")
     chosen = RECORDINGS / runs[number - 1].relative_to(RECORDINGS.resolve())
     click.echo(f"note: {name} is {chosen}", err=True)
     return chosen
@@ -93,10 +99,12 @@ RUN = RunFolder()
 """The parameter type of a run folder."""
 
 
-def run_to_resume(out: Path | None) -> Path | None:
-    """Return the folder of a run to resume; ``latest`` or ``@N`` is a run in recordings/."""
-    found: Path | None = RUN.convert(out, None, None) if _NEWEST.fullmatch(str(out)) else out
-    return found
+def folder_to_resume(out: Path | str | None, kind: FolderKind = "run") -> Path | None:
+    """Return the folder of a run or campaign to resume; ``latest`` or ``@N`` is one in recordings/."""
+    number = _NEWEST.fullmatch(str(out))
+    if out is None or number is None or Path(out).exists():
+        return None if out is None else Path(out)
+    return _newest(str(out), int(number[1] or 1), (kind,))
 
 
 class DurationType(click.ParamType[float]):

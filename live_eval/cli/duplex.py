@@ -75,7 +75,7 @@ def _duplex(
         repeat=repeat,
         sentinel_turns=sentinel_turns,
     )
-    folder = campaign_folder(out, f"{endpoint}-duplex", resume=resume)
+    folder = campaign_folder(out, f"{endpoint}-duplex", "duplex", resume=resume)
     campaign = DuplexCampaign(plan, folder, resume=resume)
 
     def results() -> CampaignResults:

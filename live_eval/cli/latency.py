@@ -99,7 +99,7 @@ def _latency(
         uncertain=uncertain,
         price=price_of(price) if price else None,
     )
-    folder = campaign_folder(out, f"{endpoint}-latency", resume=resume)
+    folder = campaign_folder(out, f"{endpoint}-latency", "campaign", resume=resume)
     campaign = LatencyCampaign(plan, folder, resume=resume)
 
     def results() -> CampaignResults:

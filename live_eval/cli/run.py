@@ -19,7 +19,7 @@ from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._estimate import assumptions_of, estimate_options, print_estimate
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
 from live_eval.cli._help import Command
-from live_eval.cli._options import new_folder, print_json, run_to_resume
+from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
@@ -65,7 +65,7 @@ def _run(
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors contain line numbers
     if flags["output__resume"] or flags["output__retry_failed"]:
-        flags["output__out"] = run_to_resume(flags["output__out"])
+        flags["output__out"] = folder_to_resume(flags["output__out"])
     given = overlay(values, flags)
     if given.get("output", {}).get("retry_failed"):
         before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.cli._options import RUN
+from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
+from live_eval.cli._options import RUN, folder_to_resume
 from live_eval.errors import UsageError
 from live_eval.recording import RUN_FILE
 
@@ -23,3 +24,18 @@ def test_the_newest_runs_have_short_names(tmp_path: Path, monkeypatch: pytest.Mo
         RUN.convert("@4", None, None)
     (tmp_path / "latest").mkdir()
     assert RUN.convert("latest", None, None) == Path("latest")
+
+
+def test_the_newest_campaign_of_a_kind_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, document in (("a", LATENCY_CAMPAIGN), ("b", DUPLEX_CAMPAIGN)):
+        folder = tmp_path / "recordings" / name
+        folder.mkdir(parents=True)
+        (folder / document.file_name).touch()
+    assert folder_to_resume(Path("latest"), "campaign") == Path("recordings/a")
+    assert folder_to_resume(Path("@1"), "duplex") == Path("recordings/b")
+    assert folder_to_resume(Path("mine"), "duplex") == Path("mine")
+    with pytest.raises(UsageError, match="latest: expected a run in recordings/, which has none"):
+        folder_to_resume(Path("latest"))
+    with pytest.raises(UsageError, match="@2: expected a duplex campaign in recordings/, which has 1"):
+        folder_to_resume(Path("@2"), "duplex")
