@@ -18,7 +18,7 @@ from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._estimate import assumptions_of, estimate_options, print_estimate
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
-from live_eval.cli._help import Command
+from live_eval.cli._help import Command, Option
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
@@ -31,6 +31,7 @@ from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader, par
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Job, Plan, make_plan
+from live_eval.run.presets import PRESETS, read_preset, under
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
@@ -54,6 +55,7 @@ def _run(
     is_estimate: bool,
     price: str,
     assume: str,
+    preset: str | None,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -70,6 +72,9 @@ def _run(
     if given.get("output", {}).get("retry_failed"):
         before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
         values = {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
+    named = "names" in overlay(values, flags).get("judges", {})
+    if preset is not None:
+        values = under(read_preset(preset), values)
     config = configured(values, flags)
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
@@ -77,18 +82,19 @@ def _run(
         specs = [judge(name) for name in config.judges.names]  # reject unknown judges before the run
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
-    named = "names" in overlay(values, flags).get("judges", {})
     if is_estimate:
-        _estimate(config, specs, price, assume, named=named, as_json=as_json)
+        _estimate(config, specs, price, assume, named=named or preset is not None, as_json=as_json)
         return
+    left_out: Mapping[str, str] = {}
     if config.cluster.ray is None:  # otherwise the nodes' judges count
-        config = _with_able_judges(config, specs, named=named)
+        left_out = _unable(config, specs, named=named)
+        config = _without(config, left_out)
     scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
     assertions = [parse_run_assertion(text, scores) for text in asserts]
     with located("impair.specs", None if flags["impair__specs"] else runfile):
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
-    plan = make_plan(config)
+    plan = replace(make_plan(config), preset=preset or "", judges_left_out=left_out)
     print_key(plan.key_recipient)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
@@ -149,12 +155,12 @@ def _run(
 def _estimate(
     config: RunConfig, specs: Sequence[JudgeSpec], price: str, assume: str, *, named: bool, as_json: bool
 ) -> None:
-    """Print the estimate of a run; judges that cannot run here count if the user named them."""
+    """Print the estimate of a run; judges that cannot run here count if they were named."""
     if config.output.retry_failed:
         raise UsageError("--estimate does not estimate --retry-failed")
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
     if not named:
-        config = _with_able_judges(config, specs, named=False)
+        config = _without(config, _unable(config, specs, named=False))
     plan = make_plan(config, needs_key=False)
     for note in (*plan.notes, *_on_prompt(plan)):
         click.echo(f"note: {note}", err=True)
@@ -193,18 +199,24 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
     return None
 
 
-def _with_able_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> RunConfig:
-    """Leave out default judges that cannot run on this machine, with a note; named ones must be able to."""
+def _unable(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> Mapping[str, str]:
+    """Return why judges that the user did not name cannot run on this machine, by name, and print it.
+
+    Raises:
+        UsageError: A judge that the user named cannot run.
+    """
     options = judge_options(config.judges)
     if named:
         check_named(specs, options)
-        return config
+        return {}
     unable = unable_judges(specs, options)
-    if not unable:
-        return config
-    reasons = "; ".join(f"{name} ({reason})" for name, reason in unable.items())
-    click.echo(f"note: judges left out, because something is missing here: {reasons}", err=True)
-    names = tuple(spec.name for spec in specs if spec.name not in unable)
+    for name, reason in unable.items():
+        click.echo(f"note: judge left out: {name}: {reason}", err=True)
+    return unable
+
+
+def _without(config: RunConfig, left_out: Mapping[str, str]) -> RunConfig:
+    names = tuple(name for name in config.judges.names if name not in left_out)
     return config.model_copy(update={"judges": config.judges.model_copy(update={"names": names})})
 
 
@@ -335,6 +347,11 @@ command = Command(
             metavar="EXPRESSION",
             help="Check a value of the run: 'wer_heard.normalized.mean < 5', 'voice_to_voice.p95 < 1200ms', "
             "'failed < 2%'; repeatable.",
+        ),
+        Option(
+            ["--preset"],
+            metavar="|".join(PRESETS),
+            help="Settings of a published benchmark, which a run file and flags override.",
         ),
         *estimate_options(),
         trust_option,

@@ -165,6 +165,7 @@ def _size(recording: Path) -> int | None:
 def select(
     cases: Iterable[Case],
     *,
+    part: str | None = None,
     cues: Sequence[str] = (),
     topics: Sequence[str] = (),
     variants: Sequence[str | Variant] = (),
@@ -177,6 +178,7 @@ def select(
     turn of a dialogue selects the whole dialogue, since its turns depend on each other.
 
     Args:
+        part: Part of EchoMind, ``synthesis`` or ``human``.
         cues: Cues of the case itself (not of its script): an attribute ("rain"), a label in the data ("sound
             of raining"), a fine dimension ("weather") or a coarse dimension ("environment").
         case_ids: Case ids, or script ids for all variants of a script.
@@ -189,6 +191,7 @@ def select(
         raise UsageError(f"expected a limit of at least 1, but it is {limit}")
     chosen = everything = list(cases)
     criteria: list[tuple[str, Sequence[str], Callable[[Case], list[str]]]] = [
+        ("part", [part] if part else [], lambda case: [case.source]),
         ("cue", [cue_of(value).attribute or value for value in cues], _cue_names),
         ("topic", topics, lambda case: [case.topic or ""]),
         ("variant", variants, lambda case: [case.variant]),

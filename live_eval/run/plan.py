@@ -7,8 +7,8 @@ import inspect
 import os
 import platform
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,8 @@ class Plan:
     turn_mode: TurnMode
     key: Secret | None
     impairment: Impairment | None = None
+    preset: str = ""  # the preset below the user's settings
+    judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
     live_instructions: str = ""  # the system prompt of a session with a person
 
     @property
@@ -165,6 +167,8 @@ class Plan:
             },
             "data": data,
             "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
+            "preset": self.preset,
+            "judges_left_out": dict(self.judges_left_out),
             "turns": len(self.jobs),
             "seed": self.config.turns.seed,
             "impairment": self.impairment.as_json() if self.impairment is not None else None,
@@ -200,6 +204,7 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
     offered = _cases_of(data, config, prompt)
     cases = select(
         offered,
+        part=table.part,
         cues=table.cues,
         topics=table.topics,
         variants=table.variants,

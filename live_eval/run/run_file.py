@@ -107,6 +107,9 @@ class DataTable(_Table):
         "sample",
         description="EchoMind folder, manifest, folder of recordings, 'sample' or 'sample-dialogues'",
     )
+    part: Literal["synthesis", "human"] | None = Field(
+        None, description="only this part of EchoMind, if the folder contains both"
+    )
     variants: tuple[Variant, ...] = Field((), description="only these variants")
     cues: tuple[str, ...] = Field((), description="only these cues (attribute, fine or coarse dimension)")
     topics: tuple[str, ...] = Field((), description="only these topics")

@@ -221,6 +221,7 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
     data = load(locate(table.path), options)
     cases = select(
         data.cases,
+        part=table.part,
         cues=table.cues,
         topics=table.topics,
         variants=table.variants,

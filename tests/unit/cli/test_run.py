@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.cli import cli
-from live_eval.cli.run import _check_same, _run_file, _with_able_judges
+from live_eval.cli.run import _check_same, _run_file, _unable, _without
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
-from live_eval.run.plan import make_plan
+from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import read_run_file, validate
 from live_eval.testing.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
@@ -38,10 +38,35 @@ def test_a_named_judge_without_its_key_stops_the_run_before_it_starts(
 def test_a_default_judge_without_its_key_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     config = validate({"judges": {"names": ["bleu", "ves"]}})
     specs = [registry.judge(name) for name in config.judges.names]
-    assert _with_able_judges(config, specs, named=False).judges.names == ("bleu",)
-    assert capsys.readouterr().err == (
-        "note: judges left out, because something is missing here: ves (key in GEMINI_API_KEY)\n"
-    )
+    left_out = _unable(config, specs, named=False)
+    assert _without(config, left_out).judges.names == ("bleu",)
+    assert capsys.readouterr().err == "note: judge left out: ves: key in GEMINI_API_KEY\n"
+
+
+def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run itself is replaced: its manifest is what this is about."""
+    manifests = []
+
+    def begun(plan: Plan, *_: object) -> None:
+        manifests.append(plan.manifest())
+        raise UsageError("enough")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("live_eval.cli.run._begun", begun)
+    monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu", "ves"]}})
+    done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind"])
+    assert str(done.exception) == "enough"
+    assert "note: judge left out: ves: key in GEMINI_API_KEY" in done.stderr
+    [manifest] = manifests
+    assert manifest["preset"] == "echomind"
+    assert manifest["judges_left_out"] == {"ves": "key in GEMINI_API_KEY"}
+    assert manifest["config"]["judges"]["names"] == ["bleu"]
+    # Judges that the user names are refused, with a preset too.
+    done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind", "--judges", "ves"])
+    assert "these judges were named" in str(done.exception)
 
 
 def test_a_run_is_resumed_with_a_new_key_even_if_it_stored_the_old_one() -> None:
