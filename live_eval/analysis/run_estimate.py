@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from live_eval.scoring.llm.chat_questions import estimated_tokens
 from live_eval.scoring.llm.metering import OUTPUT_TOKENS
 from live_eval.types import Case, Modality, Task
 
-__all__ = ["Assumptions", "JudgeEstimate", "RunEstimate", "estimate_run"]
+__all__ = ["Assumptions", "JudgeEstimate", "RunEstimate", "estimate_run", "total"]
 
 _RATE_HZ = 16_000
 _MEASURED = 50  # requests per judge; the others have about the same size
@@ -181,6 +181,52 @@ def estimate_run(
         judges=tuple(_judge(spec, options, turns, assumed) for spec in judges),
         assumptions=assumed,
     )
+
+
+def total(estimates: Sequence[RunEstimate]) -> RunEstimate:
+    """Return the estimate of runs with one endpoint, one after another, over the same recordings."""
+    first = estimates[0]
+    judges: dict[str, list[JudgeEstimate]] = defaultdict(list)
+    for judge in (judge for each in estimates for judge in each.judges):
+        judges[judge.name].append(judge)
+    return replace(
+        first,
+        turns=sum(each.turns for each in estimates),
+        unusable=sum(each.unusable for each in estimates),
+        preparation_minutes=max(each.preparation_minutes for each in estimates),
+        minutes=sum(each.minutes for each in estimates),
+        input_minutes=sum(each.input_minutes for each in estimates),
+        output_minutes=sum(each.output_minutes for each in estimates),
+        tokens=_all_tokens([each.tokens for each in estimates]),
+        usd=_known_sum([each.usd for each in estimates]),
+        reason=next((each.reason for each in estimates if each.reason), ""),
+        judges=tuple(map(_total_of_judge, judges.values())),
+    )
+
+
+def _total_of_judge(estimates: Sequence[JudgeEstimate]) -> JudgeEstimate:
+    return replace(
+        estimates[0],
+        turns=sum(each.turns for each in estimates),
+        calls=sum(each.calls for each in estimates),
+        tokens=_all_tokens([each.tokens for each in estimates]),
+        usd=_known_sum([each.usd for each in estimates]),
+        reason=next((each.reason for each in estimates if each.reason), ""),
+        core_minutes=_known_sum([each.core_minutes for each in estimates]),
+    )
+
+
+def _known_sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum; None if a value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _all_tokens(tokens: Sequence[Tokens | None]) -> Tokens | None:
+    known = [asdict(each) for each in tokens if each is not None]
+    if len(known) < len(tokens):
+        return None
+    return Tokens(**{name: sum(each[name] for each in known) for name in known[0]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import live_eval.report
-from live_eval.analysis.run_estimate import estimate_run
+from live_eval.analysis.run_estimate import estimate_run, total
 from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
 from live_eval.analysis.summary.run import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
@@ -32,7 +32,8 @@ from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.presets import PRESETS, read_preset, under
-from live_eval.run.run_file import RunConfig, located, read_run_file, validate
+from live_eval.run.prompts import load_prompt
+from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
@@ -42,6 +43,7 @@ from live_eval.text.wording import counted
 from live_eval.types import Task
 
 if TYPE_CHECKING:
+    from live_eval.analysis.assertions import Assertion
     from live_eval.cluster.connection import Cluster
     from live_eval.judging import JudgeSpec
 
@@ -75,7 +77,10 @@ def _run(
     named = "names" in overlay(values, flags).get("judges", {})
     if preset is not None:
         values = under(read_preset(preset), values)
-    config = configured(values, flags)
+    configs = _of_each_prompt(configured(values, flags))
+    if as_json and len(configs) > 1 and not is_estimate:
+        raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
+    config = configs[0]
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
     with located("judges.names", None if flags["judges__names"] else runfile):
@@ -83,21 +88,83 @@ def _run(
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
     if is_estimate:
-        _estimate(config, specs, price, assume, named=named or preset is not None, as_json=as_json)
+        _estimate(configs, specs, price, assume, named=named or preset is not None, as_json=as_json)
         return
     left_out: Mapping[str, str] = {}
     if config.cluster.ray is None:  # otherwise the nodes' judges count
         left_out = _unable(config, specs, named=named)
-        config = _without(config, left_out)
+        configs = [_without(each, left_out) for each in configs]
     scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
     assertions = [parse_run_assertion(text, scores) for text in asserts]
     with located("impair.specs", None if flags["impair__specs"] else runfile):
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
-    plan = replace(make_plan(config), preset=preset or "", judges_left_out=left_out)
-    print_key(plan.key_recipient)
+    plans = [replace(make_plan(each), preset=preset or "", judges_left_out=left_out) for each in configs]
+    print_key(plans[0].key_recipient)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
+    if len(plans) == 1:
+        sys.exit(_run_plan(plans[0], out, go_on, stop, cluster, assertions, named=named, as_json=as_json))
+    statuses = []
+    folders = [_folder_of(out, plan.config, several=True) for plan in plans]
+    for plan, folder in zip(plans, folders, strict=True):
+        click.echo(f"prompt {plan.config.task.prompt}: {folder}", err=True)
+        output = plan.config.output
+        is_begun = output.resume and (folder / RUN_FILE).exists()
+        output = output.model_copy(update={"out": folder, "resume": is_begun})
+        each = replace(plan, config=plan.config.model_copy(update={"output": output}))
+        statuses.append(_run_plan(each, folder, go_on, stop, cluster, assertions, named=named))
+    click.echo(f"all prompts: live-eval leaderboard {' '.join(map(str, folders))}", err=True)
+    sys.exit(max(statuses))
+
+
+def _of_each_prompt(config: RunConfig) -> list[RunConfig]:
+    """Return the settings of each prompt's run; tasks other than conversation are only in the first.
+
+    Raises:
+        UsageError: A prompt does not exist or is named twice, or the task has no conversations.
+    """
+    text = config.task.prompt
+    prompts = [text] if Path(text).is_file() else [each.strip() for each in text.split(",") if each.strip()]
+    if len(prompts) < 2:
+        return [config]
+    if config.task.name not in (ALL_TASKS, Task.CONVERSATION):
+        raise UsageError(f"several prompts ({text}) need the task conversation or all")
+    if config.output.retry_failed:
+        raise UsageError(f"--retry-failed reruns the turns of one run, and {text} are several prompts")
+    for each in prompts:
+        load_prompt(each)
+    found = []
+    for each in prompts:
+        name = Task.CONVERSATION.value if found else config.task.name
+        task = config.task.model_copy(update={"prompt": each, "name": name})
+        found.append(config.model_copy(update={"task": task}))
+    if len({_folder_of(Path("run"), each, several=True) for each in found}) < len(found):
+        raise UsageError(f"expected prompts with different names, found {text}")
+    return found
+
+
+def _folder_of(out: Path, config: RunConfig, *, several: bool) -> Path:
+    """Return the folder of a prompt's run, next to `out` if there are several prompts."""
+    return out.with_name(f"{out.name}-{Path(config.task.prompt).stem}") if several else out
+
+
+def _run_plan(
+    plan: Plan,
+    out: Path,
+    go_on: str,
+    stop: StopSignals,
+    cluster: Cluster | None,
+    assertions: Sequence[Assertion],
+    *,
+    named: bool,
+    as_json: bool = False,
+) -> int:
+    """Run a plan, score the run and print its summary; return the exit status.
+
+    Exits if the run was interrupted or could not be completed.
+    """
+    config = plan.config
     stop.last_words = f"Interrupted. To continue, {go_on}"
     ended = _ended(plan, config)
     if ended is not None:
@@ -148,40 +215,55 @@ def _run(
         if config.output.open_report:
             click.launch(str(page.resolve()))
     if not all(checked):
-        sys.exit(ASSERTION_FAILED)
-    sys.exit(FAILED if outcome.failed or (named and not judged) else 0)
+        return ASSERTION_FAILED
+    return FAILED if outcome.failed or (named and not judged) else 0
 
 
 def _estimate(
-    config: RunConfig, specs: Sequence[JudgeSpec], price: str, assume: str, *, named: bool, as_json: bool
+    configs: Sequence[RunConfig],
+    specs: Sequence[JudgeSpec],
+    price: str,
+    assume: str,
+    *,
+    named: bool,
+    as_json: bool,
 ) -> None:
-    """Print the estimate of a run; judges that cannot run here count if they were named."""
-    if config.output.retry_failed:
+    """Print the estimate of the runs; judges that cannot run here count if they were named."""
+    if configs[0].output.retry_failed:
         raise UsageError("--estimate does not estimate --retry-failed")
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
-    if not named:
-        config = _without(config, _unable(config, specs, named=False))
-    plan = make_plan(config, needs_key=False)
-    for note in (*plan.notes, *_on_prompt(plan)):
-        click.echo(f"note: {note}", err=True)
-    options = judge_options(config.judges)
+    options = judge_options(configs[0].judges)
+    left_out: Mapping[str, str] = {}
     if named:
         for name, reason in unable_judges(specs, options).items():
             click.echo(f"note: {name} cannot run yet: {reason}", err=True)
-    judges = [spec for spec in specs if spec.name in config.judges.names]
-    found = estimate_run(plan, _to_run(plan), judges, options, price=paid, assumptions=assumptions)
+    else:
+        left_out = _unable(configs[0], specs, named=False)
+    judges = [spec for spec in specs if spec.name not in left_out]
+    plans = [make_plan(config, needs_key=False) for config in configs]
+    for note in dict.fromkeys(note for plan in plans for note in (*plan.notes, *_on_prompt(plan))):
+        click.echo(f"note: {note}", err=True)
+    estimates = [
+        estimate_run(plan, jobs, judges, options, price=paid, assumptions=assumptions)
+        for plan in plans
+        for jobs in [_to_run(plan, several=len(plans) > 1)]
+    ]
+    found = total(estimates)
     if as_json:
         print_json(found.as_json())
     else:
         print_estimate(found)
 
 
-def _to_run(plan: Plan) -> Sequence[Job]:
+def _to_run(plan: Plan, *, several: bool) -> Sequence[Job]:
     """Return the turns of the plan that the run to resume has not recorded."""
     output = plan.config.output
     if not output.resume or output.out is None:
         return plan.jobs
-    with RunReader.open(output.out) as run:
+    folder = _folder_of(output.out, plan.config, several=several)
+    if several and not (folder / RUN_FILE).exists():
+        return plan.jobs
+    with RunReader.open(folder) as run:
         return [job for job in plan.jobs if job.turn_id not in run]
 
 

@@ -72,3 +72,13 @@ def test_assumptions_are_checked() -> None:
     ):
         with pytest.raises(UsageError, match=f"--assume: .*{message}"):
             assumptions_of(text)
+
+
+def test_the_estimate_of_several_prompts_is_their_total() -> None:
+    def turns(prompt: str) -> tuple[int, int]:
+        done = run("openai", "--estimate", "--json", "--judges", "rubric", "--prompt", prompt)
+        estimate = json.loads(done.stdout)
+        return estimate["turns"], estimate["judges"][0]["calls"]
+
+    one = turns("basic")
+    assert turns("no,basic,enhance") == (3 * one[0], 3 * one[1])

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.cli import cli
-from live_eval.cli.run import _check_same, _run_file, _unable, _without
+from live_eval.cli.run import _check_same, _of_each_prompt, _run_file, _unable, _without
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.run_file import read_run_file, validate
+from live_eval.run.run_file import RunConfig, read_run_file, validate
 from live_eval.testing.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
 
@@ -113,3 +113,53 @@ def test_the_newest_run_is_resumed_and_its_summary_printed_as_json(
     assert printed["turns"]["captured"] == 1
     done = CliRunner().invoke(cli, ["show", "latest", "--json"])
     assert json.loads(done.stdout) == printed
+
+
+def test_each_prompt_has_a_run_and_other_tasks_are_in_the_first() -> None:
+    def tasks(prompt: str, task: str = "all") -> list[tuple[str, str]]:
+        configs = _of_each_prompt(validate({"task": {"name": task, "prompt": prompt}}))
+        return [(config.task.prompt, config.task.name) for config in configs]
+
+    assert tasks("basic") == [("basic", "all")]
+    assert tasks("no, basic,enhance") == [
+        ("no", "all"),
+        ("basic", "conversation"),
+        ("enhance", "conversation"),
+    ]
+    for prompt, task, message in (
+        ("no,basc", "all", "did you mean basic"),
+        ("no,no", "all", "different names"),
+        ("no,basic", "reasoning", "need the task conversation or all"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            tasks(prompt, task)
+
+
+def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(validate({"data": {"limit": 1}, "judges": {"names": []}, "output": {"report": False}}))
+    with RunWriter.create(Path("mine-no"), plan.manifest()) as writer:
+        writer.commit(spoken_turn(plan.jobs[0].case))
+        writer.end(finished=True)
+
+    def begun(plan: Plan, config: RunConfig, out: Path) -> None:
+        raise UsageError(f"{out} {config.task.prompt} {config.output.resume}")
+
+    monkeypatch.setattr("live_eval.cli.run._begun", begun)
+    flags = [
+        "--prompt",
+        "no,basic",
+        "--limit",
+        "1",
+        "--judges",
+        "",
+        "--no-report",
+        "--out",
+        "mine",
+        "--resume",
+    ]
+    done = CliRunner().invoke(cli, ["run", "reference", *flags])
+    assert "1 of 1 turns captured" in done.stdout
+    assert str(done.exception) == "mine-basic basic False"
