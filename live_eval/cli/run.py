@@ -134,7 +134,7 @@ def _of_each_prompt(config: RunConfig) -> list[RunConfig]:
         raise UsageError(f"--retry-failed reruns the turns of one run, and {text} are several prompts")
     for each in prompts:
         load_prompt(each)
-    found = []
+    found: list[RunConfig] = []
     for each in prompts:
         name = Task.CONVERSATION.value if found else config.task.name
         task = config.task.model_copy(update={"prompt": each, "name": name})
@@ -451,6 +451,8 @@ command = Command(
 
     Judges that you name are checked before the first turn. Without --judges, those that cannot run here are
     left out.
+
+    Several prompts, separated by commas, make a run each; tasks other than conversation are in the first.
 
     Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a named
     judge failed, 2 for wrong usage.""",

@@ -101,6 +101,27 @@ def test_commands_on_recorded_runs_succeed(workplace: Path, capsys: pytest.Captu
     assert (workplace / "tables.tex").exists()
 
 
+def test_documented_estimates_need_no_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audio = tmp_path / "PATH/TO/EchoMind/data_synthesis/audio/a.wav"
+    audio.parent.mkdir(parents=True)
+    soundfile.write(audio, np.full(8000, 0.1), 8000)
+    target = {"target_audio_info": {"target_input_audio_file": "a.wav"}}
+    script = {"case_id": "id_1", "script": "Guess what!", "spoken_info": "happy", **target}
+    (audio.parents[1] / "script_info_synthesis.json").write_text(json.dumps([script]))
+    monkeypatch.chdir(tmp_path)
+    found = [words for page in PAGES for line in shell_lines(page) for words in calls(line)]
+    estimates = [words for words in found if words[:1] == ["run"] and "--estimate" in words]
+    assert len(estimates) > 2
+    for words in estimates:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        output = capsys.readouterr()
+        assert not ended.value.code, f"live-eval {shlex.join(words)}: {output.err}"
+        assert "assumed" in output.out
+
+
 def test_python_reads_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_python(DOCS / "run-folder.md")
     assert capsys.readouterr().out.count("id_") == 24
