@@ -188,7 +188,12 @@ def _answer(test: ListeningTest, opinion: Opinion) -> dict[str, Any]:
         wrong = {scale: value for scale, value in opinion.ratings.items() if value not in range(1, 6)}
         if wrong or set(opinion.ratings) != set(test.scales):
             raise UsageError(f"expected a whole number from 1 to 5 for each of {', '.join(test.scales)}")
+        if opinion.choice:
+            raise UsageError(f"choice: expected none in a test of ratings, found {opinion.choice[:40]!r}")
         return {"ratings": {scale: opinion.ratings[scale] for scale in test.scales}}
+    if opinion.ratings:
+        names = ", ".join(opinion.ratings)
+        raise UsageError(f"ratings: expected none in a test of two replies, found {names[:60]!r}")
     allowed = (*_LABELS, _TIE) if test.kind is ListeningKind.PREFERENCE else _LABELS
     if opinion.choice not in allowed:
         raise UsageError(f"choice: expected one of {', '.join(allowed)}, found {opinion.choice[:40]!r}")

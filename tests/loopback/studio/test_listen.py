@@ -147,6 +147,8 @@ async def test_x_is_heard_too_and_ratings_have_scales(folder: Path) -> None:
         sent = {"trial": trial["id"], "played": played, "ratings": dict.fromkeys(scales, 6)}
         assert "from 1 to 5" in (await browser.post("/api/listen/votes", sent))["error"]["message"]
         sent["ratings"] = dict.fromkeys(scales, 4)
+        both = await browser.post("/api/listen/votes", {**sent, "choice": "A"})
+        assert both["error"]["message"].startswith("choice: expected none")
         assert (await browser.post("/api/listen/votes", sent))["done"] == 1
         rows = (await browser.get(f"/api/listen/{made['id']}/votes.csv?run=amber")).splitlines()
         assert len(rows) == 3
@@ -221,6 +223,8 @@ async def test_an_invalid_vote_is_refused_and_the_test_continues(folder: Path) -
             {"x": None},
             {"choice": "tie"},
             {"played": {"A": [[0]]}},
+            {"ratings": {"rubric.c4": 10**25}},
+            {"ratings": {"rubric.c4": 3}},
         ):
             refused = await browser.post("/api/listen/votes", {**vote, **change})
             assert refused["error"]["kind"] == "request"
