@@ -11,6 +11,7 @@ from typing import Self
 from live_eval.errors import FailureKind
 
 __all__ = [
+    "SHORTEST_SECRET",
     "Anchor",
     "AnchorKind",
     "Case",
@@ -317,6 +318,10 @@ class Usage:
     cached_tokens: int | None = None
 
 
+SHORTEST_SECRET = 8
+"""Shorter secrets, in characters, are not searched for in texts: they also occur in ordinary words."""
+
+
 class Secret:
     """A key or token that never prints itself.
 
@@ -334,8 +339,14 @@ class Secret:
         return self._value
 
     def redact(self, text: str) -> str:
-        """Return `text` with every occurrence of the secret replaced by ``***``."""
-        return text.replace(self._value, "***") if self._value else text
+        """Return `text` with every occurrence of the secret replaced by ``***``.
+
+        A secret shorter than `SHORTEST_SECRET` is not replaced.
+
+        >>> Secret("e").redact("connection refused"), Secret("sk-12345").redact("wrong key sk-12345")
+        ('connection refused', 'wrong key ***')
+        """
+        return text if len(self._value) < SHORTEST_SECRET else text.replace(self._value, "***")
 
     def __repr__(self) -> str:
         return "***"

@@ -176,7 +176,7 @@ def hide_secrets(text: str, secrets: Collection[str]) -> str:
         secrets: The secrets, longest first.
     """
     for secret in secrets:  # redact before truncating: a truncated secret would not be found
-        text = text.replace(secret, "***")
+        text = Secret(secret).redact(text)
     return mask_halves(SECRETS.text(text))[:_SHOWN_CHARACTERS]
 
 

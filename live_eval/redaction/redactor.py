@@ -33,7 +33,7 @@ from live_eval.redaction.settings import (
 )
 from live_eval.redaction.spellings import nested, spellings
 from live_eval.text.messages import has_too_many_values
-from live_eval.types import Secret
+from live_eval.types import SHORTEST_SECRET, Secret
 
 __all__ = ["SECRETS", "SECRET_FIELDS", "Concealer", "Redactor", "mask_halves"]
 
@@ -52,7 +52,6 @@ SECRET_FIELDS = frozenset(
 )
 """Names of fields that contain secrets, in messages of any vendor."""
 
-_LEAST_CHARACTERS = 8
 _LONGEST_WORD = 15
 _LONGEST_PIECE = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
@@ -104,7 +103,7 @@ class Redactor:
         """Register a secret."""
         value = secret.reveal() if isinstance(secret, Secret) else secret or ""
         for one in {value.strip(), unquote(value)} - self._secrets:
-            if len(one) < _LEAST_CHARACTERS or (len(one) <= _LONGEST_WORD and _WORD.fullmatch(one)):
+            if len(one) < SHORTEST_SECRET or (len(one) <= _LONGEST_WORD and _WORD.fullmatch(one)):
                 continue
             self._secrets |= {one}
             longest_first = sorted({*self._spellings, *spellings(one)}, key=len, reverse=True)

@@ -72,7 +72,6 @@ PASSING = frozenset(
 """These may pass if the call is tried again."""
 
 _MESSAGE_LENGTH = 300
-_SHORTEST_KEY = 8
 _MODEL_NAME_LENGTH = 200
 _MOST_TOKENS = 1_000_000_000
 
@@ -211,10 +210,9 @@ class ChatEndpoint:
         return _read(self._without_key(completion))
 
     def _clean(self, text: str) -> str:
-        """Redact the key in a text before truncation; a key as short as a word is not treated as a secret."""
+        """Redact the key in a text before truncation."""
         key = self._settings.key
-        text = key.redact(text) if key is not None and len(key.reveal()) >= _SHORTEST_KEY else text
-        return SECRETS.text(text)
+        return SECRETS.text(key.redact(text) if key is not None else text)
 
     def _without_key(self, completion: _Completion) -> _Completion:
         """Redact the key in a chat completion."""

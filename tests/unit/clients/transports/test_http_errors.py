@@ -124,3 +124,9 @@ def test_a_date_to_wait_for_is_compared_with_the_date_of_the_answer(date: str | 
     """The clock here is an hour slow."""
     an_hour_ago_ns = (1_000_000 - 3_600) * 1_000_000_000
     assert retry_after_s(formatdate(1_000_030, usegmt=True), an_hour_ago_ns, date) == waits_s
+
+
+def test_a_short_login_does_not_change_other_words() -> None:
+    message = refused(401, "connection refused for hunter2pass", "wss://e:hunter2pass@h:1/v1?v=1").message
+    assert "connection refused for ***" in message
+    assert message.startswith("wss://h:1/v1")
