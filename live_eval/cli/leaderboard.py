@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._board import print_board
 from live_eval.cli._help import Command
 from live_eval.errors import UsageError
 
@@ -32,7 +33,7 @@ def command(
 
     RUNS are folders of scored runs. The output has three tables (understanding and reasoning; the sound of
     responses; their words) with your runs, their intervals and the published rows, and breakdowns by question
-    type and by attribute.
+    type and by attribute. Without --out and --format, the tables are printed too.
     """
     from live_eval.report.leaderboard import build_board, render
 
@@ -40,7 +41,10 @@ def command(
         raise UsageError(f"--json and --format {form}: expected one of them")
     form = "json" if as_json else form
     wanted = _options.format_to_write(_FORMS, form, output)
-    text = render(build_board(runs, all_prompts=all_prompts), cast("BoardFormat", wanted))
+    board = build_board(runs, all_prompts=all_prompts)
+    text = render(board, cast("BoardFormat", wanted))
+    if output is None and wanted == "html":
+        print_board(board)
     if output is None:
         output = Path("leaderboard.html") if wanted == "html" else _options.STDOUT
     with _options.open_output(output) as file:

@@ -138,6 +138,10 @@ _NOTES = (
     "Bold is the best of our rows, if all have the same cases and judges and none has a value for a larger "
     "share of its turns. live-eval compare tests whether it differs from the next.",
 )
+_HUMAN_NOTE = (
+    "The published rows are on EchoMind's synthesised recordings: runs on EchoMind-Human are not comparable "
+    "with them."
+)
 _SHORT_NOTE = (
     "n of N: the mean is over n of N turns; the others failed or have no score, so it may be biased upwards."
 )
@@ -173,7 +177,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),
-        notes=_NOTES,
+        notes=(*_NOTES, *([_HUMAN_NOTE] if any("human" in entry.run.source for entry in entries) else [])),
     )
 
 

@@ -1,0 +1,44 @@
+"""Print the leaderboard's tables in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from live_eval.cli._listing import NONE, formatted, output_console, plain_table, print_table
+
+if TYPE_CHECKING:
+    from live_eval.report.leaderboard.board import Board, BoardCell
+
+
+def print_board(board: Board) -> None:
+    """Print the paper's tables: our rows, each with its intervals below, and the published rows."""
+    console = output_console()
+    for table in board.tables:
+        console.print(table.title)
+        listed = plain_table("model", *(column.title for column in table.columns))
+        published = False
+        for row in table.rows:
+            if row.published and not published:
+                published = True
+                listed.add_row("published:")
+            name = f"{row.source.name}, {row.source.remark}" if row.source.remark else row.source.name
+            listed.add_row(name, *(formatted(cell.value, digits=2) for cell in row.cells))
+            if any(_interval(cell) for cell in row.cells):
+                for place, label in enumerate(("  95 % interval from", "  to")):
+                    listed.add_row(label, *(_end(cell, place) for cell in row.cells))
+        print_table(console, listed)
+        for note in table.notes:
+            console.print(f"- {note}", markup=False)
+        console.print()
+    for note in board.notes:
+        console.print(f"- {note}", markup=False)
+
+
+def _interval(cell: BoardCell) -> Sequence[float] | None:
+    return cell.estimate.interval if cell.estimate is not None else None
+
+
+def _end(cell: BoardCell, place: int) -> str:
+    interval = _interval(cell)
+    return NONE if interval is None else formatted(interval[place], digits=2)
