@@ -34,7 +34,10 @@ def price_of(text: str) -> Price:
         UsageError: A key is unknown or missing, or a value is not a price.
     """
     expected = f"input=USD,output=USD, and where they differ {' and '.join(_OTHER_PRICES)}"
-    prices = parse_pairs("--price", filter(None, map(str.strip, text.split(","))))
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all("=" in part for part in parts):
+        raise UsageError(f"--price: expected {expected}; found {text!r}")
+    prices = parse_pairs("--price", parts)
     for name, value in prices.items():
         if name not in (*_PRICES, *_OTHER_PRICES):
             raise UsageError(f"--price: expected {expected}; found {name!r}")

@@ -150,7 +150,7 @@ def _seconds(text: str) -> float:
 
 def _detection(endpoint: str, text: str) -> dict[str, Any]:
     """Return the settings of a detector, validated as in a run file; this also redacts their secrets."""
-    settings = parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
+    settings = parse_pairs("--turn-detection", filter(None, map(str.strip, text.split(","))))
     table = {"name": endpoint, "turn_detection": settings}
     return configured({"endpoint": table}, {}).endpoint.turn_detection
 

@@ -103,8 +103,8 @@ class CampaignPlan:
         most = max(self.concurrency)
         if most > self.turns and not self.arrivals.open_loop:
             raise UsageError(
-                f"concurrency {most}: expected at least as many turns as sessions at a time; "
-                f"turns is {self.turns}"
+                f"--concurrency {most}: expected at most as many sessions at a time as turns; --turns is "
+                f"{self.turns}"
             )
         if (points := len(steps_of(self))) > MOST_POINTS:
             raise UsageError(f"expected a campaign of at most {MOST_POINTS} points, found {points}")

@@ -11,7 +11,7 @@ from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli
 from live_eval.cli.latency import print_campaign
-from live_eval.errors import FailureKind, UsageError
+from live_eval.errors import DataError, FailureKind, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
@@ -52,3 +52,9 @@ def test_a_campaign_where_a_run_is_expected_names_its_runs(tmp_path: Path, argum
         f"{folder} is a latency campaign, not a run; its runs: {folder / 'c1'} {folder / 'c4'}. For its "
         f"results: live-eval report {folder}"
     )
+
+
+def test_settings_of_a_detector_may_end_with_a_comma() -> None:
+    flags = ["--turn-detection", "silence_duration_ms=200,", "--data", "absent"]
+    with pytest.raises(DataError, match="absent: expected"):  # the settings were read before
+        CliRunner().invoke(cli, ["latency", "reference", *flags], catch_exceptions=False)

@@ -16,6 +16,7 @@ def test_a_price_has_its_parts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("5", "expected input=USD,output=USD, and where they differ"),
         ("input=4", "output is missing in 'input=4'"),
         ("input=4,output=-1", "output: expected US dollars per million tokens, 0 or more; found -1"),
         ("input=4,output=cheap", "found 'cheap'"),

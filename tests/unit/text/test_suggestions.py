@@ -12,6 +12,7 @@ from live_eval.text.suggestions import did_you_mean
         ("opnai", ["openai-beta", "openai", "xai"], "openai"),
         ("bargein", ["backchannel", "barge_in"], "barge_in"),
         ("BARGE_IN", ["barge-in"], "barge-in"),
+        ("cup", ["cpu", "cuda"], "cpu"),
         ("Happy", ["happy", "unhappy"], "happy"),
     ],
 )
@@ -21,3 +22,4 @@ def test_the_closest_name_is_suggested(name: str, known: list[str], meant: str) 
 
 def test_nothing_is_suggested_without_a_close_name() -> None:
     assert did_you_mean("zebra", ["barge-in"]) == did_you_mean("zebra", []) == ""
+    assert did_you_mean("laugter", ["age"]) == did_you_mean("--device", ["--voice", "--out"]) == ""

@@ -28,7 +28,9 @@ def test_a_single_point_that_would_hardly_reach_its_load_in_halves_is_played_who
 
 
 def test_a_closed_loop_needs_a_turn_for_each_session() -> None:
-    with pytest.raises(UsageError, match="concurrency 7: expected at least as many turns as sessions"):
+    with pytest.raises(
+        UsageError, match="--concurrency 7: expected at most as many sessions at a time as turns"
+    ):
         CampaignPlan(concurrency=(2, 7), turns=6)
     CampaignPlan(concurrency=(7,), turns=6, arrivals=Arrivals.parse("poisson:1"))
 
