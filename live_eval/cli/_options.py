@@ -16,12 +16,12 @@ import click
 
 from live_eval.cli._help import Option
 from live_eval.cli._screen import raw
-from live_eval.errors import UsageError
+from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_text
 from live_eval.text.durations import seconds_of
 
 if TYPE_CHECKING:
-    from live_eval.campaigns.folders import FolderKind
+    from live_eval.campaigns.folders import FolderKind, FoundFolder
 
 RECORDINGS = Path("recordings")
 
@@ -57,26 +57,60 @@ def check_is_run(folder: Path) -> None:
 class RunFolder(click.Path):
     """The parameter type of a run folder; `campaigns` also allows campaigns, and `files` any file.
 
-    ``latest`` or ``@1`` is the newest run in recordings/, ``@2`` the one before, and so on.
+    ``latest`` or ``@1`` is the newest run in recordings/, ``@2`` the one before, and so on. Unreadable runs
+    do not count, unless `damaged` is set.
     """
 
-    def __init__(self, *, campaigns: bool = False, files: bool = False) -> None:
+    def __init__(self, *, campaigns: bool = False, files: bool = False, damaged: bool = False) -> None:
         super().__init__(path_type=Path, exists=True, file_okay=files)
         self._campaigns = campaigns
+        self._why_skipped = _any if damaged else _why_unreadable
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         number = _NEWEST.fullmatch(str(value))
         if number is not None and not Path(value).exists():
-            return _newest(value, int(number[1] or 1), ("run", *_CAMPAIGNS) if self._campaigns else ("run",))
+            kinds: tuple[FolderKind, ...] = ("run", *_CAMPAIGNS) if self._campaigns else ("run",)
+            return _newest(value, int(number[1] or 1), kinds, self._why_skipped)
         folder = Path(str(super().convert(value, param, ctx)))
         if not self._campaigns:
             check_is_run(folder)
         return folder
 
 
-def _newest(name: str, number: int, kinds: Collection[FolderKind]) -> Path:
-    """Return a run or campaign in recordings/ by age, and print which one; `number` is 1 for the newest."""
+def _why_unreadable(found: FoundFolder) -> str:
+    """Return why a run or a campaign cannot be read; empty if it can."""
+    from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
+    from live_eval.recording import RunReader
+
+    try:
+        if found.kind == "run":
+            RunReader.open(found.path).close()
+        else:
+            (DUPLEX_CAMPAIGN if found.kind == "duplex" else LATENCY_CAMPAIGN).read(found.path)
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def _any(_found: FoundFolder) -> str:
+    return ""
+
+
+def _newest(
+    name: str,
+    number: int,
+    kinds: Collection[FolderKind],
+    why_skipped: Callable[[FoundFolder], str] = _any,
+) -> Path:
+    """Return a run or campaign in recordings/ by age, and print which one.
+
+    Args:
+        name: The name of the run as given by the user, for messages.
+        number: 1 for the newest.
+        kinds: The kinds to choose from.
+        why_skipped: Returns why a folder is not counted, which is printed; empty if it is.
+    """
     from live_eval.campaigns.folders import find_folders
     from live_eval.recording import RUN_FILE
 
@@ -85,14 +119,20 @@ def _newest(name: str, number: int, kinds: Collection[FolderKind]) -> Path:
         stores = [folder / RUN_FILE, *folder.glob(f"*/{RUN_FILE}")]
         return max((store.lstat().st_mtime_ns for store in stores if store.exists()), default=0)
 
-    runs = [each.path for each in find_folders([RECORDINGS]) if each.campaign is None and each.kind in kinds]
-    runs.sort(key=written_ns, reverse=True)
-    if number > len(runs):
-        what = " or ".join(_KINDS[kind] for kind in kinds)
-        raise UsageError(f"{name}: expected a {what} in {RECORDINGS}/, which has {len(runs) or 'none'}")
-    chosen = RECORDINGS / runs[number - 1].relative_to(RECORDINGS.resolve())
-    click.echo(f"note: {name} is {chosen}", err=True)
-    return chosen
+    found = [each for each in find_folders([RECORDINGS]) if each.campaign is None and each.kind in kinds]
+    found.sort(key=lambda each: written_ns(each.path), reverse=True)
+    runs: list[Path] = []
+    for each in found:
+        if reason := why_skipped(each):
+            click.echo(f"note: {name} does not count {RECORDINGS / each.path.name}: {reason}", err=True)
+            continue
+        runs.append(each.path)
+        if len(runs) == number:
+            chosen = RECORDINGS / each.path.relative_to(RECORDINGS.resolve())
+            click.echo(f"note: {name} is {chosen}", err=True)
+            return chosen
+    what = " or ".join(_KINDS[kind] for kind in kinds)
+    raise UsageError(f"{name}: expected a {what} in {RECORDINGS}/, which has {len(runs) or 'none'}")
 
 
 RUN = RunFolder()

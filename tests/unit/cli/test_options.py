@@ -4,17 +4,16 @@ from pathlib import Path
 import pytest
 
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
-from live_eval.cli._options import RUN, folder_to_resume
+from live_eval.cli._options import RUN, RunFolder, folder_to_resume
 from live_eval.errors import UsageError
-from live_eval.recording import RUN_FILE
+from live_eval.recording import RUN_FILE, RunWriter
 
 
 def test_the_newest_runs_have_short_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for age, name in enumerate(["b", "a", "c"]):
         store = tmp_path / "recordings" / name / RUN_FILE
-        store.parent.mkdir(parents=True)
-        store.touch()
+        RunWriter.create(store.parent, {}).end()
         os.utime(store, (1_000 - age, 1_000 - age))
     (tmp_path / "recordings" / "c" / "report.html").touch()  # a newer report does not count
     assert [RUN.convert(name, None, None) for name in ("latest", "@1", "@3")] == [
@@ -24,6 +23,26 @@ def test_the_newest_runs_have_short_names(tmp_path: Path, monkeypatch: pytest.Mo
         RUN.convert("@4", None, None)
     (tmp_path / "latest").mkdir()
     assert RUN.convert("latest", None, None) == Path("latest")
+
+
+def test_unreadable_runs_are_skipped_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    RunWriter.create(tmp_path / "recordings" / "good", {}).end()
+    os.utime(tmp_path / "recordings" / "good" / RUN_FILE, (1_000, 1_000))
+    for name in ("damaged", "cut"):
+        (tmp_path / "recordings" / name).mkdir()
+    (tmp_path / "recordings" / "damaged" / RUN_FILE).write_bytes(b"no database" * 100)
+    (tmp_path / "recordings" / "cut" / LATENCY_CAMPAIGN.file_name).write_text("{", "utf-8")
+    RunWriter.create(tmp_path / "recordings" / "cut" / "one", {}).end()
+    assert RunFolder(campaigns=True).convert("latest", None, None) == Path("recordings/good")
+    said = capsys.readouterr().err
+    assert "note: latest does not count recordings/damaged: " in said
+    assert "note: latest does not count recordings/cut: " in said
+    with pytest.raises(UsageError, match="@2: expected a run in recordings/, which has 1"):
+        RUN.convert("@2", None, None)
+    assert RunFolder(damaged=True).convert("@1", None, None) == Path("recordings/damaged")
 
 
 def test_the_newest_campaign_of_a_kind_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
