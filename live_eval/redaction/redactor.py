@@ -27,6 +27,7 @@ from live_eval.redaction.settings import (
     mapped,
     names_secret,
     secrets_in_field,
+    secrets_in_queries,
     secrets_in_url,
     texts_in,
     without_logins,
@@ -125,6 +126,9 @@ class Redactor:
         for text in texts:
             self.learn(text)
             self.learn(text.rpartition(" ")[2])  # of "Bearer …"
+        if isinstance(value, str):
+            for secret in secrets_in_queries(value):
+                self.learn(secret)
         match value:
             case str() if is_address(value, name):
                 self.learn_url(value)

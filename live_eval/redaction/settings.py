@@ -17,6 +17,7 @@ __all__ = [
     "public_settings",
     "public_url",
     "secrets_in_field",
+    "secrets_in_queries",
     "secrets_in_url",
     "texts_in",
     "without_logins",
@@ -41,6 +42,8 @@ _JOINED = re.compile(
 _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
 _LOGIN = re.compile(r'//[^/@\s"]+@')
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_QUERY_SECRET = re.compile(r"([?&])([\w.-]{1,60})=([^\s&;#\"']+)")
+"""A parameter of a query, also within a text that is not an address, such as a model name."""
 _ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
 
 
@@ -90,10 +93,15 @@ def public_settings(value: Any) -> Any:
 
 
 def _public_text(text: str, *, is_url: bool = False) -> str:
+    text = _QUERY_SECRET.sub(_masked_parameter, text)
     if ice := _ICE.fullmatch(text):
         login, at, place = ice[2].rpartition("@")
         return f"{ice[1]}{MASK if login else ''}{at}{place}"
     return public_url(text) if is_url or _URL.fullmatch(text) else without_logins(text)
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    return f"{found[1]}{found[2]}={MASK}" if names_secret(found[2]) else found[0]
 
 
 def _public_member(name: str, value: Any) -> tuple[str, Any]:
@@ -154,6 +162,17 @@ def host_of(url: str) -> str:
 def without_logins(text: str) -> str:
     """Return text with logins removed from addresses."""
     return _LOGIN.sub("//", text) if "@" in text else text
+
+
+def secrets_in_queries(text: str) -> Iterator[str]:
+    """Yield the values of query parameters with secret names, also in a text that is not an address.
+
+    >>> list(secrets_in_queries("gpt-realtime?api_key=sk-123&voice=a"))
+    ['sk-123']
+    """
+    for parameter in _QUERY_SECRET.finditer(text):
+        if names_secret(parameter[2]):
+            yield unquote_plus(parameter[3])
 
 
 def secrets_in_url(url: str) -> Iterator[str]:

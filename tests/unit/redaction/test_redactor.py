@@ -174,6 +174,14 @@ def test_secrets_of_settings_are_hidden_and_learned() -> None:
     assert redactor.body({"password": ""}) == {"password": ""}
 
 
+def test_a_key_in_the_query_of_a_model_name_is_hidden_and_learned() -> None:
+    settings = {"model": "x?voice=ash&api_key=quiet-4711", "name": "openai"}
+    assert public_settings(settings) == {"model": "x?voice=ash&api_key=***", "name": "openai"}
+    redactor = Redactor()
+    redactor.learn_settings(settings)
+    assert redactor.text("no model 'x', key quiet-4711") == "no model 'x', key ***"
+
+
 def test_a_secret_in_pieces_of_one_field_is_found() -> None:
     redactor = knowing("quiet-4711")
     pieces = ["The key is qui", "et-", "4711, quiet-4711 ", "and quiet"]
