@@ -196,3 +196,17 @@ def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
     assert [note for note in plan.notes if "missing" in note] == [
         f"{data}: 1 of 2 recordings missing, and will fail: {tmp_path / 'a.wav'} does not exist"
     ]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "base_url"),
+    [("pipecat-webrtc", "http://127.0.0.1:7860"), ("moshi", "ws://127.0.0.1:8998")],
+)
+def test_a_server_with_a_default_port_is_expected_on_this_machine(endpoint: str, base_url: str) -> None:
+    plan = make_plan(validate({"endpoint": {"name": endpoint}}))
+    assert (plan.base_url, plan.key_recipient) == (base_url, None)
+
+
+def test_an_application_without_a_default_address_needs_one() -> None:
+    with pytest.raises(UsageError, match="has no default URL: pass --base-url"):
+        make_plan(validate({"endpoint": {"name": "fastrtc-webrtc"}}))
