@@ -22,7 +22,8 @@ def print_board(board: Board) -> None:
             if row.published and not published:
                 published = True
                 listed.add_row("published:")
-            name = f"{row.source.name}, {row.source.remark}" if row.source.remark else row.source.name
+            remark = "" if row.published else row.source.remark
+            name = f"{row.source.name}, {remark}" if remark else row.source.name
             listed.add_row(name, *(formatted(cell.value, digits=2) for cell in row.cells))
             if any(_interval(cell) for cell in row.cells):
                 for place, label in enumerate(("  95 % interval from", "  to")):

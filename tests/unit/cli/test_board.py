@@ -27,5 +27,5 @@ def test_the_tables_are_printed_with_intervals_and_published_rows(
     from_, to = low.removeprefix("  95 % interval from"), high.removeprefix("  to")
     assert float(from_.split()[0]) < float(to.split()[0])
     assert ours.strip()
-    assert lines[heading + 6].startswith("GPT-4o-Audio")
+    assert lines[heading + 6].startswith("GPT-4o-Audio ")
     assert (tmp_path / "leaderboard.html").exists()
