@@ -16,7 +16,8 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,8 @@ __all__ = ["Nisqa"]
 
 
 _AMIN, _TOP_DB = 1e-4, 80.0  # of torchmetrics' spectrogram
+# One piece takes 4 MB, and more than one is slower on a CPU.
+_PIECES_AT_ONCE = {"cpu": 1, "cuda": 32}
 
 
 class Nisqa:
@@ -67,29 +70,41 @@ class Nisqa:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Rate each reply."""
-        return [unrateable(turn) or self._judge(turn) for turn in batch]
+        refused = [unrateable(turn) for turn in batch]
+        pieces = [
+            self._pieces(turn.reply) if reason is None and turn.reply else []
+            for turn, reason in zip(batch, refused, strict=True)
+        ]
+        ratings = iter(self._rate([piece for reply in pieces for piece in reply]))
+        return [
+            reason or self._judgement(turn, reply, list(islice(ratings, len(reply))))
+            for turn, reason, reply in zip(batch, refused, pieces, strict=True)
+        ]
 
-    def _judge(self, turn: JudgedTurn) -> Judgement:
-        assert turn.reply is not None  # otherwise the reply is unrateable
-        pieces = self._pieces(turn.reply)
-        weights = [int(count) for _, count in pieces]
-        means = np.average([self._rate(*piece) for piece in pieces], axis=0, weights=weights)
+    def _judgement(
+        self, turn: JudgedTurn, pieces: Sequence[_Piece], ratings: Sequence[Sequence[float]]
+    ) -> Judgement:
+        means = np.average(ratings, axis=0, weights=[piece.number for piece in pieces])
         return Scored(
             {output.name: float(mean) for output, mean in zip(NISQA.outputs, means, strict=True)},
             {"pieces": len(pieces), **recording_detail(turn), "sha256": self._sha256},
         )
 
-    def _pieces(self, audio: Audio) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return the network's input pieces, each with padded segments and their number."""
+    def _pieces(self, audio: Audio) -> list[_Piece]:
         length, hop, most = (
             self._settings[f"ms_{name}"] for name in ("seg_length", "seg_hop_length", "max_segments")
         )
         mel = self._spectrogram(audio)[None]
         segments = math.ceil((mel.shape[2] - length + 1) / hop)
-        return [
-            self._package._segment_specs(mel[:, :, hop * part[0] : hop * part[-1] + length], self._settings)
-            for part in np.array_split(np.arange(segments), math.ceil(segments / most))
-        ]
+        pieces = []
+        for part in np.array_split(np.arange(segments), math.ceil(segments / most)):
+            # The package pads on the default device.
+            with self._device:
+                padded, _ = self._package._segment_specs(
+                    mel[:, :, hop * part[0] : hop * part[-1] + length], self._settings
+                )
+            pieces.append(_Piece(padded, len(part)))
+        return pieces
 
     def _spectrogram(self, audio: Audio) -> torch.Tensor:
         """Return the mel spectrogram in dB on the device, float32, shape (mels, frames), as in librosa."""
@@ -130,18 +145,32 @@ class Nisqa:
             )
         return torch.from_numpy(filters).to(self._device)
 
-    def _rate(self, segments: torch.Tensor, count: torch.Tensor) -> list[float]:
-        """Return the five ratings of a piece."""
+    def _rate(self, pieces: Sequence[_Piece]) -> list[list[float]]:
+        """Return the five ratings of each piece."""
         import torch
 
-        counts = count.expand(1)
-        # The network's own forward creates masks on the default device and packs by counts on the CPU.
-        with exact_inference():
-            described = self._network.cnn(segments.to(self._device), counts)
-            with self._device:
-                seen, counts = self._network.time_dependency(described, counts.to(self._device))
-                rated = torch.cat([pool(seen, counts) for pool in self._network.pool_layers], dim=1)
-        return [float(mos) for mos in rated[0]]
+        ratings: list[list[float]] = []
+        at_once = _PIECES_AT_ONCE[self._device.type]
+        for first in range(0, len(pieces), at_once):
+            some = pieces[first : first + at_once]
+            counts = torch.tensor([piece.number for piece in some])
+            # The network's own forward creates masks on the default device and packs by counts on the CPU.
+            with exact_inference():
+                described = self._network.cnn(torch.cat([piece.segments for piece in some]), counts)
+                with self._device:
+                    seen, counts = self._network.time_dependency(described, counts.to(self._device))
+                    rated = torch.cat([pool(seen, counts) for pool in self._network.pool_layers], dim=1)
+            ratings += rated.tolist()
+        return ratings
+
+
+class _Piece(NamedTuple):
+    """The network's input: at most 1,300 segments of a reply."""
+
+    segments: torch.Tensor
+    """float32, shape (1, 1300, mels, frames of a segment), on the device, padded with zeros."""
+    number: int
+    """Number of segments before the padding."""
 
 
 def _package() -> Any:

@@ -15,10 +15,11 @@ import torch
 from live_eval.audio import Audio, read_audio
 from live_eval.data import sample_path
 from live_eval.errors import JudgeError
+from live_eval.judges import nisqa
 from live_eval.judges.nisqa import Nisqa
 from live_eval.judges.specs import NISQA
 from live_eval.judges.specs.sound import NISQA_WEIGHTS
-from live_eval.judging import Scored
+from live_eval.judging import Scored, Unscored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
 from tests.support.extras import needs
@@ -164,3 +165,15 @@ def test_a_cuda_device_gives_the_same_numbers(judge: Nisqa) -> None:
         assert isinstance(one, Scored)
         assert isinstance(other, Scored)
         assert other.values == pytest.approx(one.values, abs=1e-3)
+
+
+@needs_weights
+def test_replies_in_one_batch_get_the_same_numbers(judge: Nisqa, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = [replace(ordinary_turn(), reply=speechlike(seconds)) for seconds in (1.0, 60.0, 0.1, 2.4)]
+    apart = [judge.score([turn])[0] for turn in turns]
+    monkeypatch.setitem(nisqa._PIECES_AT_ONCE, "cpu", 3)
+    together = judge.score(turns)
+    assert [type(one) for one in together] == [Scored, Scored, Unscored, Scored]
+    for one, other in zip(apart, together, strict=True):
+        if isinstance(one, Scored) and isinstance(other, Scored):
+            assert other.values == pytest.approx(one.values, abs=1e-4)
