@@ -45,8 +45,7 @@ def estimate_options() -> list[click.Parameter]:
         Option(
             ["--estimate", "is_estimate"],
             is_flag=True,
-            help="Print the turns, minutes, audio, tokens and cost of the run and of its judges, and exit "
-            "without contacting the endpoint.",
+            help="Print turns, time and cost, and contact no endpoint.",
         ),
         price_option("the cost that --estimate prints", rare=True),
         Option(

@@ -427,20 +427,19 @@ command = Command(
             ["--assert", "asserts"],
             multiple=True,
             metavar="EXPRESSION",
-            help="Check a value of the run: 'wer_heard.normalized.mean < 5', 'voice_to_voice.p95 < 1200ms', "
-            "'failed < 2%'; repeatable.",
+            help="Check a value, as in 'failed < 2%' or 'voice_to_voice.p95 < 1200ms'; repeatable.",
         ),
         Option(
             ["--preset"],
-            metavar="|".join(PRESETS),
-            help="Settings of a published benchmark, which a run file and flags override.",
+            metavar="NAME",
+            help=f"Settings of a published benchmark: {' or '.join(PRESETS)}.",
         ),
         *estimate_options(),
         trust_option,
         click.Option(
             ["--json", "as_json"],
             is_flag=True,
-            help="Print the summary as JSON, as `live-eval show --json` does, or the estimate.",
+            help="Print the summary or the estimate as JSON.",
         ),
     ],
     help="""Run conversations with an endpoint and score them.
@@ -451,8 +450,6 @@ command = Command(
 
     Judges that you name are checked before the first turn. Without --judges, those that cannot run here are
     left out.
-
-    Several prompts, separated by commas, make a run each; tasks other than conversation are in the first.
 
     Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a named
     judge failed, 2 for wrong usage.""",

@@ -133,7 +133,9 @@ class TaskTable(_Table):
         description="the task",
     )
     prompt: str = Field(
-        "no", description="system prompt of conversations: no, basic, enhance, upper-bound, or a text file"
+        "no",
+        description="system prompt of conversations: no, basic, enhance, upper-bound, several with commas "
+        "(a run for each), or a text file",
     )
     transcription_variants: tuple[Variant, ...] = Field(
         (), description="transcribe only these variants, if not all"

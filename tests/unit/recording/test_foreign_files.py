@@ -61,6 +61,7 @@ ALLOWED = {
     "reference/server/process.py ReferenceProcess._failure": "the log that _open_log opened",
     "reference/truth.py TruthFile.__init__": "a file that the user names",
     "reference/truth.py read_truth": "a file that the user names",
+    "run/presets/__init__.py read_preset": "a file of the package",
     "run/prompts/__init__.py _text": "a file of the package",
     "run/prompts/__init__.py load_prompt": "a file of the package, or one that the user names",
     "run/run_file.py located": "a file that the user names",

@@ -356,14 +356,14 @@ def test_a_session_that_cannot_be_resumed_has_expired() -> None:
 @pytest.mark.parametrize("spelling", ["newHandle", "new_handle"])
 def test_the_log_holds_no_handle_no_key_and_no_audio(spelling: str) -> None:
     endpoint = Endpoint()
-    update = {"sessionResumptionUpdate": {spelling: "hush-1", "resumable": True}}
-    assert "hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update)))
-    assert "hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update)[:-12]))
-    assert "hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update).encode()))
-    endpoint.handle("hush-2")
+    update = {"sessionResumptionUpdate": {spelling: "hush-hush-1", "resumable": True}}
+    assert "hush-hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update)))
+    assert "hush-hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update)[:-12]))
+    assert "hush-hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update).encode()))
+    endpoint.handle("hush-hush-2")
     resumed = of(Send, endpoint.dialect.opened(0)).message
     assert endpoint.dialect.redact(resumed)["setup"]["sessionResumption"] == {"handle": "***"}
-    (problem,) = endpoint.dialect.closed(1008, f"handle hush-2 of {KEY} is unknown", 0)
+    (problem,) = endpoint.dialect.closed(1008, f"handle hush-hush-2 of {KEY} is unknown", 0)
     assert isinstance(problem, EndpointProblem)
     assert "hush" not in problem.message
     assert KEY not in problem.message
