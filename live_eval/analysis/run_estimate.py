@@ -64,14 +64,12 @@ class Assumptions:
 
     def of_endpoint(self, spec: ClientSpec) -> Assumptions:
         """Return the assumptions with the endpoint's tokens per second of audio, where none are given."""
-        given = asdict(self)
-        for name, tokens in (
-            ("input_tokens", spec.input_audio_tokens_per_s),
-            ("output_tokens", spec.output_audio_tokens_per_s),
-        ):
-            if given[name] is None:
-                given[name] = tokens
-        return Assumptions(**given)
+        into, out = self.input_tokens, self.output_tokens
+        return replace(
+            self,
+            input_tokens=spec.input_audio_tokens_per_s if into is None else into,
+            output_tokens=spec.output_audio_tokens_per_s if out is None else out,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,7 @@ def _run(
     if len(plans) == 1:
         sys.exit(_run_plan(plans[0], out, go_on, stop, cluster, assertions, named=named, as_json=as_json))
     statuses = []
-    folders = [_folder_of(out, plan.config, several=True) for plan in plans]
+    folders = [_folder_of(out, plan.config) for plan in plans]
     for plan, folder in zip(plans, folders, strict=True):
         click.echo(f"prompt {plan.config.task.prompt}: {folder}", err=True)
         output = plan.config.output
@@ -139,14 +139,14 @@ def _of_each_prompt(config: RunConfig) -> list[RunConfig]:
         name = Task.CONVERSATION.value if found else config.task.name
         task = config.task.model_copy(update={"prompt": each, "name": name})
         found.append(config.model_copy(update={"task": task}))
-    if len({_folder_of(Path("run"), each, several=True) for each in found}) < len(found):
+    if len({_folder_of(Path("run"), each) for each in found}) < len(found):
         raise UsageError(f"expected prompts with different names, found {text}")
     return found
 
 
-def _folder_of(out: Path, config: RunConfig, *, several: bool) -> Path:
-    """Return the folder of a prompt's run, next to `out` if there are several prompts."""
-    return out.with_name(f"{out.name}-{Path(config.task.prompt).stem}") if several else out
+def _folder_of(out: Path, config: RunConfig) -> Path:
+    """Return the folder of a prompt's run, next to `out`."""
+    return out.with_name(f"{out.name}-{Path(config.task.prompt).stem}")
 
 
 def _run_plan(
@@ -260,7 +260,7 @@ def _to_run(plan: Plan, *, several: bool) -> Sequence[Job]:
     output = plan.config.output
     if not output.resume or output.out is None:
         return plan.jobs
-    folder = _folder_of(output.out, plan.config, several=several)
+    folder = _folder_of(output.out, plan.config) if several else output.out
     if several and not (folder / RUN_FILE).exists():
         return plan.jobs
     with RunReader.open(folder) as run:
