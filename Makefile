@@ -139,7 +139,7 @@ wheel-test: .venv/python ## Install the wheel into a fresh environment (PYTHON=p
 lock: .venv/python ## Lock the development dependencies again, at their newest versions.
 	@sh scripts/lock.sh $(BIN)/python $(DEV) $(LOCK)
 
-licences: .venv/shipped ## Write docs/licences.md from the installed packages.
+licences: .venv/shipped ## Write docs/reference/licences.md from the installed packages.
 	@$(BIN)/python scripts/licences.py
 
 sbom: .venv/shipped ## Write users' packages, with versions and licences, to build/sbom.cdx.json (CycloneDX).

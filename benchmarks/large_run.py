@@ -3,7 +3,7 @@
 The bundled sample is run once against the reference endpoint. The benchmark measures the CPU time to decode
 the turns and the data size of transfers to and from another machine. It then stores the same turns repeatedly
 under other names, in a run of `TURNS` turns, which `show` and `report` read. The first and last tenth show
-whether storing slows down as a run grows. docs/cluster.md uses these values.
+whether storing slows down as a run grows. docs/how-to/cluster.md uses these values.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The table describes the voice of a good *reply*, not the speaker's voice: joy is shared, grief is met softly,
 and anger is never met with anger. Classifiers label a soft, low voice as sad or neutral, so both fit if care
-is needed. ``docs/emotion.md`` contains the table.
+is needed. ``docs/reference/emotion.md`` contains the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure the prosody of one recording, as defined in docs/prosody.md."""
+"""Measure the prosody of one recording, as defined in docs/reference/prosody.md."""
 
 from __future__ import annotations
 

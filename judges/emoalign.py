@@ -3,7 +3,7 @@
 Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
 classifier, as run by the package ``funasr``. EchoMind publishes neither the source of its reference emotion
 nor its label mapping; a match rate, 0 to 100, is consistent with its values. Here the reference is an option:
-the voice of the benchmark's own reply, or a table by vocal cue (``docs/emotion.md``).
+the voice of the benchmark's own reply, or a table by vocal cue (``docs/reference/emotion.md``).
 
 With p(c) the reply's probabilities and q(c) the reference reply's, over the classes c:
 

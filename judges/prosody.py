@@ -1,8 +1,8 @@
 """Prosody of the reply: pitch, level, pace and pauses, also relative to the speaker's prosody.
 
 The measures describe the voice, not the feeling that it expresses, and have no preferred direction. Pitch is
-from SwiftF0 (Nieradzik, 2025; MIT, weights in the package), level from ITU-T P.56; docs/prosody.md defines
-all values.
+from SwiftF0 (Nieradzik, 2025; MIT, weights in the package), level from ITU-T P.56; docs/reference/prosody.md
+defines all values.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of a turn, as defined in docs/timing.md. Each has a value or a reason.
+    """The latencies of a turn, as defined in docs/reference/latencies.md. Each has a value or a reason.
 
     Args:
         connect: Dialling to session ready.

@@ -86,9 +86,9 @@ def on_config(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
     """Add the generated pages."""
-    made: dict[str, str | bytes] = {"reference/commands.md": COMMANDS, **_sources()}
+    made: dict[str, str | bytes] = {"generated/commands.md": COMMANDS, **_sources()}
     for name, (title, *described) in PYTHON.items():
-        made[f"reference/{name}.md"] = "\n\n".join([f"# {title}", *(f"::: {each}" for each in described)])
+        made[f"generated/{name}.md"] = "\n\n".join([f"# {title}", *(f"::: {each}" for each in described)])
     for uri, content in made.items():
         files.append(File.generated(config, uri, content=content))
 
@@ -122,7 +122,7 @@ def _sources() -> dict[str, str | bytes]:
     """Return the files under source/: Markdown pages, and other files unchanged."""
     sources: dict[str, str | bytes] = {}
     todo = [*LINKED_IN_NAVIGATION]
-    for path in DOCS.glob("*.md"):
+    for path in DOCS.rglob("*.md"):
         todo += _linked(path.read_text("utf-8"), path)
     while todo:
         path = todo.pop()

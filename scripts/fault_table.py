@@ -1,4 +1,4 @@
-"""Measure the tables of docs/faults.md and docs/impair.md.
+"""Measure the tables of docs/reference/faults.md and docs/reference/impairments.md.
 
 Run ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py`` in the repository root: a run of one turn for
 each fault and dialect, eight at a time, five to ten minutes on two cores. Prints the duration, the load, and
@@ -26,8 +26,8 @@ def main() -> int:
         os.environ["XDG_CACHE_HOME"] = folder
         found = run(measured(list(cells()), Path(folder) / "faults"))
         toxic = run(measured(list(toxic_cells()), Path(folder) / "toxics"))
-    write(Path("docs/faults.md"), table(found))
-    write(Path("docs/impair.md"), table(toxic, TOXIC_DIALECTS))
+    write(Path("docs/reference/faults.md"), table(found))
+    write(Path("docs/reference/impairments.md"), table(toxic, TOXIC_DIALECTS))
     unexpected = [cell for cell in found if is_unexpected(cell)]
     for cell in unexpected:
         print(f"{cell.dialect} {cell.fault}: {cell}: {cell.message}")

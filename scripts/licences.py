@@ -1,4 +1,4 @@
-"""Write docs/licences.md: licences of all packages that live-eval installs, and of weights and data.
+"""Write docs/reference/licences.md: the licences of installed packages, of weights and of data.
 
 Licences are read from the metadata of the installed packages, so install every extra first.
 """
@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from live_eval.registry import installed_judges
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "licences.md"
+PAGE = ROOT / "docs" / "reference" / "licences.md"
 NOT_SHIPPED = ("dev", "bench", "docs", "fuzz")
 # The metadata lacks the licence or contradicts the installed file, which was read instead.
 READ = {

@@ -2,7 +2,7 @@
 
 A run folder may be untrusted, so its manifest does not control security-relevant settings on this machine:
 which key is sent where, which files are read, which cluster is joined. These settings come from the command
-line and the user's run file. See the table in docs/secrets.md.
+line and the user's run file. See the table in docs/explanation/secrets.md.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SESSIONS_PER_WORKER = 50
-"""Number of sessions that one worker runs with an error below 1 ms (docs/time-accuracy.md)."""
+"""Number of sessions that one worker runs with an error below 1 ms (docs/explanation/time-accuracy.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The fixture `live_eval` for tests of a voice endpoint, and durations to compare with (docs/pytest.md)."""
+"""Test a voice endpoint with the fixture `live_eval`, and compare durations (docs/how-to/pytest.md)."""
 
 from live_eval.pytest_plugin.duration import Duration, ms
 

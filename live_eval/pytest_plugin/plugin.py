@@ -1,5 +1,5 @@
 """The pytest plugin with the fixture `live_eval`, which streams recordings to a voice endpoint
-(docs/pytest.md).
+(docs/how-to/pytest.md).
 
 Every pytest run in an environment with live-eval loads this module, so imports are deferred until the fixture
 is used.

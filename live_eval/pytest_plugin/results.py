@@ -21,7 +21,7 @@ __all__ = ["Result", "Results", "read_turns"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """A turn with its latencies as durations (defined in docs/timing.md) and its run folder."""
+    """A turn with its latencies as durations (defined in docs/reference/latencies.md) and its run folder."""
 
     record: TurnRecord
     run: Path

@@ -12,7 +12,7 @@ __all__ = ["core_count", "default_processes", "overload"]
 _IN_OWN = 4
 """Maximum number of sessions run without session processes, which take half a second to start."""
 _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
-"""Number of sessions that one process times accurately, as measured (docs/time-accuracy.md)."""
+"""Number of sessions that one process times accurately, as measured (docs/explanation/time-accuracy.md)."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:

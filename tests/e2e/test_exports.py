@@ -49,7 +49,8 @@ def test_datasets_and_inspect_open_the_exports(exports_python: Path, tmp_path: P
 
 def test_the_documented_code_reads_a_dataset(exports_python: Path, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
-    [code] = [block.text for block in blocks(DOCS / "export.md", "python") if "import datasets" in block.text]
+    python = blocks(DOCS / "how-to/export.md", "python")
+    [code] = [block.text for block in python if "import datasets" in block.text]
     for command in (
         ["-m", "live_eval", "export", run, "--to", "hf", "--out", "demo-dataset"],
         ["-c", f"{code}\nopen('reply.flac', 'wb').write(flac)"],

@@ -34,7 +34,7 @@ def test_the_tutorial_runs_from_top_to_bottom(tmp_path: Path) -> None:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "activate").touch()
     ready = r"(ws://127\.0\.0\.1:\d+/v1)"
-    script = SHELL + "\n".join(shell_lines(DOCS / "tutorial.md")).replace("…", "a-key")
+    script = SHELL + "\n".join(shell_lines(DOCS / "tutorials/first-run.md")).replace("…", "a-key")
     with served([*LIVE_EVAL, "endpoint", "--port", "0"], ready, tmp_path) as url:
         done = subprocess.run(
             ["bash", "-c", script],

@@ -107,9 +107,8 @@ def test_a_command_that_does_not_run_is_found(line: str) -> None:
 def test_every_field_of_data_is_documented(
     known: Mapping[str, Sequence[str]], title: str, prefix: str
 ) -> None:
-    [section] = re.findall(
-        rf"^#+ {title}\n(.*?)(?=^#|\Z)", (DOCS / "data.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
+    page = (DOCS / "reference/data-formats.md").read_text("utf-8")
+    [section] = re.findall(rf"^#+ {title}\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
     words = set(_INLINE.findall(section))
     assert [name for name in known if f"{prefix}{name}" not in words] == []
     last = {path.rpartition(".")[2] for paths in known.values() for path in paths}

@@ -123,9 +123,9 @@ def test_documented_estimates_need_no_endpoint(
 
 
 def test_python_reads_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_python(DOCS / "run-folder.md")
+    run_python(DOCS / "reference/run-folder.md")
     assert capsys.readouterr().out.count("id_") == 24
-    [in_python, *_] = blocks(DOCS / "export.md", "python")
+    [in_python, *_] = blocks(DOCS / "how-to/export.md", "python")
     names: dict[str, Any] = {}
     exec(in_python.text, names)
     assert len(names["turns"]) == 24
@@ -137,11 +137,11 @@ def test_the_readme_reads_a_run(workplace: Path, capsys: pytest.CaptureFixture[s
     exec(in_python.text, {})
     assert "wind" in capsys.readouterr().out
     # tests/loopback/pytest_plugin/test_plugin.py runs this one.
-    assert in_pytest.text == blocks(DOCS / "pytest.md", "python")[0].text
+    assert in_pytest.text == blocks(DOCS / "how-to/pytest.md", "python")[0].text
 
 
 def test_the_specifications_of_plugins_are_valid() -> None:
-    page = DOCS / "plugins.md"
+    page = DOCS / "how-to/plugins.md"
     [client, judge] = [block.text for block in blocks(page, "python")]
     for text, kind in ((client, ClientSpec), (judge, JudgeSpec)):
         names: dict[str, Any] = {}
@@ -153,13 +153,13 @@ def test_the_specifications_of_plugins_are_valid() -> None:
 
 def test_the_metrics_of_conversations_are_computed() -> None:
     talk = conversation([said((0, 2))], [reply((3, 5))])
-    assert run_python(DOCS / "duplex-metrics.md", conversations=[talk])["metrics"]
+    assert run_python(DOCS / "reference/turn-taking-metrics.md", conversations=[talk])["metrics"]
 
 
 def test_the_sample_of_a_duplex_campaign_is_what_its_command_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [block] = [block for block in blocks(DOCS / "duplex.md", "") if block.text.startswith("$ ")]
+    [block] = [block for block in blocks(DOCS / "how-to/turn-taking.md", "") if block.text.startswith("$ ")]
     typed, *shown = block.text.splitlines()
     [words] = calls(typed)
     assert words[0] == "duplex"
@@ -203,7 +203,7 @@ def turns_of(trial: Trial) -> list[TurnRecord]:
 
 
 def test_the_speaker_knows_when_to_interrupt() -> None:
-    hear = run_python(DOCS / "speakers.md")["hear"]
+    hear = run_python(DOCS / "how-to/speaker.md")["hear"]
     speaker = SimpleNamespace(_due_ns=None)
     hear(speaker, ReplyAudible("resp_1", 7))
     hear(speaker, ReplyAudible("resp_2", 8))
@@ -227,7 +227,7 @@ ELSEWHERE_RUN = {"export.md", "live.md", "pytest.md"}
 
 
 def test_no_python_block_is_left_out() -> None:
-    run_here = {"run-folder.md", "plugins.md", "duplex-metrics.md", "speakers.md", "README.md"}
+    run_here = {"run-folder.md", "plugins.md", "turn-taking-metrics.md", "speaker.md", "README.md"}
     assert {page.name for page in PAGES if blocks(page, "python")} == run_here | ELSEWHERE_RUN
 
 
@@ -276,19 +276,21 @@ def is_part_of(some: Any, whole: Any) -> bool:
 
 
 def test_the_entry_of_the_sample_is_in_the_sample() -> None:
-    values = [value for block in blocks(DOCS / "data.md", "json") for value in rows(block.text)]
+    values = [
+        value for block in blocks(DOCS / "reference/data-formats.md", "json") for value in rows(block.text)
+    ]
     [entry] = [value for value in values if "script" in value]
     sample = json.loads((ROOT / "live_eval/data/sample/data_human/script_info_human.json").read_text("utf-8"))
     assert any(is_part_of(entry, each) for each in sample)
 
 
 def pages_in(navigation: list[Any]) -> set[str]:
-    """Return the pages of a part of the site's navigation that are written by hand."""
+    """Return the pages of a part of the site's navigation that are not generated."""
     inner: set[str] = set()
     for each in navigation:
         target = next(iter(each.values())) if isinstance(each, dict) else each
         inner |= pages_in(target) if isinstance(target, list) else {target}
-    return {page for page in inner if "/" not in page}
+    return {page for page in inner if not page.startswith(("generated/", "source/"))}
 
 
 def test_index_and_navigation_have_every_page() -> None:
@@ -296,12 +298,12 @@ def test_index_and_navigation_have_every_page() -> None:
     sections = {next(iter(each)): pages_in([each]) for each in navigation}
     index = (DOCS / "README.md").read_text("utf-8")
     for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", index, re.MULTILINE | re.DOTALL):
-        assert set(re.findall(r"\]\((\w[^)#/]+)\)", text)) == sections[title]
-    assert set.union(*sections.values()) == {page.name for page in DOCS.glob("*.md")}
+        assert set(re.findall(r"\]\((\w[^)#]+)\)", text)) == sections[title]
+    assert set.union(*sections.values()) == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
 
 
 def test_every_column_of_the_databases_is_documented() -> None:
-    words = set(re.findall(r"`(\w+)`", (DOCS / "run-folder.md").read_text("utf-8")))
+    words = set(re.findall(r"`(\w+)`", (DOCS / "reference/run-folder.md").read_text("utf-8")))
     for statement in (*RUN_TABLES, *SCORES_TABLES):
         table = re.findall(r"CREATE TABLE (\w+)", statement)
         columns = re.findall(r'^ +"?([a-z]\w*)"? (?:INTEGER|TEXT|BLOB)', statement, re.MULTILINE)
@@ -314,7 +316,8 @@ def test_every_layer_is_in_the_design() -> None:
     layers = [
         re.findall(r"live_eval\.(\w+)", layer) for layer in tools["importlinter"]["contracts"][0]["layers"]
     ]
-    table = re.findall(r"^\| [\w ]+ \| (`.+?`) \|", (DOCS / "design.md").read_text("utf-8"), re.MULTILINE)
+    page = (DOCS / "explanation/architecture.md").read_text("utf-8")
+    table = re.findall(r"^\| [\w ]+ \| (`.+?`) \|", page, re.MULTILINE)
     assert [re.findall(r"`(\w+)`", row) for row in table] == layers
 
 

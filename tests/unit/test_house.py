@@ -105,7 +105,7 @@ def test_what_must_be_light_loads_nothing_heavy(statement: str, allowed: set[str
 
 
 def documentation() -> str:
-    return "\n".join(path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    return "\n".join(path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")))
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -156,7 +156,7 @@ def test_every_kind_of_failure_is_documented() -> None:
 
 PAGES = [
     *ROOT.glob("*.md"),
-    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
     *ROOT.glob("*/README.md"),
     *ROOT.glob("examples/*/README.md"),
 ]

@@ -13,5 +13,5 @@ in the same style: 0 if the voice changes no more than a repetition does, 1 if i
 as other words do. Its interval resamples scripts. Its p-value comes from exchanging the styles of replies
 within each script and source at random: under the null hypothesis they are exchangeable there.
 
-See docs/cue-sensitivity.md for its assumptions and limits.
+See docs/explanation/cue-sensitivity.md for its assumptions and limits.
 """

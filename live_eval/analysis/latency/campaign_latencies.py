@@ -1,9 +1,9 @@
 """The latencies of a condition of a campaign: percentiles with intervals, and the tail.
 
-A latency is measured from the end of the user's speech (docs/timing.md) or, with ``_from_intended``, from the
-turn's due time. The two differ under load: a turn that begins late because an earlier turn stalled has
-waited, and a load generator that starts its clock on sending omits this wait. This is coordinated omission
-(Gil Tene, "How NOT to Measure Latency", 2013; wrk2, https://github.com/giltene/wrk2).
+A latency is measured from the end of the user's speech (docs/reference/latencies.md) or, with
+``_from_intended``, from the turn's due time. The two differ under load: a turn that begins late because an
+earlier turn stalled has waited, and a load generator that starts its clock on sending omits this wait. This
+is coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2, https://github.com/giltene/wrk2).
 """
 
 from __future__ import annotations

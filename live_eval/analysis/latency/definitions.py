@@ -61,7 +61,7 @@ _FDB_TURN_WORDS = 3
 
 
 def voice_to_voice(evidence: Evidence) -> Latency:
-    """Return ours: end of the user's speech until the first audible sample of the reply (docs/timing.md)."""
+    """Return our own voice to voice (docs/reference/latencies.md)."""
     return evidence.turn.timing.voice_to_voice
 
 

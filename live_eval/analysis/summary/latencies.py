@@ -24,7 +24,7 @@ LATENCIES = (
     "transcript",
     "barge_in_stop",
 )
-"""The latencies of a turn, in the order of docs/timing.md."""
+"""The latencies of a turn, in the order of docs/reference/latencies.md."""
 
 _NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "start_delay"})
 

@@ -1,6 +1,6 @@
 """Published full-duplex metrics, as defined by their sources and with known defects corrected.
 
-There is one module per source; docs/duplex-metrics.md lists the metrics.
+There is one module per source; docs/reference/turn-taking-metrics.md lists the metrics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find the start and end of the speaker's own sounds in a recording, before the run.
 
 `voice_end` is the last sample of the speaker's own sounds, including unvoiced consonants, breath, sighs and
-laughter, but not background noise. ``docs/speech-boundaries.md`` describes the method, its limits and its
-accuracy.
+laughter, but not background noise. ``docs/explanation/speech-boundaries.md`` describes the method, its limits
+and its accuracy.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ async def test_the_documented_program_runs_a_conversation(
             yield np.pad(piece, (0, block - len(piece)))
             await asyncio.sleep(0.01)
 
-    talk = await asyncio.to_thread(lambda: run_python(DOCS / "live.md")["talk"])
+    talk = await asyncio.to_thread(lambda: run_python(DOCS / "how-to/live.md")["talk"])
     async with reference(reply_ms=400) as address:
         endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
         await asyncio.to_thread(talk, microphone(), Loudspeaker(), tmp_path / "run", endpoint)

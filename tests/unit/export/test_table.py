@@ -64,7 +64,7 @@ def test_marks_count_from_dialling(run_folder: Path) -> None:
 
 
 def test_the_documentation_lists_the_columns() -> None:
-    page = (Path(__file__).parents[3] / "docs/export-columns.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/reference/export-columns.md").read_text("utf-8")
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     fields = [
         column for column in export_columns(()) if isinstance(column.kind, tuple) for column in column.kind

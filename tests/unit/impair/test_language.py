@@ -48,7 +48,7 @@ def test_items_are_separated_by_commas() -> None:
 
 
 def test_the_catalogue_page_has_every_impairment_and_every_fault() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "damage.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/reference/impairments.md").read_text("utf-8")
     assert [name for name in PARAMETERS if f"`{name}`" not in page] == []
     rows = {row.split(" | ")[0]: row for row in page.partition("## Faults")[2].splitlines()}
     assert [name for name in FaultName if not rows[f"| `{name}`"].endswith(f"| {FAULTS[name].help} |")] == []

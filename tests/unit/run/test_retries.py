@@ -27,7 +27,7 @@ def test_a_retry_at_once_waits_only_if_the_endpoint_asks_for_it() -> None:
 
 
 def test_the_docs_say_how_each_kind_is_retried() -> None:
-    page = Path(__file__).parents[3] / "docs" / "failures.md"
+    page = Path(__file__).parents[3] / "docs/reference/failures.md"
     rows = re.findall(r"^\| `(\w+)` \| .* \| ([\w ]*)\|$", page.read_text("utf-8"), re.MULTILINE)
     said = {kind: how.strip() or Retry.NEVER.value for kind, how in rows}
     warnings = set(list(FailureKind)[list(FailureKind).index(FailureKind.AUDIO_ODD) :])

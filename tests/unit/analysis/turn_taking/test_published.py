@@ -13,7 +13,7 @@ from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, Use
 from live_eval.types import SpeechKind
 from tests.support.conversations import conversation, reply, said
 
-PAGE = Path(__file__).parents[4] / "docs" / "duplex-metrics.md"
+PAGE = Path(__file__).parents[4] / "docs/reference/turn-taking-metrics.md"
 TICK_S = 0.2
 
 
@@ -144,7 +144,9 @@ def rows() -> str:
 
 
 def test_the_page_lists_every_metric_as_it_is_defined() -> None:
-    assert rows() in PAGE.read_text("utf-8"), f"docs/duplex-metrics.md should hold:\n\n{rows()}"
+    assert rows() in PAGE.read_text("utf-8"), (
+        f"docs/reference/turn-taking-metrics.md should hold:\n\n{rows()}"
+    )
 
 
 def test_a_difference_needs_both_values() -> None:
