@@ -54,7 +54,7 @@ GROUPS = {
     "Data": {
         "data": "Inspect data sets.",
         "export": "Write a run's turns for pandas, Hugging Face or inspect_ai.",
-        "impair": "List impairments, or serve a proxy that impairs.",
+        "impair": "List impairments, or serve an impairing proxy.",
     },
     "Set up": {
         "endpoints": "List endpoints, or show one in detail.",
@@ -64,12 +64,12 @@ GROUPS = {
         "plugins": "List plugins, and report broken ones.",
     },
 }
-"""Commands with their short help, in groups, in one place so that ``--help`` loads no command."""
+"""Commands and their short help, by group; here, so that ``--help`` imports no command."""
 
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Commands and their short help."""
 
-_NOT_WRITTEN = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE}
+_WRITE_ERRORS = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE}
 
 
 class _LazyGroup(CommandGroup):
@@ -117,8 +117,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def cli() -> None:
     """Run spoken conversations with realtime speech models, time them, and score the replies.
 
-    RUN is the folder of a run; @1 or latest is the newest in recordings/, @2 the one before. A duration is
-    15, 15s, 500ms or 10m.
+    RUN is the folder of a run; @1 or latest is the newest in recordings/, @2 the one before. Durations are
+    written as 15, 15s, 500ms or 10m.
 
     Exit status: 0 success; 1 a requirement is missing; 2 wrong usage; 3 turns or judgements failed; 4 an
     assertion does not hold; 130 interrupted.
@@ -127,15 +127,11 @@ def cli() -> None:
 
 @without_secrets()
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
-
-    Exit with 0 on success, 2 for wrong usage, 3 if turns failed, 4 if an assertion does not hold, 130 if
-    interrupted, 1 for other errors.
-    """
+    """Run the command line, and exit with a status that ``--help`` lists."""
     if sys.stdout is None:  # the shell closed the stream (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)
         sys.exit(WRONG_USAGE)
-    # Python resets its handlers in the last step of its exit; Ctrl-C would then replace the exit status.
+    # At exit, Python restores its own signal handlers; Ctrl-C would then replace the exit status.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         try:
@@ -158,11 +154,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        if error.errno not in _NOT_WRITTEN:
+        if error.errno not in _WRITE_ERRORS:
             raise
         if error.errno != errno.EPIPE:  # the reader closed the pipe
             click.echo(f"error: cannot write output: {error.strerror}", err=True)
-        # Python would fail again at exit when it flushes the remaining buffer.
+        # Python flushes the remaining buffer at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     sys.exit(status)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_board(board: Board) -> None:
-    """Print the paper's tables: our rows, each with its intervals below, and the published rows."""
+    """Print the paper's tables: the runs, each followed by its intervals, then the published rows."""
     console = output_console()
     for table in board.tables:
         console.print(table.title)
@@ -26,8 +26,8 @@ def print_board(board: Board) -> None:
             name = f"{row.source.name}, {remark}" if remark else row.source.name
             listed.add_row(name, *(formatted(cell.value, digits=2) for cell in row.cells))
             if any(_interval(cell) for cell in row.cells):
-                for place, label in enumerate(("  95 % interval from", "  to")):
-                    listed.add_row(label, *(_end(cell, place) for cell in row.cells))
+                for bound, label in enumerate(("  95 % interval from", "  to")):
+                    listed.add_row(label, *(_interval_bound(cell, bound) for cell in row.cells))
         print_table(console, listed)
         for note in table.notes:
             console.print(f"- {note}", markup=False)
@@ -40,6 +40,6 @@ def _interval(cell: BoardCell) -> Sequence[float] | None:
     return cell.estimate.interval if cell.estimate is not None else None
 
 
-def _end(cell: BoardCell, place: int) -> str:
+def _interval_bound(cell: BoardCell, bound: int) -> str:
     interval = _interval(cell)
-    return NONE if interval is None else formatted(interval[place], digits=2)
+    return NONE if interval is None else formatted(interval[bound], digits=2)

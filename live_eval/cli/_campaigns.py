@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
 
-from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.campaigns.campaign import Campaign
+from live_eval.campaigns.duplex.summary import DuplexSummary
 from live_eval.campaigns.folders import FolderKind
+from live_eval.campaigns.latency.summary import CampaignSummary
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import table_options
 from live_eval.cli._progress import RunProgress
@@ -22,12 +22,12 @@ from live_eval.session.event_loop import run as run_loop
 
 
 def campaign_options(
-    own: Sequence[str], *, drift_turns: int, concurrency: int | None = None
+    excluded: Sequence[str], *, drift_turns: int, concurrency: int | None = None
 ) -> list[click.Parameter]:
     """Return the options common to all campaigns, and the run-file options.
 
     Args:
-        own: Run-file keys that the command sets itself.
+        excluded: Run-file keys that get no flag here, because the command sets them.
         drift_turns: Default of ``--sentinel-turns``.
         concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
     """
@@ -58,33 +58,27 @@ def campaign_options(
             help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
-        *(option for key, option in shared.items() if key not in own),
+        *(option for key, option in shared.items() if key not in excluded),
     ]
 
 
 def campaign_folder(out: Path | None, name: str, kind: FolderKind, *, resume: bool) -> Path:
-    """Return the chosen folder, the campaign to resume, or a new folder with this name."""
+    """Return the folder to write to: `out`, the campaign to resume, or a new folder named `name`."""
     if resume and out is None:
         raise UsageError("--resume needs --out: the campaign to continue")
     found = _options.folder_to_resume(out, kind) if resume else out
     return found or _options.new_folder(name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CampaignResults:
-    """The results of a campaign: their notes, their output, the report page, and the assertions."""
-
-    notes: Sequence[str]
-    as_json: Callable[[], dict[str, Any]]
-    print: Callable[[], None]
-    write_page: Callable[[], Path]
-    checked: Sequence[CheckedAssertion] = ()
+Summary = TypeVar("Summary", bound=CampaignSummary | DuplexSummary)
 
 
 def run_campaign(
     campaign: Campaign,
     stop: StopSignals,
-    read_results: Callable[[], CampaignResults],
+    read_summary: Callable[[], Summary],
+    print_summary: Callable[[Summary], None],
+    write_page: Callable[[Summary], Path],
     *,
     as_json: bool,
 ) -> int:
@@ -95,23 +89,23 @@ def run_campaign(
     print_key(campaign.key_recipient)
     with RunProgress() as progress:
         outcome = run_loop(campaign.run(progress, stop))
-    results = read_results()
+    summary = read_summary()
     if as_json:
-        _options.print_json(results.as_json())
+        _options.print_json(summary.as_json())
     else:
-        results.print()
-    for note in results.notes:
+        print_summary(summary)
+    for note in summary.notes:
         if note not in (*known, outcome.stopped):
             click.echo(f"note: {note}", err=True)
-    for each in results.checked:
+    for each in summary.asserts:
         click.echo(each.in_words, err=as_json)
     click.echo(f"campaign: {campaign.folder}", err=as_json)
-    click.echo(f"report: {results.write_page()}", err=as_json)
+    click.echo(f"report: {write_page(summary)}", err=as_json)
     if outcome.interrupted:
         click.echo(f"Interrupted. To continue, rerun with --out {campaign.folder} --resume", err=True)
         return INTERRUPTED
     if outcome.stopped:
         click.echo(f"stopped: {outcome.stopped}", err=True)
-    if not all(results.checked):
+    if not all(summary.asserts):
         return ASSERTION_FAILED
     return FAILED if outcome.stopped or outcome.failed else 0

@@ -46,8 +46,8 @@ def connected_to(address: str | None) -> Iterator[Cluster | None]:
         yield cluster
 
 
-def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> RunnerFactory | None:
-    """Return the session runner for the nodes of a cluster; None without a cluster."""
+def cluster_runner(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> RunnerFactory | None:
+    """Return a session runner for the nodes of a cluster; None without a cluster."""
     if cluster is None:
         return None
     from live_eval.cluster.sessions import cluster_sessions

@@ -1,4 +1,4 @@
-"""Describe wrong usage in one style: what was given, and what was expected."""
+"""Format usage errors uniformly: the flag, the value found and the value expected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRONG_KIND = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') is a (?P<kind
 
 
 def in_words(error: click.ClickException) -> str:
-    """Return a mistake that click found, as one line that names the flag or the argument."""
+    """Return a usage error from click as one line that names the flag or argument."""
     message = (error.message if isinstance(error, click.BadParameter) else error.format_message()).rstrip(".")
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     more = "" if ctx is None else f"; see {ctx.command_path} --help"
@@ -28,7 +28,8 @@ def in_words(error: click.ClickException) -> str:
             known = () if ctx is None else tuple(flags_of(ctx.command, ctx))
             return f"unknown flag {error.option_name}{did_you_mean(error.option_name, known)}{more}"
         case click.BadOptionUsage():
-            return f"{error.option_name}: expected {_lack(message)}{more}"
+            expected = "no value" if "does not take a value" in message else "a value"
+            return f"{error.option_name}: expected {expected}{more}"
         case click.MissingParameter(param=click.Parameter() as param):
             return f"expected {_name(param, ctx)}{more}"
         case click.BadParameter(param=click.Parameter() as param):
@@ -46,12 +47,8 @@ def _name(param: click.Parameter, ctx: click.Context | None) -> str:
     return param.make_metavar(ctx or click.Context(click.Command(None))).strip("[].…")
 
 
-def _lack(message: str) -> str:
-    return "no value" if "does not take a value" in message else "a value"
-
-
 def _value(message: str, param: click.Parameter) -> str:
-    """Return the value with what was expected instead."""
+    """Return the value found and the value expected, from click's message."""
     if (found := _NUMBER.fullmatch(message)) is not None:
         kind = "a whole number" if found["kind"] == "integer" else "a number"
         return f" {found['found']!r}: expected {kind}"
@@ -70,7 +67,7 @@ def _value(message: str, param: click.Parameter) -> str:
 
 
 def _bounds(text: str) -> str:
-    """Describe click's form of a range.
+    """Return a range in words, from click's notation.
 
     >>> _bounds("x>=1"), _bounds("0<=x<=64"), _bounds("x>0")
     ('1 or more', '0 to 64', 'more than 0')

@@ -19,7 +19,7 @@ from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted
 
 _SECONDS = ("reply", "answer", "latency", "boundaries")
-_WHAT = {
+_UNITS = {
     "reply": "seconds of a reply",
     "answer": "seconds of an answer to a question",
     "latency": "seconds from the end of a recording to the reply",
@@ -30,22 +30,18 @@ _WHAT = {
     "output_tokens": "tokens per second of audio out",
     "judge_tokens": "output tokens of each call by a judge",
 }
-"""The assumptions with their units."""
+"""Assumptions and their units."""
 
-_NOT_INCLUDED = (
-    "retries",
-    "the endpoint's transcription of the input",
-    "loading models",
-)
+_NOT_INCLUDED = ("retries", "the endpoint's transcription of the input", "loading models")
 
 
 def estimate_options() -> list[click.Parameter]:
-    """Return the flags of an estimate."""
+    """Return the flags for estimates."""
     return [
         Option(
             ["--estimate", "is_estimate"],
             is_flag=True,
-            help="Print turns, time and cost, and contact no endpoint.",
+            help="Print turns, time and cost without contacting the endpoint.",
         ),
         price_option("the cost that --estimate prints", rare=True),
         Option(
@@ -53,22 +49,22 @@ def estimate_options() -> list[click.Parameter]:
             rare=True,
             default="",
             metavar="KEY=NUMBER,…",
-            help=f"Assumptions of --estimate: {', '.join(_WHAT)}; the estimate shows their values and units.",
+            help=f"Assumptions of --estimate: {', '.join(_UNITS)}; it prints their values and units.",
         ),
     ]
 
 
 def assumptions_of(text: str) -> Assumptions:
-    """Parse the assumptions in ``KEY=NUMBER,…``; seconds may have a unit.
+    """Parse assumptions written as ``KEY=NUMBER,…``; durations may have a unit.
 
     Raises:
         UsageError: A key is unknown, or a value is not a number above 0.
     """
     found: dict[str, float] = {}
     for name, value in parse_pairs("--assume", filter(None, map(str.strip, text.split(",")))).items():
-        if name not in _WHAT:
+        if name not in _UNITS:
             raise UsageError(
-                f"--assume: expected {', '.join(_WHAT)}; found {name!r}{did_you_mean(name, list(_WHAT))}"
+                f"--assume: expected {', '.join(_UNITS)}; found {name!r}{did_you_mean(name, list(_UNITS))}"
             )
         try:
             number = seconds_of(value) if isinstance(value, str) and name in _SECONDS else value
@@ -110,7 +106,7 @@ def print_estimate(estimate: RunEstimate) -> None:
     console.print("\nassumed (change with --assume KEY=NUMBER):")
     for each in fields(estimate.assumptions):
         if (value := getattr(estimate.assumptions, each.name)) is not None:
-            console.print(f"  {each.name}={value:g}: {_WHAT[each.name]}", markup=False)
+            console.print(f"  {each.name}={value:g}: {_UNITS[each.name]}", markup=False)
     console.print(f"not included: {', '.join(_NOT_INCLUDED)}")
 
 
@@ -141,7 +137,7 @@ def _tokens(tokens: Tokens | None) -> str:
 
 
 def _time(minutes: float) -> str:
-    """Return minutes with a unit that suits them.
+    """Return a duration in seconds, minutes or hours.
 
     >>> _time(0.25), _time(12.3), _time(660)
     ('15 s', '12.3 min', '11.0 h')

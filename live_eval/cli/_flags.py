@@ -86,7 +86,7 @@ FLAGS = {
 
 
 def _option(key: str, field: FieldInfo) -> click.Option:
-    """Return the flag for a key. The value is validated together with the run file."""
+    """Return the flag for a key. Its value is validated later, together with the run file."""
     flag, dest = FLAGS[key], key.replace(".", "__")
     annotation = field.annotation
     if get_origin(annotation) is UnionType:
@@ -95,20 +95,20 @@ def _option(key: str, field: FieldInfo) -> click.Option:
     default = field.get_default(call_default_factory=True)
     shown = f" Default: {_shown(default)}." if default not in (None, "", (), {}) else ""
     help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
-    shown_with: dict[str, Any] = {
+    display: dict[str, Any] = {
         "help": help_text,
         "panel": PANELS[key.partition(".")[0]],
         "rare": key not in _COMMON,
     }
-    shared = {"default": None, **shown_with}
+    shared = {"default": None, **display}
     if key in _ON_OFF:
         return Option([flag, dest], type=click.Choice(["on", "off"]), **shared)
     if annotation is bool:
         return Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
     if get_origin(annotation) is dict:
-        return Option([flag, dest], multiple=True, metavar="KEY=VALUE", **shown_with)
+        return Option([flag, dest], multiple=True, metavar="KEY=VALUE", **display)
     if key in _REPEATABLE:
-        return Option([flag, dest], multiple=True, metavar="SPEC", **shown_with)
+        return Option([flag, dest], multiple=True, metavar="SPEC", **display)
     if key in _WITHOUT_VALUE:
         metavar, value = _WITHOUT_VALUE[key]
         return Option([flag, dest], metavar=metavar, is_flag=False, flag_value=value, **shared)
@@ -156,7 +156,7 @@ def configured(values: Mapping[str, Any], flags: Mapping[str, Any]) -> RunConfig
 
 
 def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the run file, overridden by the given flags."""
+    """Return the values of a run file, overridden by the given flags."""
     merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}
     for dest, value in flags.items():
         if value is None or value == ():
@@ -181,7 +181,7 @@ def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> An
 
 
 def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
-    """Parse settings of the form ``KEY=VALUE``; a value is TOML, a JSON object or array, or text.
+    """Parse settings written as ``KEY=VALUE``; a value is TOML, a JSON object or array, or text.
 
     Raises:
         UsageError: An item contains no ``=``.
@@ -195,7 +195,7 @@ def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
             pairs[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             pairs[name] = text
-            # Vendors document settings as JSON; in text, a secret field would not be recognised.
+            # Vendors document settings as JSON. Secret fields are recognised only in parsed JSON.
             if text.lstrip().startswith(("{", "[")):
                 with contextlib.suppress(ValueError, RecursionError):
                     pairs[name] = json.loads(text)

@@ -1,4 +1,4 @@
-"""Commands and flags whose help has groups and whose rare flags and old spellings are not shown."""
+"""Commands and flags with grouped help, which omits rare flags and deprecated spellings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FLAGS = "Options"
 
 
 class Option(click.Option):
-    """A flag.
+    """A command-line flag.
 
     Args:
-        panel: Heading of its group in ``--help-all``.
-        rare: Whether only ``--help-all`` shows it.
-        aliases: Older spellings, which are accepted and not shown.
+        panel: Heading of the flag's group in ``--help-all``.
+        rare: Whether only ``--help-all`` shows the flag.
+        aliases: Deprecated spellings, accepted but not shown.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Option(click.Option):
         self.panel, self.rare, self.aliases = panel, rare, tuple(aliases)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the flag with its metavar, and its help."""
+        """Return the flag with its metavar, and the help text."""
         shown = copy.copy(self)
         shown.opts = [name for name in self.opts if name not in self.aliases]
         return click.Option.get_help_record(shown, ctx)
 
 
 class Command(click.Command):
-    """A command whose help shows the common flags; ``--help-all`` shows all, in groups."""
+    """A command whose help shows the common flags; ``--help-all`` shows all of them, in groups."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with ``--help-all`` if the command has rare flags."""
@@ -56,7 +56,7 @@ class Command(click.Command):
         return [*params, _all_option(shown)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the flags that were asked for."""
+        """Write the common flags, or all flags for ``--help-all``."""
         is_all = ctx.meta.get(_ALL, False)
         panels: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
@@ -70,10 +70,10 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A command with sub-commands; an unknown one is refused with a suggestion.
+    """A command with subcommands; an unknown subcommand is rejected with a suggestion.
 
     Args:
-        default: The sub-command that runs if the first argument names none.
+        default: The subcommand that runs if the first argument is not a subcommand.
     """
 
     command_class = Command
@@ -83,7 +83,7 @@ class CommandGroup(click.Group):
         self.default = default
 
     def with_default(self, args: list[str]) -> list[str]:
-        """Return arguments that begin with a sub-command, if the group has a default."""
+        """Return the arguments, preceded by the default subcommand if they name none."""
         names_one = bool(args) and args[0] in self.commands
         return args if self.default is None or names_one else [self.default, *args]
 
@@ -94,10 +94,10 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the sub-command's name, the sub-command and its arguments.
+        """Return the subcommand's name, the subcommand and its arguments.
 
         Raises:
-            UsageError: There is no such sub-command.
+            UsageError: The subcommand is unknown.
         """
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
@@ -108,7 +108,7 @@ class CommandGroup(click.Group):
 
 
 def write_commands(formatter: click.HelpFormatter, groups: Mapping[str, Mapping[str, str]]) -> None:
-    """Write commands with their short help, in groups of one width."""
+    """Write commands with their short help, grouped and aligned."""
     width = max(len(name) for commands in groups.values() for name in commands)
     for title, commands in groups.items():
         with formatter.section(title):
@@ -116,7 +116,7 @@ def write_commands(formatter: click.HelpFormatter, groups: Mapping[str, Mapping[
 
 
 def flags_of(command: click.Command, ctx: click.Context) -> Iterator[str]:
-    """Yield the flags of a command that its help shows."""
+    """Yield the flags that a command's help shows."""
     for param in command.get_params(ctx):
         if isinstance(param, click.Option) and not param.hidden:
             yield from (*param.opts, *param.secondary_opts)

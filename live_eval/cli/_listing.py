@@ -1,4 +1,4 @@
-"""Tables and details, shared by the listing commands."""
+"""Tables and detail views in the terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 NONE = "–"
 """Placeholder for a missing value."""
 
-_UNBROKEN = 10_000
+_UNLIMITED = 10_000
 
 
 def output_console() -> Console:
-    """Return a console for standard output without highlighting; lines are unlimited if output is piped."""
-    return console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
+    """Return a console for standard output, without highlighting, and without line breaks in piped output."""
+    return console(width=None if sys.stdout.isatty() else _UNLIMITED, highlight=False)
 
 
 def fields_of(value: object, *names: str) -> dict[str, Any]:
@@ -34,14 +34,14 @@ def fields_of(value: object, *names: str) -> dict[str, Any]:
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """Return names with their counts."""
+    """Return counts as text, such as ``closed 2, no_response 1``."""
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def formatted(
     value: float | None, interval: Sequence[float] | None = None, *, digits: int, signed: bool = False
 ) -> str:
-    """Return a value with its interval in parentheses, if it has one; a dash if the value is missing.
+    """Return a value, followed by its interval in parentheses if there is one; a dash if it is missing.
 
     >>> formatted(0.5, (-1, 1), digits=1, signed=True)
     '+0.5 (-1.0 … +1.0)'
@@ -56,14 +56,14 @@ def formatted(
 
 
 def estimated(estimate: Estimate, *, digits: int = 0, signed: bool = False) -> str:
-    """Return an estimate in the form of `formatted`."""
+    """Format an estimate's value and interval, like `formatted`."""
     return formatted(estimate.value, estimate.interval, digits=digits, signed=signed)
 
 
 def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
     """Return an empty table; the first column and the columns in `text` are left-aligned.
 
-    Cells are plain text, since names in an untrusted run may look like rich markup.
+    Cells are plain text: names in an untrusted run may look like rich markup.
     """
     from rich.table import Table
     from rich.text import Text
@@ -73,14 +73,14 @@ def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) 
             super().add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells), **options)
 
     table = PlainTable(box=None, pad_edge=False, header_style="bold" if bold else None)
-    for place, heading in enumerate(headings):
-        left = place == 0 or heading in text
+    for index, heading in enumerate(headings):
+        left = index == 0 or heading in text
         table.add_column(heading, justify="left" if left else "right", overflow="fold")
     return table
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; if it is too wide, wrap its text between words, or print a block for each row."""
+    """Print a table; if it is too wide, wrap text columns, or else print each row as a block."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -109,7 +109,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def _set_widths(table: Table, least: Sequence[int], natural: Sequence[int], room: int) -> None:
-    """Give each column the width of its longest word, and the remaining room to text columns."""
+    """Give each column the width of its longest word, and the remaining width to text columns."""
     rest = room - sum(least)
     for column, narrow, wide in zip(table.columns, least, natural, strict=True):
         more = min(rest, wide - narrow) if _wraps(column) else 0
@@ -126,22 +126,19 @@ def _words(cell: object) -> str:
 
 
 def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
-    """Print rows as JSON, or as a table of the keys in `columns`; the first column is the row's name."""
+    """Print rows as JSON, or as a table of the keys in `columns`, which map to headings."""
     if as_json:
         print_json(rows)
         return
-    from rich.markup import escape
-    from rich.table import Table
-
     console = output_console()
+    headings = list(columns.values())
+    table = plain_table(*headings, text=headings, bold=True)
     cells = [[_cell(row[key]) for key in columns] for row in rows]
+    for row_cells in cells:
+        table.add_row(*row_cells)
+    # Users copy the names in the first column: do not wrap them if this leaves room for the others.
     longest = max((len(name) for name, *_ in cells), default=0)
-    table = Table(box=None, pad_edge=False)
-    for number, heading in enumerate(columns.values()):
-        # Users copy names: do not wrap them if this leaves room for the other columns.
-        table.add_column(heading, overflow="fold", no_wrap=number == 0 and longest <= console.width // 2)
-    for row in cells:
-        table.add_row(*map(escape, row))
+    table.columns[0].no_wrap = longest <= console.width // 2
     print_table(console, table)
 
 
@@ -154,7 +151,10 @@ def print_plugins(
     *,
     as_json: bool,
 ) -> None:
-    """Print the details of a plugin, or a table of all if `name` is None; `in_words` formats a row."""
+    """Print the details of a plugin, or a table of all plugins if `name` is None.
+
+    `in_words` returns the cells that differ from a row's JSON.
+    """
     if as_json:
         print_json(rows if name is None else rows[0])
     elif name is not None:
@@ -164,7 +164,7 @@ def print_plugins(
 
 
 def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:
-    """Print one row, one line per key."""
+    """Print a row with one line per key, labelled by `labels`."""
     width = max(map(len, labels.values()))
     for key, label in labels.items():
         click.echo(f"{label:<{width}}  {_cell(row[key])}")

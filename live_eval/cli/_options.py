@@ -41,7 +41,7 @@ STDOUT = Path("-")
 
 
 def check_is_run(folder: Path) -> None:
-    """Raise a `UsageError` that lists the campaign's runs if a folder is a latency campaign."""
+    """Raise a `UsageError` if a folder is a latency campaign; the message lists the campaign's runs."""
     from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):
@@ -55,16 +55,20 @@ def check_is_run(folder: Path) -> None:
 
 
 class RunFolder(click.Path):
-    """The parameter type of a run folder; `campaigns` also allows campaigns, and `files` any file.
+    """Parameter type of a run folder.
 
-    ``latest`` or ``@1`` is the newest run in recordings/, ``@2`` the one before, and so on. Unreadable runs
-    do not count, unless `damaged` is set.
+    ``latest`` or ``@1`` selects the newest run in recordings/, ``@2`` the one before, and so on.
+
+    Args:
+        campaigns: Whether campaign folders are accepted too.
+        files: Whether files are accepted too.
+        damaged: Whether ``latest`` and ``@N`` can select unreadable runs.
     """
 
     def __init__(self, *, campaigns: bool = False, files: bool = False, damaged: bool = False) -> None:
         super().__init__(path_type=Path, exists=True, file_okay=files)
         self._campaigns = campaigns
-        self._why_skipped = _any if damaged else _why_unreadable
+        self._why_skipped = _never_skipped if damaged else _why_unreadable
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
@@ -79,7 +83,7 @@ class RunFolder(click.Path):
 
 
 def _why_unreadable(found: FoundFolder) -> str:
-    """Return why a run or a campaign cannot be read; empty if it can."""
+    """Return the reason why a run or campaign cannot be read, or an empty string."""
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.recording import RunReader
 
@@ -93,7 +97,7 @@ def _why_unreadable(found: FoundFolder) -> str:
     return ""
 
 
-def _any(_found: FoundFolder) -> str:
+def _never_skipped(_found: FoundFolder) -> str:
     return ""
 
 
@@ -101,21 +105,21 @@ def _newest(
     name: str,
     number: int,
     kinds: Collection[FolderKind],
-    why_skipped: Callable[[FoundFolder], str] = _any,
+    why_skipped: Callable[[FoundFolder], str] = _never_skipped,
 ) -> Path:
-    """Return a run or campaign in recordings/ by age, and print which one.
+    """Return the run or campaign in recordings/ with this number by age, and print its name.
 
     Args:
-        name: The name of the run as given by the user, for messages.
+        name: The user's text, such as ``@2``, for messages.
         number: 1 for the newest.
         kinds: The kinds to choose from.
-        why_skipped: Returns why a folder is not counted, which is printed; empty if it is.
+        why_skipped: Returns the reason for skipping a folder, or an empty string.
     """
     from live_eval.campaigns.folders import find_folders
     from live_eval.recording import RUN_FILE
 
     def written_ns(folder: Path) -> int:
-        """Return when turns were last stored in a run or a campaign's runs; rescoring does not count."""
+        """Return the time at which a turn was last stored, regardless of later scoring."""
         stores = [folder / RUN_FILE, *folder.glob(f"*/{RUN_FILE}")]
         return max((store.lstat().st_mtime_ns for store in stores if store.exists()), default=0)
 
@@ -124,7 +128,7 @@ def _newest(
     runs: list[Path] = []
     for each in found:
         if reason := why_skipped(each):
-            click.echo(f"note: {name} does not count {RECORDINGS / each.path.name}: {reason}", err=True)
+            click.echo(f"note: {name}: skipped {RECORDINGS / each.path.name}: {reason}", err=True)
             continue
         runs.append(each.path)
         if len(runs) == number:
@@ -136,11 +140,10 @@ def _newest(
 
 
 RUN = RunFolder()
-"""The parameter type of a run folder."""
 
 
 def folder_to_resume(out: Path | str | None, kind: FolderKind = "run") -> Path | None:
-    """Return the folder of a run or campaign to resume; ``latest`` or ``@N`` is one in recordings/."""
+    """Return the folder of a run or campaign to resume; ``latest`` and ``@N`` select one in recordings/."""
     number = _NEWEST.fullmatch(str(out))
     if out is None or number is None or Path(out).exists():
         return None if out is None else Path(out)
@@ -148,13 +151,13 @@ def folder_to_resume(out: Path | str | None, kind: FolderKind = "run") -> Path |
 
 
 class DurationType(click.ParamType[float]):
-    """The parameter type of a duration with a unit, such as ``15s`` or ``500ms``.
+    """Parameter type of a duration, such as ``15s`` or ``500ms``.
 
     Args:
-        unit: Unit of the values that the command receives, and of a number without a unit.
-        low: Least value in this unit.
-        high: Greatest value in this unit.
-        words: Words that are accepted too, and passed on.
+        unit: Unit of the values passed to the command, and of numbers without a unit.
+        low: Minimum, in this unit.
+        high: Maximum, in this unit.
+        words: Words that are accepted instead of a duration, and passed on unchanged.
     """
 
     name = "duration"
@@ -170,7 +173,7 @@ class DurationType(click.ParamType[float]):
         self._unit, self._low, self._high, self._words = unit, low, high, words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the duration in the unit of this type."""
+        """Return the duration in the type's unit."""
         if not isinstance(value, str) or value in self._words:
             return value
         try:
@@ -184,7 +187,7 @@ class DurationType(click.ParamType[float]):
         return number
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the type's name for the help."""
+        """Return the metavar for the help."""
         return "|".join(["DURATION", *self._words])
 
 
@@ -247,7 +250,7 @@ def format_to_write(forms: Sequence[str], form: str | None, output: Path | None)
 
 
 def output_option(default: str, *, dir_okay: bool = False) -> Decorator:
-    """Return the ``--out`` flag; its value is a path, `STDOUT` or None. `default` is for the help text."""
+    """Return the ``--out`` flag, whose value is a path, `STDOUT` or None; `default` is for the help text."""
     return click.option(
         "-o",
         "--out",
@@ -261,7 +264,7 @@ def output_option(default: str, *, dir_okay: bool = False) -> Decorator:
 
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
-    """Open a text file, written atomically, or standard output, without line ending translation."""
+    """Open an atomically written text file, or standard output without newline translation."""
     if output == STDOUT:
         yield sys.stdout if sys.stdout.isatty() else raw(sys.stdout)
         return
@@ -273,5 +276,5 @@ def open_output(output: Path) -> Iterator[IO[str]]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON, in ASCII for compatibility with all terminals."""
+    """Print a value as indented ASCII JSON, which every terminal can show."""
     click.echo(json.dumps(value, indent=2))

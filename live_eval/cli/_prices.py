@@ -1,4 +1,4 @@
-"""The flag ``--price``: an endpoint's price."""
+"""The ``--price`` flag: what an endpoint charges for tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHER_PRICES = ("audio_input", "audio_output", "cached_input")
 
 
 def price_option(purpose: str, *, rare: bool = False) -> click.Option:
-    """Return the flag ``--price``; its value is text for `price_of`. `purpose` is for the help text."""
+    """Return the ``--price`` flag, whose value `price_of` parses; `purpose` is for the help text."""
     return Option(
         ["--price"],
         rare=rare,
@@ -28,7 +28,7 @@ def price_option(purpose: str, *, rare: bool = False) -> click.Option:
 
 
 def price_of(text: str) -> Price:
-    """Parse the price in ``KEY=USD,…``.
+    """Parse a price written as ``KEY=USD,…``.
 
     Raises:
         UsageError: A key is unknown or missing, or a value is not a price.

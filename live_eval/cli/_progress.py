@@ -24,14 +24,14 @@ from live_eval.recording.record import TurnRecord
 from live_eval.run.observers import Observer
 
 _SHOWN = 3
-"""Failures of one kind that are printed in full."""
+"""Failures of each kind that are printed in full."""
 
-_LEAST_S = 2.0
-"""Time before which a rate would be guessed."""
+_RATE_AFTER_S = 2.0
+"""Time from which the rate is shown."""
 
 
 class RunProgress(Observer):
-    """The progress bar of a run: turns, rate, waiting and failed turns, time left."""
+    """The progress bars of a run, with rate, remaining time, waiting and failed turns."""
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
@@ -51,7 +51,7 @@ class RunProgress(Observer):
         )
         self._failures: Counter[str] = Counter()
         self._waiting: dict[str, str] = {}
-        self._played = 0
+        self._timed = 0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -67,14 +67,14 @@ class RunProgress(Observer):
         self._progress.update(self._boundaries, completed=done, total=total, visible=True)
 
     def running(self, total: int, already: int) -> None:
-        """Start the bar for turns, with its time at 0."""
-        self._played = 0
+        """Start the bar for turns, and reset its clock."""
+        self._timed = 0
         self._waiting.clear()
         self._progress.reset(self._turns, total=total, completed=already, visible=True)
         self._show_state()
 
     def turn(self, record: TurnRecord) -> None:
-        """Count a turn that was stored, and print its failure unless its kind has failed often."""
+        """Count a stored turn; print its failure if it is among the first of its kind."""
         failure = record.failure
         if failure is not None:
             self._failures[failure.kind] += 1
@@ -83,19 +83,19 @@ class RunProgress(Observer):
                     f"[red]{failure.kind}[/red] {_plain(record.turn_id)}: {_plain(failure.message)}",
                     highlight=False,
                 )
-        # A recording that cannot be used takes no time.
-        self._played += failure is None or FAILURE_CAUSES.get(failure.kind) is not FailureCause.DATA
+        # Unusable recordings take no time, so the rate ignores them.
+        self._timed += failure is None or FAILURE_CAUSES.get(failure.kind) is not FailureCause.DATA
         self._waiting.pop(record.turn_id, None)
         self._progress.advance(self._turns)
         self._show_state()
 
     def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
-        """Show that a turn waits for its next attempt."""
+        """Show that a turn is waiting for its next attempt."""
         self._waiting[turn_id] = f"attempt {attempt} of {attempts}"
         self._show_state()
 
     def retry_began(self, turn_id: str) -> None:
-        """Show that a turn no longer waits."""
+        """Show that a turn is no longer waiting."""
         self._waiting.pop(turn_id, None)
         self._show_state()
 
@@ -106,8 +106,9 @@ class RunProgress(Observer):
 
     def _show_state(self) -> None:
         task = self._progress.tasks[self._turns]
-        left = int((task.total or 0) - task.completed)
-        state = in_words(self._played, task.elapsed or 0.0, left, [*self._waiting.values()], self._failures)
+        remaining = int((task.total or 0) - task.completed)
+        waiting = list(self._waiting.values())
+        state = in_words(self._timed, task.elapsed or 0.0, remaining, waiting, self._failures)
         self._progress.update(self._turns, state=state)
 
     def waiting(self, seconds: float, why: str) -> None:
@@ -120,20 +121,20 @@ class RunProgress(Observer):
 
 
 def in_words(
-    played: int, elapsed_s: float, left: int, waiting: Sequence[str], failures: Mapping[str, int]
+    done: int, elapsed_s: float, remaining: int, waiting: Sequence[str], failures: Mapping[str, int]
 ) -> str:
-    """Return the state of a run: overall rate, time left, waiting turns, failures by kind.
+    """Return the state of a run: mean rate, remaining time, waiting turns, failures by kind.
 
-    The rate is the mean since the first turn began, so that waits and retries lengthen the estimate.
+    The rate includes waits and retries, and so does the estimate of the remaining time.
 
     >>> in_words(10, 60, 5, ["attempt 2 of 3"], {"closed": 2})
     '10/min, about 30 s left; 1 waiting, attempt 2 of 3; 2 failed: closed 2'
     """
     parts = []
-    if played and elapsed_s >= _LEAST_S:
-        left_s = left * elapsed_s / played
+    if done and elapsed_s >= _RATE_AFTER_S:
+        left_s = remaining * elapsed_s / done
         about = f"{left_s / 60:.0f} min" if left_s >= 120 else f"{left_s:.0f} s"
-        parts.append(f"{60 * played / elapsed_s:.0f}/min" + (f", about {about} left" if left else ""))
+        parts.append(f"{60 * done / elapsed_s:.0f}/min" + (f", about {about} left" if remaining else ""))
     if waiting:
         parts.append(f"{len(waiting)} waiting, {max(waiting)}")
     if failures:
@@ -142,7 +143,7 @@ def in_words(
 
 
 class ScoringProgress:
-    """One bar per judge, as a context manager. Implements `live_eval.scoring.scoring_run.Progress`."""
+    """A context manager with one bar per judge; implements `live_eval.scoring.scoring_run.Progress`."""
 
     def __init__(self) -> None:
         self._bars = Progress(
@@ -163,7 +164,7 @@ class ScoringProgress:
         self._bars.stop()
 
     def __call__(self, judge: str, done: int, total: int) -> None:
-        """Show that a judge has finished `done` of `total` turns."""
+        """Show that a judge has scored `done` of `total` turns."""
         if judge not in self._tasks:
             self._tasks[judge] = self._bars.add_task(judge, total=total)
         self._bars.update(self._tasks[judge], completed=done)

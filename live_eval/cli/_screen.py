@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Screen:
-    """A text stream that redacts `SECRETS` and, unless it is `raw`, replaces control characters."""
+    """A text stream that redacts `SECRETS` and, unless `raw` is set, replaces control characters."""
 
     def __init__(self, stream: IO[str], *, raw: bool = False) -> None:
         self._stream = stream
@@ -34,7 +34,7 @@ class _Screen:
 
     @property
     def rich_proxied_file(self) -> _Screen:
-        """The stream for rich, which requires this attribute name and writes its own control characters."""
+        """The stream that rich writes to, with its control characters kept; rich defines the name."""
         return self if self._raw else _Screen(self._stream, raw=True)
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +42,7 @@ class _Screen:
 
 
 def console(*, stderr: bool = False, width: int | None = None, highlight: bool = True) -> Console:
-    """Return a `rich.console.Console` that replaces control characters in the text that it prints."""
+    """Return a `rich.console.Console` that replaces control characters in printed text."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -55,7 +55,7 @@ def console(*, stderr: bool = False, width: int | None = None, highlight: bool =
 
 
 def raw(stream: IO[str]) -> IO[str]:
-    """Return a stream for data, which keeps control characters."""
+    """Return the stream without replacement of control characters, for data."""
     data: IO[str] = getattr(stream, "rich_proxied_file", stream)
     return data
 

@@ -32,7 +32,7 @@ from live_eval.run.run_file import EndpointTable, JudgesTable
 from live_eval.scoring.judge_runner import JudgeOptions, key_recipients
 from live_eval.scoring.llm import OPENAI_BASE_URL, PRESETS
 
-_TAKEN = ("endpoint", "data", "task", "turns", "impair", "judges")
+_REUSED_TABLES = ("endpoint", "data", "task", "turns", "impair", "judges")
 _KEYS = ("key_from", "key_variable")
 _PORTS = {"https": 443, "wss": 443, "http": 80, "ws": 80}
 _ENCRYPTED = ("https", "wss")
@@ -43,9 +43,9 @@ trust_option = Option(
     rare=True,
     multiple=True,
     metavar="HOST",
-    help="Use the address on this host that the run's manifest names, as if you gave it here; repeatable.",
+    help="Trust the run's stored address on this host, as if you had given it here; repeatable.",
 )
-"""The flag that allows the use of an address in a manifest."""
+"""The flag that allows a manifest's address to be used."""
 
 
 def judge_flags(
@@ -54,8 +54,8 @@ def judge_flags(
     """Add the flags of the run file's ``[judges]`` table and `trust_option` to a command; see `judges_table`.
 
     Args:
-        names: Whether to add ``--judges`` too; False for a command that uses a single judge.
-        jobs: Whether to add ``--jobs`` too.
+        names: Whether to include ``--judges``; False for a command that uses a single judge.
+        jobs: Whether to include ``--jobs``.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,17 +69,16 @@ def judge_flags(
 
 
 def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -> JudgesTable:
-    """Return a run's judges and their options, overridden by the given flags of `judge_flags`.
+    """Return a run's judges and their options, overridden by flags.
 
     Args:
         run: The run folder.
-        flags: The flags.
+        flags: The values of the flags that `judge_flags` added.
         only: The only judge to be used; None for the judges in the table.
 
     Raises:
         StoreError: The folder contains no run.
-        UsageError: A value is not allowed, or a required setting must be given again. The message identifies
-            the setting.
+        UsageError: A value is not allowed, or the user must give a setting again; the message names it.
     """
     flags = dict(flags)
     trusted = flags.pop("trusted", ())
@@ -96,14 +95,14 @@ def stored_settings(
     given: Mapping[str, Any],
     trusted: Collection[str],
     *,
-    tables: Sequence[str] = _TAKEN,
+    tables: Sequence[str] = _REUSED_TABLES,
     only: str | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return the settings in a manifest that a command reuses.
 
-    Settings that are not security-relevant are returned unchanged. Others are omitted, and the user must give
-    them again if the command needs them. An address is returned only if it is the vendor's or on a trusted
-    host: a local address may belong to any program.
+    Security-relevant settings are omitted; the user must give them again if the command needs them. An
+    address is returned only if it is the vendor's or on a trusted host: a local address may belong to any
+    program.
 
     Args:
         manifest: The run's manifest.
@@ -113,12 +112,12 @@ def stored_settings(
         only: The only judge to be used; None for the judges in the table.
 
     Raises:
-        UsageError: A required setting must be given again. The message has a line for each, with the flag and
-            the manifest's value.
+        UsageError: The user must give settings again. The message has a line for each, with the flag and the
+            manifest's value.
     """
     config = part_of(manifest, "config")
     stored = {table: dict(part_of(config, table)) for table in tables}
-    own = {table: dict(part_of(given, table)) for table in _TAKEN}
+    own = {table: dict(part_of(given, table)) for table in _REUSED_TABLES}
     for judges in (stored["judges"], own["judges"]):
         judges["options"] = _dotted(part_of(judges, "options"))
     stored["judges"].pop("recordings", None)  # only the user decides which keys may be sent
@@ -143,7 +142,7 @@ def stored_settings(
 
 
 def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
-    """Return a predicate that tests whether a run with these judges uses a setting."""
+    """Return a predicate: whether a run with these judges uses a setting."""
 
     def needs(path: SettingPath) -> bool:
         table, key, *inner = path
@@ -176,7 +175,7 @@ def _asks_a_model(name: str) -> bool:
 
 
 def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return judge options by ``JUDGE.OPTION``; options may also be written as tables."""
+    """Return judge options keyed by ``JUDGE.OPTION``, flattening options written as tables."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         inner = value.items() if isinstance(value, Mapping) else ()
@@ -219,7 +218,7 @@ def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, A
 
 
 def _reads_file(specs: Any) -> bool:
-    """Return whether impairments refer to a recording; values that are not texts count as references."""
+    """Return whether impairments refer to a recording; malformed values count as references."""
     if not isinstance(specs, list | tuple) or not all(isinstance(spec, str) for spec in specs):
         return True
     for item in ",".join(specs).split(","):
@@ -281,7 +280,7 @@ def _judge(
     *,
     chooses_key: bool,
 ) -> list[str]:
-    """Remove the model addresses and keys from one judge's options, likewise."""
+    """Remove addresses and keys from one judge's options; return the flags of missing settings."""
     asked = []
     address, variable = usual
     chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
@@ -317,7 +316,7 @@ def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[s
 
 
 def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
-    """Return the flag required to use a stored address; empty if no flag is required."""
+    """Return the flag that the use of a stored address requires; empty if the host is trusted."""
     name = _host_name(str(url))
     if name is None:
         return [_flag(key, url)]
@@ -325,10 +324,10 @@ def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
 
 
 def _host_name(url: str) -> str | None:
-    """Return the host name by which the user trusts an address; None if the address must be given in full.
+    """Return the host name by which ``--trust-host`` accepts an address, or None if it accepts none.
 
-    An address that programs could parse in different ways has no such name. The name of an unencrypted
-    address includes the scheme, unless the host is this machine.
+    Addresses that programs could parse in different ways are not accepted. The name of an unencrypted address
+    includes the scheme, unless the host is this machine.
 
     >>> _host_name("wss://Example.org:443/v1"), _host_name("http://example.org:8000/v1")
     ('example.org', 'http://example.org:8000')
@@ -370,7 +369,7 @@ def _several(value: Any) -> Sequence[Any]:
 
 
 def _flag(key: str, value: Any) -> str:
-    """Return a flag with its value, without logins and quoted for a shell."""
+    """Return a flag with its value, without credentials and quoted for a shell."""
     table, name, *inner = key.split(".", 2)
     public = public_settings(str(value))
     text = "".join(letter if letter.isprintable() else "?" for letter in public)

@@ -44,7 +44,7 @@ _COLUMNS = {
     show_default="the first installed one",
     help="The pairwise judge.",
 )
-@click.option("--no-judge", is_flag=True, help="Use no judge, only --votes.")
+@click.option("--no-judge", is_flag=True, help="Use only --votes.")
 @click.option(
     "--votes", type=_FILE, metavar="FILE", help="CSV file of human votes: case_id, first, second, winner."
 )
@@ -53,7 +53,7 @@ _COLUMNS = {
     type=click.IntRange(0),
     default=100,
     show_default=True,
-    help="Most turns for each pair of runs, spread evenly over scripts; 0 for all.",
+    help="Maximum number of turns for each pair of runs, spread evenly over scripts; 0 for all.",
 )
 @_options.common_option
 @_options.seed_option
@@ -77,8 +77,8 @@ def command(
     """Rank two or more runs of the same data by pairwise judgements of their replies.
 
     The judge compares each pair of runs on the same turns, in both orders; the verdict is the mean of both.
-    Win rates and Bradley–Terry ratings come with intervals by script. Human votes are rated separately, along
-    with the judge or without it (--no-judge).
+    Win rates and Bradley–Terry ratings have intervals over scripts. Human votes are rated separately, next to
+    the judge's or alone (--no-judge).
 
     Exit status: 0; 3 if the judge failed on a pair; 1 if the judge cannot run here; 2 for wrong usage.
     """
@@ -125,7 +125,8 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
         _print_ratings(judge["ratings"])
         order = judge["order"]
         click.echo(
-            f"order: the verdict changed when swapped for {_share(order['flipped'])} of {order['n']} pairs; "
+            f"order: swapping the replies changed the verdict for {_share(order['flipped'])} of {order['n']} "
+            "pairs; "
             f"preference for the first place {_estimate(order['position'], 2)} (−1 to 1)"
         )
         for reason, count in judge["skipped"].items():

@@ -53,7 +53,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=click.IntRange(0),
     default=30,
     show_default=True,
-    help="Most turns to audit on, spread evenly over scripts; 0 for all.",
+    help="Maximum number of turns to use, spread evenly over scripts; 0 for all.",
 )
 @_options.seed_option
 @click.option("--labels", type=_FILE, metavar="FILE", help="CSV file of human scores: turn_id, score, …")
@@ -64,7 +64,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="RUN",
     help="For pairwise judges: compare with this run of the same cases instead of the reference replies.",
 )
-@click.option("--again", is_flag=True, help="Repeat model calls that an earlier audit already made.")
+@click.option("--again", is_flag=True, help="Repeat the model calls of earlier audits.")
 @_options.json_option
 @judge_flags(names=False)
 def command(
@@ -83,10 +83,10 @@ def command(
 ) -> None:
     """Test how reliable JUDGE is, on the turns of the run in folder RUN.
 
-    Tests whether repeated judgements are equal (consistency); for pairwise judges, whether the order
-    matters (order); whether scores respond to known degradations (sensitivity); whether they agree with
-    people (agreement, with --labels) and with another judge (against, with --against). The result is
-    stored with the scores and shown in reports.
+    Tests whether repeated judgements are equal (consistency), whether the order of the replies affects a
+    pairwise judge (order), whether scores respond to known degradations (sensitivity), and whether they
+    agree with people (agreement, with --labels) and with another judge (against, with --against). The result
+    is stored with the scores and shown in reports.
 
     Exit status: 0; 3 if the judge failed on a turn; 1 if it cannot run here; 2 for wrong usage.
     """
@@ -110,12 +110,12 @@ def command(
     else:
         click.echo(f"{words.judge}, version {words.version}")
         print_details({name: getattr(words, name) for name in _LABELS}, _LABELS)
-        _print_particulars(report)
+        _print_parts(report)
     if words.n_failed:
         sys.exit(FAILED)
 
 
-def _print_particulars(report: Mapping[str, Any]) -> None:
+def _print_parts(report: Mapping[str, Any]) -> None:
     degradations = report.get("sensitivity", {}).get("degradations", {})
     rows = list(_degradation_rows(degradations, report["judge"]))
     if rows:

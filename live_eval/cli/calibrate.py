@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from live_eval.cli import FAILED, _options
 from live_eval.cli._help import Command, Option
-from live_eval.cli._listing import output_console, print_table
+from live_eval.cli._listing import output_console, plain_table, print_table
 from live_eval.errors import DataError
 from live_eval.text.wording import stamped_by
 
@@ -41,7 +42,7 @@ __all__ = ["command"]
     "--turns", type=click.IntRange(1), default=200, show_default=True, help="Total number of turns."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the delays.")
-@click.option("--noise", is_flag=True, help="Keep all cores busy with other processes meanwhile.")
+@click.option("--noise", is_flag=True, help="Load all cores with other processes during the calibration.")
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
@@ -65,12 +66,12 @@ def command(
     true; bias is the mean error, p50 and p99 are of absolute errors. Continuous media (a bot over WebRTC,
     full duplex) has no first byte to compare.
 
-    Also printed are the lateness of a bare timer loop before and after the turns (the machine's own floor),
-    and the delay of reply chunks between sending and their arrival stamps.
+    Also prints the lateness of a bare timer loop before and after the turns (the machine's own floor), and
+    the delay between the sending of reply chunks and their arrival stamps.
 
-    The result is stored if no turn failed, there are at least 50, and --endpoint is not given (or names the
-    transport's default client): later runs on this machine note the error, with its date, for their
-    transport, the same number of processes and the nearest load.
+    The result is stored if there are at least 50 turns, none failed, and --endpoint is omitted or names the
+    transport's default client. Later runs on this machine report the error, with its date, that was measured
+    for their transport and number of processes at the nearest load.
 
     Exit status: 0 if every turn was compared, 3 if some failed.
     """
@@ -102,7 +103,7 @@ def command(
     if not why_not_kept:
         try:
             keep(result.kept(datetime.now(UTC)))
-        except DataError as error:  # results are printed even if storing fails
+        except DataError as error:  # a failure to store does not affect the printed results
             why_not_kept = str(error)
     if why_not_kept:
         click.echo(f"note: the calibration is not stored: {why_not_kept}", err=True)
@@ -111,34 +112,21 @@ def command(
     sys.exit(FAILED if result.failed else 0)
 
 
-def _print(measured: dict[str, object]) -> None:
-    from rich.table import Table
-
-    table = Table(
-        title=f"{measured['n']} turns with {measured['endpoint']}, {measured['sessions']} concurrent"
-    )
-    for heading in ("ms", "bias", "p50", "p99"):
-        table.add_column(heading, justify="left" if heading == "ms" else "right")
-    rows: dict[str, dict[str, float]] = measured["errors_ms"]  # type: ignore[assignment]
-    for name, row in rows.items():
-        table.add_row(f"error of {name}", *(f"{row[key]:.3f}" for key in ("bias", "p50", "p99")))
-    arrival: dict[str, float] = measured["arrival_ms"]  # type: ignore[assignment]
-    if arrival:
-        table.add_row("arrival stamps", *(f"{arrival[key]:.3f}" for key in ("bias", "p50", "p99")))
-    for key, name in (
-        ("send_lateness_ms", "frames late"),
-        ("lag_ms", "lag"),
-        ("floor_ms", "bare timer late"),
-    ):
-        spread: dict[str, float] = measured[key]  # type: ignore[assignment]
-        table.add_row(name, "", f"{spread['p50']:.3f}", f"{spread['p99']:.3f}")
+def _print(measured: dict[str, Any]) -> None:
     console = output_console()
+    console.print(f"{measured['n']} turns with {measured['endpoint']}, {measured['sessions']} concurrent")
+    rows = {f"error of {name}": row for name, row in measured["errors_ms"].items()}
+    if measured["arrival_ms"]:
+        rows["arrival stamps"] = measured["arrival_ms"]
+    rows["frames late"] = measured["send_lateness_ms"]
+    rows["lag"] = measured["lag_ms"]
+    rows["bare timer late"] = measured["floor_ms"]
+    table = plain_table("ms", "bias", "p50", "p99")
+    for name, row in rows.items():
+        table.add_row(name, *(f"{row[key]:.3f}" if key in row else "" for key in ("bias", "p50", "p99")))
     print_table(console, table)
-    processes: int = measured["processes"]  # type: ignore[assignment]
     noise = ", all cores kept busy" if measured["noise"] else ""
-    of_sessions = f", session processes: {processes}" if processes else ""
-    stamped: dict[str, int] = measured["stamped_turns"]  # type: ignore[assignment]
-    console.print(
-        f"arrivals stamped {stamped_by(stamped)}; {measured['priority']} priority{noise}{of_sessions}"
-    )
+    processes = f", session processes: {measured['processes']}" if measured["processes"] else ""
+    stamped = stamped_by(measured["stamped_turns"])
+    console.print(f"arrivals stamped {stamped}; {measured['priority']} priority{noise}{processes}")
     console.print(f"{measured['cpu_ms_per_session_s']} ms of CPU time per second of session")

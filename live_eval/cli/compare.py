@@ -32,7 +32,7 @@ _COLUMNS = {
 }
 _OVER_SCRIPTS = "mean over scripts"
 _WIDE = ("p", "effect", "n")
-"""Columns that a narrow terminal has no room for."""
+"""Columns omitted on a narrow terminal."""
 
 
 @click.command(cls=Command)
@@ -41,7 +41,8 @@ _WIDE = ("p", "effect", "n")
     "--metric",
     "metrics",
     multiple=True,
-    help="Compare only this metric (rubric.c4, or C4); repeatable. Default: all, with p corrected for them.",
+    help="Compare only this metric (rubric.c4, or C4); repeatable. Default: all; p is corrected for their "
+    "number.",
 )
 @_options.common_option
 @_options.seed_option
@@ -101,7 +102,7 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
         *_denominators(first, comparison),
         comparison.flagged_in_words(first),
         *_methods(comparison),
-        *_close(comparison),
+        *_close_calls(comparison),
         *comparison.notes,
     )
     for line in filter(None, notes):
@@ -109,7 +110,7 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
 
 
 def _print_rows(headings: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> None:
-    """Print a table of the metrics; a narrow terminal leaves out p, d_z and n, which `--json` has."""
+    """Print a table of the metrics; on a narrow terminal, p, d_z and n are omitted."""
     console = output_console()
     columns = list(headings)
     widths = [
@@ -158,21 +159,22 @@ def _denominators(first: str, comparison: RunComparison) -> Iterator[str]:
     """Yield notes on sample sizes and missing values."""
     if not comparison.differences:
         yield "no metric can be compared"
-    alike: dict[str, list[str]] = {}
+    names_by_counts: dict[str, list[str]] = {}
     for difference in comparison.differences.values():
-        without = {
+        missing_by_run = {
             f"in {first}": difference.without_first,
             f"in {comparison.other}": difference.without_other,
             "in both": difference.without_both,
         }
-        shown = ", ".join(f"{count} {where}" for where, count in without.items() if count)
+        missing = ", ".join(f"{count} {where}" for where, count in missing_by_run.items() if count)
         counts = (
             f"{difference.difference.n} of {counted(difference.turns, 'turn')}, "
-            f"{counted(difference.difference.clusters, 'script')}" + (f"; missing: {shown}" if shown else "")
+            f"{counted(difference.difference.clusters, 'script')}"
+            + (f"; missing: {missing}" if missing else "")
         )
-        alike.setdefault(counts, []).append(difference.name)
-    for counts, names in alike.items():
-        yield f"n: {counts}{_of(names, len(alike))}"
+        names_by_counts.setdefault(counts, []).append(difference.name)
+    for counts, names in names_by_counts.items():
+        yield f"n: {counts}{_names_unless_all(names, len(names_by_counts))}"
     most = max(comparison.differences.values(), key=lambda difference: difference.turns, default=None)
     if most is not None and (most.failed_first or most.failed_other):
         yield (
@@ -184,20 +186,20 @@ def _denominators(first: str, comparison: RunComparison) -> Iterator[str]:
 def _methods(comparison: RunComparison) -> Iterator[str]:
     """Yield notes on the test used for p, and on missing intervals."""
     methods: dict[str, list[str]] = {}
-    alike: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, difference in comparison.differences.items():
         if difference.test.p is not None:
             methods.setdefault(difference.test.method, []).append(name)
             if difference.difference.interval is None:
-                alike.setdefault(difference.difference.reason, []).append(name)
+                names_by_reason.setdefault(difference.difference.reason, []).append(name)
     for method, names in methods.items():
-        yield f"p: {method}{_of(names, len(methods))}"
-    for reason, names in alike.items():
+        yield f"p: {method}{_names_unless_all(names, len(methods))}"
+    for reason, names in names_by_reason.items():
         yield f"no interval of the difference: {reason} ({', '.join(names)})"
 
 
-def _close(comparison: RunComparison) -> Iterator[str]:
-    """Yield a note on verdicts not supported by d_z."""
+def _close_calls(comparison: RunComparison) -> Iterator[str]:
+    """Yield a note on verdicts that d_z does not support."""
     names = [name for name, difference in comparison.differences.items() if difference.is_close]
     if names:
         yield (
@@ -206,5 +208,5 @@ def _close(comparison: RunComparison) -> Iterator[str]:
         )
 
 
-def _of(names: Sequence[str], kinds: int) -> str:
-    return f" ({', '.join(names)})" if kinds > 1 else ""
+def _names_unless_all(names: Sequence[str], groups: int) -> str:
+    return f" ({', '.join(names)})" if groups > 1 else ""

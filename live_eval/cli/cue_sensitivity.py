@@ -39,7 +39,7 @@ __all__ = ["command"]
 def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     """Test whether replies change when only the voice does.
 
-    RUN is the folder of a run with each script in several styles, and each recording at least twice
+    RUN is the folder of a run that has each script in several styles, and each recording at least twice
     (--repeat 2). Differences between styles are compared with differences between repeats.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
@@ -106,7 +106,7 @@ def _cells(effect: Effect) -> list[str]:
 
 
 def _reasons(found: CueSensitivity) -> list[str]:
-    """Return the distinct reasons for missing values and intervals, except for the overall value."""
+    """Return the distinct reasons for missing values and intervals, except the overall value's."""
     shown = {name: effect for name, effect in found.attributes.items() if effect.p is not None}
     named = {"overall": found.overall, **found.measures}
     named |= {f"scripts of {name}": effect for name, effect in shown.items()}

@@ -1,4 +1,4 @@
-"""``live-eval data``: inspect the contents of a data set, and check its files."""
+"""``live-eval data``: inspect a data set and check its files."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def command() -> None:
     "--audio-root",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Folder that audio paths are relative to. Default: the layout's own.",
+    help="Folder that audio paths are relative to. Default: by the data set's layout.",
 )
 @click.option(
     "--max-recording",
     type=_options.DurationType(low=0.001),
     default=MAX_RECORDING_S,
     show_default=True,
-    help="Longest recording to play.",
+    help="Maximum length of a recording.",
 )
 def _check(
     path: str,
@@ -69,12 +69,12 @@ def _check(
     audio_root: Path | None,
     max_recording: float,
 ) -> None:
-    """Report what PATH contains, what is missing, and which files cannot be read.
+    """Report the contents of PATH, missing files, and files that cannot be read.
 
     PATH is EchoMind's root, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder of
     recordings, or one of the words sample and sample-dialogues.
 
-    Exit status: 0 if everything can be read, 3 if something cannot, 2 if PATH is not a data set.
+    Exit status: 0 if every file can be read, 3 if not, 2 if PATH is not a data set.
     """
     options = DataOptions(neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root)
     dataset = load(locate(path), options)
@@ -182,11 +182,7 @@ def _print_details(report: DataReport, console: Console) -> None:
         )
     if unread := sum(map(len, report.dataset.unread.values())):
         verdict += f"; question files that cannot be read: {unread}"
-    console.print(
-        verdict,
-        markup=False,
-        soft_wrap=True,
-    )
+    console.print(verdict, markup=False, soft_wrap=True)
 
 
 def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
@@ -198,7 +194,7 @@ def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
-    """Return a row for each task; absent question types of the paper have count 0."""
+    """Return a row for each task; question types of the paper that are missing count 0."""
     return [
         (task, str(sum(kinds.values())), counts_in_words(kinds))
         for task, kinds in report.question_types().items()

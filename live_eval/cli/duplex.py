@@ -24,7 +24,7 @@ from live_eval.campaigns.duplex.summary import (
 )
 from live_eval.campaigns.duplex.trial_results import CLEAN, IMPAIRED
 from live_eval.cli import _options
-from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
+from live_eval.cli._campaigns import campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured
 from live_eval.cli._help import Command, CommandGroup
 from live_eval.cli._listing import (
@@ -46,7 +46,7 @@ _CAMPAIGN = _options.RunFolder(campaigns=True)
 _SHOWN = ("response_latency", "audible_stop", "provider_stop", "new_reply")
 
 _OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")
-"""Keys of the run file that the command sets itself."""
+"""Run-file keys that the command sets."""
 
 
 def _duplex(
@@ -78,20 +78,13 @@ def _duplex(
     folder = campaign_folder(out, f"{endpoint}-duplex", "duplex", resume=resume)
     campaign = DuplexCampaign(plan, folder, resume=resume)
 
-    def results() -> CampaignResults:
-        from live_eval.report.duplex import write_duplex_page
-
+    def read_summary() -> DuplexSummary:
         summary = duplex_summary(read_duplex(folder))
-        summary = replace(summary, asserts=check_duplex(assertions, summary.conditions))
-        return CampaignResults(
-            notes=summary.notes,
-            as_json=summary.as_json,
-            print=lambda: print_duplex(summary),
-            write_page=lambda: write_duplex_page(summary),
-            checked=summary.asserts,
-        )
+        return replace(summary, asserts=check_duplex(assertions, summary.conditions))
 
-    sys.exit(run_campaign(campaign, stop, results, as_json=as_json))
+    from live_eval.report.duplex import write_duplex_page
+
+    sys.exit(run_campaign(campaign, stop, read_summary, print_duplex, write_duplex_page, as_json=as_json))
 
 
 def _list(as_json: bool) -> None:
@@ -104,7 +97,7 @@ def _list(as_json: bool) -> None:
         for probe in PROBES.values()
     ]
     rows.append({"name": OWN, "what": "Your annotated recordings (--data).", "conditions": []})
-    print_listing(rows, {"name": "probe", "what": "plays", "conditions": "conditions"}, as_json=as_json)
+    print_listing(rows, {"name": "probe", "what": "content", "conditions": "conditions"}, as_json=as_json)
 
 
 @click.command("compare", cls=Command)
@@ -175,7 +168,7 @@ def _print_comparison(comparison: DuplexComparison) -> None:
 
 
 def _details(conditions: Sequence[ConditionMetrics]) -> list[str]:
-    """Return results that exist only in some conditions."""
+    """Return lines for results that only some conditions have."""
     lines = []
     for each in conditions:
         name = f"{each.probe} {each.condition}"
@@ -200,14 +193,14 @@ def _profile(profile: EndpointProfile) -> list[str]:
     for name, words in (
         ("response_latency", "answers after"),
         ("audible_stop", "is silent after"),
-        ("provider_stop", "says that it stops after"),
+        ("provider_stop", "reports its stop after"),
     ):
         median = profile.quickness[name]["p50"]
         if median.n:
             lines.append(f"quick: {words} {estimated(median)} ms (median)")
     for kind, share, words in (
         ("yielding", profile.yielding, "interruptions yielded to"),
-        ("selective", profile.selectivity, "of what was not meant for it ignored"),
+        ("selective", profile.selectivity, "of speech not meant for it ignored"),
     ):
         if share.n:
             lines.append(f"{kind}: {estimated(share)} % {words}")
@@ -269,8 +262,8 @@ _measure = Command(
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 
     Runs trials of every probe with ENDPOINT in random order, as one ordinary run in the campaign's folder.
-    Trials that are void, because the reply ended by itself, are repeated, at most twice. With --impair, all
-    trials are repeated with the impairment, and compared with the clean run.
+    Void trials, in which the reply ended by itself, are repeated at most twice. With --impair, all trials are
+    repeated with the impairment and compared with the clean run.
 
     `live-eval duplex ENDPOINT` is short for this command. `live-eval duplex compare` compares two campaigns.
 

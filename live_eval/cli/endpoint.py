@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["LLM_KEY_VARIABLES", "TOKEN_VARIABLE", "command"]
 
 LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
-"""Environment variables with the chat server's key; the first one set is used."""
-
+"""Environment variables with the chat server's key, in order of precedence."""
 
 _COLUMNS = {"name": "fault", "layer": "acts on", "value": "value", "help": "what it does"}
 _ARGUMENTS = {"%": "share", "B": "size", "ms": "duration"}
@@ -101,7 +100,7 @@ def _duration(name: str) -> _options.DurationType:
     "roots",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Also answer the scripts of this data set, not only the bundled sample's; repeatable.",
+    help="Answer the scripts of this data set, besides those of the bundled sample; repeatable.",
 )
 @click.option("--llm-base-url", help="Answer with this OpenAI-compatible chat server instead of scripts.")
 @click.option(
@@ -132,20 +131,13 @@ def _duration(name: str) -> _options.DurationType:
 )
 @_setting("--reply-ms", "Length of the synthetic reply.")
 @_setting("--reply-pause-ms", "Silence in the middle of the synthetic reply.")
-@_setting(
-    "--stall-ms",
-    "Length of a stall of all sessions, during which no reply begins.",
-)
+@_setting("--stall-ms", "Length of a stall of all sessions, during which no reply begins.")
 @_setting("--stall-every-ms", "Time from one stall to the next; 0 for none.")
 @_setting(
     "--stop-ms",
-    "How long a reply continues after the user interrupts. Default: until the endpoint detects it.",
+    "Time for which a reply continues after an interruption. Default: until the endpoint detects it.",
 )
-@_setting(
-    "--on-backchannel",
-    "Reaction to a backchannel over a reply.",
-    OnBackchannel,
-)
+@_setting("--on-backchannel", "Reaction to a backchannel during a reply.", OnBackchannel)
 @_setting("--backchannel-ms", "Longest speech that counts as a backchannel.")
 @_setting("--after-stop", "After a stop, answer the user or resume the reply.", AfterStop)
 @_setting(
@@ -153,8 +145,8 @@ def _duration(name: str) -> _options.DurationType:
     "Silence that ends the user's turn, regardless of the client's settings.",
     aliases=("--patience-ms",),
 )
-@_setting("--greeting-ms", "Greet the user this long after the session opens. Default: wait for the user.")
-@_setting("--talk-over-ms", "Begin to reply this long after the user begins to speak, not after they stop.")
+@_setting("--greeting-ms", "Greet the user this long after the session opens. Default: no greeting.")
+@_setting("--talk-over-ms", "Reply this long after the user begins to speak, without waiting for the end.")
 @click.option(
     "--fault",
     "fault",
@@ -171,8 +163,8 @@ def _duration(name: str) -> _options.DurationType:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Log each turn's true times to this file.",
 )
-@_setting("--session-limit-s", "Longest session.")
-@_setting("--notice-s", "How long before the end to announce it, in dialects that can (Gemini's goAway).")
+@_setting("--session-limit-s", "Maximum length of a session.")
+@_setting("--notice-s", "Time between the announcement of the end (Gemini's goAway) and the end.")
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Threads that run models."
 )
@@ -199,8 +191,8 @@ def command(
     """Serve the built-in reference endpoint.
 
     It listens (voice detector, then Whisper), picks a reply (from the scripts of the sample and of --data, or
-    from a chat server) and speaks it, in the client's dialect. A session's URL can override timing, behaviour
-    over overlaps, and faults: ?delay_ms=200&stop_ms=300&fault=silent. Values for --endpoint and --base-url:
+    from a chat server) and speaks it, in the client's dialect. A session's URL can override timing, overlap
+    behaviour and faults: ?delay_ms=200&stop_ms=300&fault=silent. Values for --endpoint and --base-url:
 
     \b
     openai, openai-beta, openai-live    ws://127.0.0.1:8765/v1
@@ -287,14 +279,14 @@ def _fault_rows() -> list[dict[str, Any]]:
 
 
 def _argument(value: BoundedValue | None) -> str:
-    """Return the value type of a fault."""
+    """Return the type of a fault's argument."""
     if value is None or value is MOMENT:
         return "none" if value is None else "moment"
     return "|".join(value.choices) or _ARGUMENTS.get(value.unit, value.unit.value)
 
 
 def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:
-    """Load the speech models; print a note if the recogniser is missing."""
+    """Load the speech models; print a note if no recogniser is installed."""
     from live_eval.reference.responders.speech_models import SpeechModels
 
     if settings.calibrate:
@@ -322,7 +314,7 @@ def _responder(
     speech_models: SpeechModels,
     workers: int,
 ) -> Responder:
-    """Create the responder; print a note if the voice is missing."""
+    """Create the responder; print a note if no voice is installed."""
     from live_eval.reference.responders.responder import CascadeResponder, FileResponder, ToneResponder
     from live_eval.speech import synthesis as voice
 
@@ -346,7 +338,7 @@ def _responder(
 def _replier(
     roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None, *, notices_voice: bool
 ) -> Replier:
-    """Return the replier: a chat server, or the scripts of the sample and of `roots`."""
+    """Return a replier for a chat server, or for the scripts of the sample and of `roots`."""
     from live_eval.data import DataOptions, load, locate, sample_path
     from live_eval.reference.responders.responder import ChatReplier, ScriptReplier, scripts_of
     from live_eval.reference.responders.voice_aware import NoticingReplier

@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 _COLUMNS = {
     "name": "endpoint",
-    "transport": "over",
+    "transport": "transport",
     "title": "service",
     "rates": "kHz in, out",
     "turn_modes": "turns",
@@ -25,7 +25,7 @@ _COLUMNS = {
 _DETAILS = {
     "name": "endpoint",
     "title": "service",
-    "transport": "over",
+    "transport": "transport",
     "base_url": "base URL",
     "model": "model",
     "voice": "voice",
@@ -34,7 +34,7 @@ _DETAILS = {
     "frame_ms": "frame, ms",
     "turn_modes": "turns",
     "session_limit_s": "session limit, s",
-    "sessions": "most sessions",
+    "sessions": "max sessions",
     "audio_tokens": "tokens per s in, out",
     "limits": "limits",
     "comparable": "latency comparable",
@@ -51,7 +51,7 @@ _DETAILS = {
 def command(name: str | None, as_json: bool) -> None:
     """List endpoints, or show one in detail.
 
-    --base-url of `run` points any of them elsewhere; those without a default URL need it.
+    The --base-url flag of `run` replaces the default URL; endpoints without one need it.
     """
     if name is not None:
         client(name)  # raises if the endpoint is unknown or broken
@@ -70,7 +70,7 @@ def command(name: str | None, as_json: bool) -> None:
 def _row(plugin: Plugin) -> dict[str, Any]:
     spec = plugin.spec
     broken = not isinstance(spec, ClientSpec)
-    if not isinstance(spec, ClientSpec):  # keep all keys, including those with empty values
+    if not isinstance(spec, ClientSpec):  # a broken plugin's row has all keys, with empty values
         spec = ClientSpec(name=plugin.name, title="", dialect="", transport="", base_url=None, turn_modes=())
     return {
         **fields_of(spec, "name", "title", "base_url", "model", "voice", "transcription_model"),

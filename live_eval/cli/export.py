@@ -29,11 +29,11 @@ _LOG_SUFFIXES = (".eval", ".json")
 def command(run: Path, form: str | None, output: Path | None, retime: bool) -> None:
     """Export a run's turns for other programs.
 
-    One row for each turn of the run in folder RUN, including failed ones: the case, latencies in
-    milliseconds, marks, scores (each with the reason if it is missing), texts, responses, judgements.
+    Writes a row for each turn of the run in folder RUN, including failed ones: the case, latencies in
+    milliseconds, marks, scores (or the reason why one is missing), texts, responses, judgements.
 
-    jsonl and csv hold rows as text, parquet one table, hf a folder with the audio inside for Hugging Face's
-    datasets.load_dataset, and inspect a log for inspect_ai and its viewer (.eval or .json).
+    jsonl and csv are text, parquet is one table, hf is a folder with audio for Hugging Face's
+    datasets.load_dataset, and inspect is a log for inspect_ai and its viewer (.eval or .json).
     """
     from live_eval.analysis.summary.run import unfinished
     from live_eval.export.arrow import write_parquet

@@ -17,13 +17,13 @@ from live_eval.impair import DIRECTIONS, PARAMETERS, Impairment, ImpairmentParam
 __all__ = ["command"]
 
 _PORT = 8766
-_COLUMNS = {"name": "name", "layers": "damages", "value": "value", "help": "what it means"}
+_COLUMNS = {"name": "name", "layers": "acts on", "value": "value", "help": "effect"}
 
 
 @click.command(cls=Command)
 @click.argument("specs", nargs=-1, metavar="[SPEC]…")
 @click.option("--list", "lists", is_flag=True, help="List every impairment with its unit, bounds and source.")
-@click.option("--to", "url", metavar="URL", help="Serve as a proxy of this endpoint: scheme, host and port.")
+@click.option("--to", "url", metavar="URL", help="Serve a proxy for this endpoint: scheme, host and port.")
 @click.option(
     "--listen",
     "port",
@@ -35,16 +35,16 @@ _COLUMNS = {"name": "name", "layers": "damages", "value": "value", "help": "what
 def command(
     specs: tuple[str, ...], lists: bool, url: str | None, port: int | None, seed: int, as_json: bool
 ) -> None:
-    """List impairments, check one and print its canonical form, or serve a proxy that impairs.
+    """List impairments, check one and print its canonical form, or serve an impairing proxy.
 
-    SPEC is NAME=VALUE,NAME=VALUE…, as `--impair` of run, latency and duplex takes it. A network parameter
-    holds for both directions; up. or down. before its name sets one: down.loss=5%.
+    SPEC is NAME=VALUE,NAME=VALUE…, as for --impair of run, latency and duplex. A network parameter applies to
+    both directions, or to one with the prefix up. or down., as in down.loss=5%.
 
-    With --to, any client of that HTTP or WebSocket endpoint can be impaired: give it the printed URL in place
-    of the endpoint's. Ctrl-C stops the proxy.
+    With --to, the proxy impairs any client of that HTTP or WebSocket endpoint: give the client the printed
+    URL instead of the endpoint's. Ctrl-C stops the proxy.
     """
     if lists == bool(specs):
-        raise UsageError("expected --list, or impairments")
+        raise UsageError("expected either --list or impairments")
     if lists and url is not None:
         raise UsageError("--to needs impairments, not --list")
     if port is not None and url is None:

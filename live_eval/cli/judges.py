@@ -50,7 +50,7 @@ def command(name: str | None, as_json: bool) -> None:
 def _row(plugin: Plugin) -> dict[str, Any]:
     spec = plugin.spec
     broken = not isinstance(spec, JudgeSpec)
-    if not isinstance(spec, JudgeSpec):  # keep all keys, including those with empty values
+    if not isinstance(spec, JudgeSpec):  # a broken plugin's row has all keys, with empty values
         spec = JudgeSpec(
             name=plugin.name,
             version="",

@@ -21,7 +21,7 @@ from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import CampaignPlan, PointRole, SessionKind
 from live_eval.campaigns.latency.summary import CampaignSummary, DetectorCost, campaign_summary
-from live_eval.cli._campaigns import CampaignResults, campaign_folder, campaign_options, run_campaign
+from live_eval.cli._campaigns import campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured, parse_pairs
 from live_eval.cli._help import Command
 from live_eval.cli._listing import (
@@ -63,7 +63,7 @@ _OWN = (
     "turns.repeat",
     "turns.retries",
 )
-"""Keys of the run file that the command sets itself."""
+"""Run-file keys that the command sets."""
 
 
 def _latency(
@@ -102,24 +102,16 @@ def _latency(
     folder = campaign_folder(out, f"{endpoint}-latency", "campaign", resume=resume)
     campaign = LatencyCampaign(plan, folder, resume=resume)
 
-    def results() -> CampaignResults:
-        from live_eval.report.latency import write_campaign_page
-
+    def read_summary() -> CampaignSummary:
         summary = campaign_summary(read_campaign(folder))
-        summary = replace(summary, asserts=check_campaign(assertions, summary.points))
-        return CampaignResults(
-            notes=summary.notes,
-            as_json=summary.as_json,
-            print=lambda: print_campaign(summary),
-            write_page=lambda: write_campaign_page(summary),
-            checked=summary.asserts,
-        )
+        return replace(summary, asserts=check_campaign(assertions, summary.points))
 
-    sys.exit(run_campaign(campaign, stop, results, as_json=as_json))
+    from live_eval.report.latency import write_campaign_page
+
+    sys.exit(run_campaign(campaign, stop, read_summary, print_campaign, write_campaign_page, as_json=as_json))
 
 
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
-    """Parse a comma-separated list of values ``A,B,…``."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError(f"{flag}: expected a list A,B,…; found {text!r}")
@@ -149,7 +141,7 @@ def _seconds(text: str) -> float:
 
 
 def _detection(endpoint: str, text: str) -> dict[str, Any]:
-    """Return the settings of a detector, validated as in a run file; this also redacts their secrets."""
+    """Return a detector's settings, validated as in a run file, which also redacts their secrets."""
     settings = parse_pairs("--turn-detection", filter(None, map(str.strip, text.split(","))))
     table = {"name": endpoint, "turn_detection": settings}
     return configured({"endpoint": table}, {}).endpoint.turn_detection
@@ -160,10 +152,10 @@ def print_campaign(summary: CampaignSummary) -> None:
     console = output_console()
     points = [point for point in summary.points if point.stored.role != PointRole.SENTINEL]
     for table in (
-        _points(points, is_open=summary.arrivals != "closed"),
-        _endpointing(summary.endpointing),
-        _definitions(summary.definitions.latencies),
-        _sentinel([each.drift for each in summary.sentinel]),
+        _condition_table(points, is_open=summary.arrivals != "closed"),
+        _endpointing_table(summary.endpointing),
+        _definition_table(summary.definitions.latencies),
+        _drift_table([each.drift for each in summary.sentinel]),
     ):
         if table.row_count:
             print_table(console, table)
@@ -183,9 +175,11 @@ def print_campaign(summary: CampaignSummary) -> None:
         console.print(reason, markup=False)
 
 
-def _points(points: Sequence[PointMetrics], *, is_open: bool) -> Table:
-    headings = ("point", "turns", "failed", "voice to voice, ms: p50", "p95", "p99", "max", "first byte: p50")
-    table = plain_table(*headings, *(("from when due: p50", "p95", "p99") if is_open else ()))
+def _condition_table(points: Sequence[PointMetrics], *, is_open: bool) -> Table:
+    table = plain_table(
+        *("condition", "turns", "failed", "voice to voice, ms: p50", "p95", "p99", "max", "first byte: p50"),
+        *(("from intended start: p50", "p95", "p99") if is_open else ()),
+    )
     # If no turn was captured, the reasons are printed instead.
     for point in points if any(point.turns.captured for point in points) else ():
         heard, first, due = (
@@ -200,7 +194,7 @@ def _points(points: Sequence[PointMetrics], *, is_open: bool) -> Table:
     return table
 
 
-def _endpointing(costs: Sequence[DetectorCost]) -> Table:
+def _endpointing_table(costs: Sequence[DetectorCost]) -> Table:
     table = plain_table("endpointing cost", "n", "detector, ms: p50", "manual: p50", "mean difference")
     paired = [(each.stored, each.cost.headline.paired) for each in costs]
     for stored, found in paired if any(found.difference.n for _, found in paired) else ():
@@ -215,7 +209,7 @@ def _endpointing(costs: Sequence[DetectorCost]) -> Table:
     return table
 
 
-def _definitions(definitions: Sequence[DefinedLatency]) -> Table:
+def _definition_table(definitions: Sequence[DefinedLatency]) -> Table:
     table = plain_table("definition", "n", "median, ms", "median difference")
     for each in definitions if any(each.n for each in definitions) else ():
         table.add_row(
@@ -227,7 +221,7 @@ def _definitions(definitions: Sequence[DefinedLatency]) -> Table:
     return table
 
 
-def _sentinel(checks: Sequence[DriftCheck]) -> Table:
+def _drift_table(checks: Sequence[DriftCheck]) -> Table:
     table = plain_table("drift, ms", "n", *(name.replace("_", " ") for name in DRIFT_METRICS))
     for check in checks:
         metrics = [check.metrics[name] for name in DRIFT_METRICS]
@@ -242,7 +236,7 @@ def _sentinel(checks: Sequence[DriftCheck]) -> Table:
 
 
 def _reasons(points: Sequence[PointMetrics]) -> Iterator[str]:
-    """Yield the reasons for missing values, and additional notes."""
+    """Yield the reasons for missing values, the failures, and notes on unusual turns."""
     for point in points:
         heard = point.latencies["voice_to_voice"].measured
         if heard["p50"].value is not None and heard["p50"].reason:
@@ -250,7 +244,7 @@ def _reasons(points: Sequence[PointMetrics]) -> Iterator[str]:
         for name in ("p95", "p99"):
             if heard[name].value is None and point.turns.captured:
                 yield f"{point.name}: voice to voice has no {name}: {heard[name].reason}"
-        yield from (f"{point.name}: {words}" for words in _left_out(point))
+        yield from (f"{point.name}: {note}" for note in _missing(point))
         for kind, count in point.turns.failed.items():
             yield f"{point.name}: {count} failed: {kind}"
         for what, words in _WORDS.items():
@@ -258,8 +252,8 @@ def _reasons(points: Sequence[PointMetrics]) -> Iterator[str]:
                 yield f"{point.name}: {count} {words}"
 
 
-def _left_out(point: PointMetrics) -> Iterator[str]:
-    """Yield notes on captured turns without a value for a latency, with reasons."""
+def _missing(point: PointMetrics) -> Iterator[str]:
+    """Yield notes on captured turns that have no value for a latency, with reasons."""
     captured = point.turns.captured
     for name in ("voice_to_voice", "first_byte"):
         latency = point.latencies[name]
@@ -277,22 +271,22 @@ command = Command(
     params=[
         click.Argument(["endpoint"]),
         click.Option(
-            ["--turns"], type=click.IntRange(1), default=20, show_default=True, help="Turns of each point."
+            ["--turns"], type=click.IntRange(1), default=20, show_default=True, help="Turns per condition."
         ),
         click.Option(
             ["--concurrency"],
             default="1",
             show_default=True,
             metavar="C,C2,…",
-            help="Sessions at a time; of an open loop, at most.",
+            help="Sessions at a time; the maximum if the loop is open.",
         ),
         click.Option(
             ["--arrivals"],
             default="closed",
             show_default=True,
             metavar="closed|poisson:RATE|constant:RATE",
-            help="Begin a session when one ends (closed loop), or RATE times a second in any case (open "
-            "loop); latencies then also count from when a session was due.",
+            help="Start a session when one ends (closed loop), or RATE times a second (open loop). An open "
+            "loop also measures latencies from the intended start.",
         ),
         click.Option(
             ["--processes", "turns__processes"],
@@ -303,31 +297,31 @@ command = Command(
             ["--input-s"],
             default="",
             metavar="DURATION,…",
-            help="Lengths of speech, cut from the recordings. Default: the recordings as they are.",
+            help="Lengths of speech, cut from the recordings. Default: whole recordings.",
         ),
         click.Option(
             ["--turn-detection", "detections"],
             multiple=True,
             metavar="KEY=VALUE,…",
-            help="Settings of the endpoint's detector, as its vendor spells them; repeatable.",
+            help="Settings of the endpoint's detector, in the vendor's spelling; repeatable.",
         ),
         click.Option(
             ["--sessions"],
             default="cold",
             show_default=True,
             metavar="cold|warm|cold,warm",
-            help="A session for each turn, or one for up to ten turns.",
+            help="Cold: a session for each turn. Warm: a session for up to ten turns.",
         ),
         click.Option(
             ["--endpointing"],
             is_flag=True,
-            help="Also stream the same recordings with manual turns and with each detector, to measure the "
-            "cost of endpointing. The sweep uses the first detector only.",
+            help="Also measure the cost of endpointing: stream the same recordings with manual turns and "
+            "with each detector. The sweep uses the first detector only.",
         ),
         click.Option(
             ["--uncertain"],
             is_flag=True,
-            help="Also run recordings whose end of speech is uncertain, which gives no latency.",
+            help="Also run recordings whose end of speech is uncertain; these turns have no latency.",
         ),
         click.Option(
             ["--assert", "asserts"],

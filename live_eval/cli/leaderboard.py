@@ -24,16 +24,16 @@ _FORMS = ("html", "md", "csv", "json", "latex")
 @_options.runs_argument
 @_options.format_option(_FORMS)
 @_options.output_option("leaderboard.html for html, standard output for other formats")
-@click.option("--all-prompts", is_flag=True, help="Show a row for every prompt, not only each model's best.")
+@click.option("--all-prompts", is_flag=True, help="Show every prompt, not only each model's best.")
 @_options.json_option
 def command(
     runs: tuple[Path, ...], form: str | None, output: Path | None, all_prompts: bool, as_json: bool
 ) -> None:
     """Compare runs with the paper's published tables.
 
-    RUNS are folders of scored runs. The output has three tables (understanding and reasoning; the sound of
-    responses; their words) with your runs, their intervals and the published rows, and breakdowns by question
-    type and by attribute. Without --out and --format, the tables are printed too.
+    RUNS are folders of scored runs. The output has three tables (understanding and reasoning; the speech of
+    responses; their text) with your runs, their intervals and the published rows, and breakdowns by question
+    type and by attribute. Without --out and --format, the tables are also printed.
     """
     from live_eval.report.leaderboard import build_board, render
 

@@ -50,7 +50,7 @@ _KEYS = {
     ),
     "data": ("variants", "cues", "topics", "cases", "limit"),
 }
-"""Run-file keys with a flag in this command, by table; None for all keys except the name."""
+"""Run-file keys that have a flag in this command, by table; None for all keys except the name."""
 
 
 def _live(
@@ -109,7 +109,7 @@ def _live(
 
 
 def _planned(config: RunConfig, data: str | None) -> tuple[Plan, list[RecordedUser] | None]:
-    """Return the plan, and the recordings that replace the user's speech."""
+    """Return the plan, and the recordings that replace the user's speech, if `data` is given."""
     if data is None:
         return make_live_plan(config), None
     plan = make_plan(config.model_copy(update={"data": config.data.model_copy(update={"path": data})}))
@@ -162,7 +162,7 @@ def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
     path = keep_delay(delay)
     click.echo(_in_words(delay))
     if xruns:
-        click.echo(f"note: audio was lost {xruns} times; close other programs and repeat", err=True)
+        click.echo(f"note: audio was lost {xruns} times; close other programs and rerun", err=True)
     click.echo(f"stored: {path}")
 
 
@@ -189,20 +189,20 @@ command = Command(
             is_flag=True,
             help="Measure the delay of the audio devices with chirps, store it for later runs, and exit.",
         ),
-        click.Option(["--microphone"], metavar="NAME", help="Its number, or a part of its name."),
-        click.Option(["--loudspeaker"], metavar="NAME", help="Its number, or a part of its name."),
+        click.Option(["--microphone"], metavar="NAME", help="Number or partial name of the input device."),
+        click.Option(["--loudspeaker"], metavar="NAME", help="Number or partial name of the output device."),
         click.Option(
             ["--from", "data"],
             metavar="DATA",
-            help="Let the recordings of a data set speak in your place; both sides are audible.",
+            help="Stream the recordings of a data set instead of your voice; both sides are audible.",
         ),
         click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(
             ["--score"],
             is_flag=True,
-            help="Score each reply after it has ended, without disturbing the next.",
+            help="Score each reply after it has ended, without delaying the next.",
         ),
-        click.Option(["--plain"], is_flag=True, help="Print lines, as without a terminal."),
+        click.Option(["--plain"], is_flag=True, help="Print plain lines, as without a terminal."),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
@@ -213,7 +213,7 @@ command = Command(
     help="""Talk to ENDPOINT with a microphone and loudspeakers.
 
     Shows levels, the words of both sides and the latencies of each turn, and records the conversation.
-    Keys: m mutes the microphone; space or enter ends your turn (only with `--turn-mode manual`); h switches
+    Keys: m mutes the microphone; space or enter ends your turn (only with `--turn-mode manual`); h toggles
     half-duplex; r reconnects; q quits. Needs the extra `mic`, and PortAudio.
 
     Exit status: 0; 2 if a device or the endpoint failed.""",

@@ -60,10 +60,10 @@ def command(
     common: bool,
     as_json: bool,
 ) -> None:
-    """Estimate the sample size a comparison needs: how many scripts show a difference between two runs.
+    """Estimate the sample size a comparison needs: the number of scripts that shows a difference.
 
-    With two runs, the variance of their difference is estimated from its spread over scripts. With one, the
-    correlation between runs is assumed; its repetitions give a lower bound on the variance.
+    With two runs, the variance of their difference is estimated from its spread over scripts. With one run,
+    the correlation between runs is assumed; repetitions give a lower bound on the variance.
 
     Exit status: 0; 2 if the runs do not allow an estimate.
     """
@@ -94,12 +94,12 @@ def _print(plan: SamplePlan) -> None:
         shown = "nothing" if basis.detectable is None else f"{significant(basis.detectable, 3)}{unit}"
         click.echo(f"  {basis.scripts} scripts{between}, {basis.in_words}{rho}")
         click.echo(
-            f"    {basis.play} scripts to play, {basis.turns} turns in each run; "
+            f"    {basis.play} scripts to run, {basis.turns} turns in each run; "
             f"{plan.n_scripts} scripts show {shown}"
         )
     runs = " and ".join(plan.runs)
     click.echo(
-        f"from {runs}: {plan.n_scripts} scripts, {100 * plan.scored:.0f} % of those played; "
+        f"from {runs}: {plan.n_scripts} scripts, {100 * plan.scored:.0f} % of those run; "
         f"{plan.turns_per_script:.2f} turns a script"
     )
     for note in plan.notes:

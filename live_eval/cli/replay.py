@@ -29,7 +29,7 @@ def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool)
     """Replay recorded sessions and compare them with the stored turns.
 
     RUN is the folder of a run made with --record-wire, or a single cassette. Each attempt's cassette is
-    played through the same dialect with the recorded times, without network or key. Sent messages, events,
+    replayed through the same dialect at the recorded times, without network or key. Sent messages, events,
     and the turn's responses, transcripts, failure and latencies are compared with the stored ones.
 
     Exit status: 0 if all are equal, 3 if something differs.

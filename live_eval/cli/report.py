@@ -32,7 +32,7 @@ _FORMS = ("html", "md", "csv", "json")
     type=click.FloatRange(min=0),
     default=40.0,
     show_default=True,
-    help="Most audio to embed in the page; the page says what was left out.",
+    help="Maximum amount of audio to embed; the page lists omissions.",
 )
 @_options.retime_option
 def command(
@@ -43,8 +43,8 @@ def command(
     RUNS are folders of runs. Several runs are shown side by side and compared with the first one, paired by
     case. The page is a single file that opens offline. It embeds parts of the recordings: mind their licence.
 
-    For the folder of a latency campaign, write latency.html, and report.html for each of its runs. For that
-    of a duplex campaign, write duplex.html likewise; for two of them, a page that compares them.
+    For a latency campaign, latency.html is written, and report.html for each of its runs. For a duplex
+    campaign, duplex.html is written; for two duplex campaigns, a page that compares them.
     """
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.report import write_report
@@ -86,7 +86,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
     if form not in (None, "html") or output is not None:
         raise UsageError(
             f"{folder}: the report of a campaign is {CAMPAIGN_PAGE} in its folder, with links to its runs: "
-            "expected neither --out nor a format other than html"
+            "--out and formats other than html are not supported"
         )
     click.echo(f"report: {write_campaign_page(campaign_summary(read_campaign(folder)))}", err=True)
 
@@ -104,9 +104,8 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
     one = len(folders) == 1
     if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
         raise UsageError(
-            f"{folders[0]}: the report of a duplex campaign is {DUPLEX_PAGE} in its folder, and that of two "
-            "is a page with both: expected at most two campaigns, no format other than html, and --out "
-            "with a file's name for two only"
+            f"{folders[0]}: the report of a duplex campaign is {DUPLEX_PAGE} in its folder: expected one "
+            "campaign without --out, or two with a file for --out; formats other than html are not supported"
         )
     campaigns = [read_duplex(folder) for folder in folders]
     if one:
@@ -119,7 +118,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
 
 
 def _page_of(runs: Sequence[Path]) -> Path:
-    """Return the default report path: in the folder of a single run, or next to the first of several runs."""
+    """Return the default path of a report: in the folder of a single run, or next to the first of several."""
     from live_eval.report.file_names import RUN_PAGE
 
     first, *others = (run.resolve() for run in runs)

@@ -15,7 +15,7 @@ from live_eval.analysis.run_estimate import estimate_run, total
 from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
 from live_eval.analysis.summary.run import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
-from live_eval.cli._cluster import connected_to, holding_on, judging_on
+from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
 from live_eval.cli._estimate import assumptions_of, estimate_options, print_estimate
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
 from live_eval.cli._help import Command, Option
@@ -77,7 +77,7 @@ def _run(
     named = "names" in overlay(values, flags).get("judges", {})
     if preset is not None:
         values = under(read_preset(preset), values)
-    configs = _of_each_prompt(configured(values, flags))
+    configs = _prompt_configs(configured(values, flags))
     if as_json and len(configs) > 1 and not is_estimate:
         raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
     config = configs[0]
@@ -92,8 +92,8 @@ def _run(
         return
     left_out: Mapping[str, str] = {}
     if config.cluster.ray is None:  # otherwise the nodes' judges count
-        left_out = _unable(config, specs, named=named)
-        configs = [_without(each, left_out) for each in configs]
+        left_out = _unable_judges(config, specs, named=named)
+        configs = [_without_judges(each, left_out) for each in configs]
     scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
     assertions = [parse_run_assertion(text, scores) for text in asserts]
     with located("impair.specs", None if flags["impair__specs"] else runfile):
@@ -102,24 +102,26 @@ def _run(
     plans = [replace(make_plan(each), preset=preset or "", judges_left_out=left_out) for each in configs]
     print_key(plans[0].key_recipient)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
-    go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
+    continue_with = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
     if len(plans) == 1:
-        sys.exit(_run_plan(plans[0], out, go_on, stop, cluster, assertions, named=named, as_json=as_json))
+        sys.exit(
+            _run_plan(plans[0], out, continue_with, stop, cluster, assertions, named=named, as_json=as_json)
+        )
     statuses = []
     folders = [_folder_of(out, plan.config) for plan in plans]
     for plan, folder in zip(plans, folders, strict=True):
         click.echo(f"prompt {plan.config.task.prompt}: {folder}", err=True)
         output = plan.config.output
-        is_begun = output.resume and (folder / RUN_FILE).exists()
-        output = output.model_copy(update={"out": folder, "resume": is_begun})
+        resume = output.resume and (folder / RUN_FILE).exists()
+        output = output.model_copy(update={"out": folder, "resume": resume})
         each = replace(plan, config=plan.config.model_copy(update={"output": output}))
-        statuses.append(_run_plan(each, folder, go_on, stop, cluster, assertions, named=named))
+        statuses.append(_run_plan(each, folder, continue_with, stop, cluster, assertions, named=named))
     click.echo(f"all prompts: live-eval leaderboard {' '.join(map(str, folders))}", err=True)
     sys.exit(max(statuses))
 
 
-def _of_each_prompt(config: RunConfig) -> list[RunConfig]:
-    """Return the settings of each prompt's run; tasks other than conversation are only in the first.
+def _prompt_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the settings of each prompt's run; only the first run includes tasks other than conversation.
 
     Raises:
         UsageError: A prompt does not exist or is named twice, or the task has no conversations.
@@ -131,7 +133,7 @@ def _of_each_prompt(config: RunConfig) -> list[RunConfig]:
     if config.task.name not in (ALL_TASKS, Task.CONVERSATION):
         raise UsageError(f"several prompts ({text}) need the task conversation or all")
     if config.output.retry_failed:
-        raise UsageError(f"--retry-failed reruns the turns of one run, and {text} are several prompts")
+        raise UsageError(f"--retry-failed reruns the turns of one run; {text} are several prompts")
     for each in prompts:
         load_prompt(each)
     found: list[RunConfig] = []
@@ -152,7 +154,7 @@ def _folder_of(out: Path, config: RunConfig) -> Path:
 def _run_plan(
     plan: Plan,
     out: Path,
-    go_on: str,
+    continue_with: str,
     stop: StopSignals,
     cluster: Cluster | None,
     assertions: Sequence[Assertion],
@@ -165,19 +167,17 @@ def _run_plan(
     Exits if the run was interrupted or could not be completed.
     """
     config = plan.config
-    stop.last_words = f"Interrupted. To continue, {go_on}"
-    ended = _ended(plan, config)
-    if ended is not None:
-        click.echo("note: every turn is recorded; scoring what has no score yet", err=True)
-        outcome = ended
+    stop.last_words = f"Interrupted. To continue, {continue_with}"
+    finished = _finished_outcome(plan)
+    if finished is not None:
+        click.echo("note: every turn is recorded; only missing scores are added", err=True)
+        outcome = finished
     else:
-        with _begun(plan, config, out) as writer:
+        with _open_writer(plan, out) as writer:
             try:
-                outcome = _play(plan, writer, out, stop, cluster)
+                outcome = _run_turns(plan, writer, out, stop, cluster)
             except StoreError as error:
-                raise StoreError(
-                    f"{error}\nThe turns recorded before are kept. To continue, {go_on}"
-                ) from error
+                raise StoreError(f"{error}\nRecorded turns are kept. To continue, {continue_with}") from error
             except KeyboardInterrupt:  # the second signal
                 outcome = RunOutcome(captured=0, failed=0, interrupted=True)
     if outcome.interrupted:
@@ -188,7 +188,7 @@ def _run_plan(
         why = outcome.unreachable or "the others were not run, which is a bug in live-eval"
         click.echo(
             f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: "
-            f"{why}. To continue, {go_on}",
+            f"{why}. To continue, {continue_with}",
             err=True,
         )
         sys.exit(FAILED)
@@ -228,7 +228,7 @@ def _estimate(
     named: bool,
     as_json: bool,
 ) -> None:
-    """Print the estimate of the runs; judges that cannot run here count if they were named."""
+    """Print the estimate of the runs; judges that cannot run here are included if they were named."""
     if configs[0].output.retry_failed:
         raise UsageError("--estimate does not estimate --retry-failed")
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
@@ -238,25 +238,32 @@ def _estimate(
         for name, reason in unable_judges(specs, options).items():
             click.echo(f"note: {name} cannot run yet: {reason}", err=True)
     else:
-        left_out = _unable(configs[0], specs, named=False)
+        left_out = _unable_judges(configs[0], specs, named=False)
     judges = [spec for spec in specs if spec.name not in left_out]
     plans = [make_plan(config, needs_key=False) for config in configs]
-    for note in dict.fromkeys(note for plan in plans for note in (*plan.notes, *_on_prompt(plan))):
+    for note in dict.fromkeys(note for plan in plans for note in (*plan.notes, *_prompt_notes(plan))):
         click.echo(f"note: {note}", err=True)
-    estimates = [
-        estimate_run(plan, jobs, judges, options, price=paid, assumptions=assumptions)
-        for plan in plans
-        for jobs in [_to_run(plan, several=len(plans) > 1)]
-    ]
-    found = total(estimates)
+    found = total(
+        [
+            estimate_run(
+                plan,
+                _unrecorded_jobs(plan, several=len(plans) > 1),
+                judges,
+                options,
+                price=paid,
+                assumptions=assumptions,
+            )
+            for plan in plans
+        ]
+    )
     if as_json:
         print_json(found.as_json())
     else:
         print_estimate(found)
 
 
-def _to_run(plan: Plan, *, several: bool) -> Sequence[Job]:
-    """Return the turns of the plan that the run to resume has not recorded."""
+def _unrecorded_jobs(plan: Plan, *, several: bool) -> Sequence[Job]:
+    """Return the planned turns that the run to resume has not recorded."""
     output = plan.config.output
     if not output.resume or output.out is None:
         return plan.jobs
@@ -268,7 +275,7 @@ def _to_run(plan: Plan, *, several: bool) -> Sequence[Job]:
 
 
 def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
-    """Return the run file that was named, or set the flag of the endpoint that was named instead."""
+    """Return the run file that `target` names; if it names an endpoint, set the endpoint's flag instead."""
     if target is None:
         return None
     path = Path(target)
@@ -281,8 +288,8 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
     return None
 
 
-def _unable(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> Mapping[str, str]:
-    """Return why judges that the user did not name cannot run on this machine, by name, and print it.
+def _unable_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> Mapping[str, str]:
+    """Return and print the default judges that cannot run on this machine, with reasons.
 
     Raises:
         UsageError: A judge that the user named cannot run.
@@ -297,7 +304,7 @@ def _unable(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> Ma
     return unable
 
 
-def _without(config: RunConfig, left_out: Mapping[str, str]) -> RunConfig:
+def _without_judges(config: RunConfig, left_out: Mapping[str, str]) -> RunConfig:
     names = tuple(name for name in config.judges.names if name not in left_out)
     return config.model_copy(update={"judges": config.judges.model_copy(update={"names": names})})
 
@@ -310,9 +317,9 @@ def _manifest_of(out: Any) -> Mapping[str, Any]:
         return run.manifest
 
 
-def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
+def _finished_outcome(plan: Plan) -> RunOutcome | None:
     """Return the outcome of the run to resume if it has ended with every turn recorded."""
-    output = config.output
+    output = plan.config.output
     if not output.resume or output.retry_failed or output.out is None or not (output.out / RUN_FILE).exists():
         return None
     with RunReader.open(output.out) as run:
@@ -324,13 +331,14 @@ def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
         return RunOutcome(len(run) - run.failed_turns, run.failed_turns, interrupted=False)
 
 
-def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
+def _open_writer(plan: Plan, out: Path) -> RunWriter:
     """Create the run, or resume it if its settings are the same."""
-    if not (config.output.resume or config.output.retry_failed):
+    output = plan.config.output
+    if not (output.resume or output.retry_failed):
         return RunWriter.create(out, plan.manifest())
-    if config.output.out is None:
+    if output.out is None:
         raise UsageError("--resume needs --out: the run to continue")
-    writer = RunWriter.resume(out, ended=True)  # but some turns are not recorded
+    writer = RunWriter.resume(out, ended=True)  # an ended run may lack turns
     try:
         _check_same(writer.manifest, plan.manifest())
         _note_lost(writer)
@@ -351,23 +359,23 @@ def _note_lost(writer: RunWriter) -> None:
         )
 
 
-def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: Cluster | None) -> RunOutcome:
+def _run_turns(
+    plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: Cluster | None
+) -> RunOutcome:
     with RunProgress() as progress:
-        for note in (*plan.notes, *_on_prompt(plan)):
+        for note in (*plan.notes, *_prompt_notes(plan)):
             click.echo(f"note: {note}", err=True)
         with stop.gently():
             retry_failed = plan.config.output.retry_failed
-            runner = holding_on(cluster, plan, writer.manifest)
-            played = run_plan(
-                plan, writer, out, progress, stop=stop, runner=runner, retry_failed=retry_failed
-            )
-            outcome = run_loop(played)
+            runner = cluster_runner(cluster, plan, writer.manifest)
+            turns = run_plan(plan, writer, out, progress, stop=stop, runner=runner, retry_failed=retry_failed)
+            outcome = run_loop(turns)
             writer.end(finished=outcome.complete)
     return outcome
 
 
-def _on_prompt(plan: Plan) -> Iterator[str]:
-    """Yield a note if no turn in the run uses the system prompt."""
+def _prompt_notes(plan: Plan) -> Iterator[str]:
+    """Yield a note if no turn uses the system prompt."""
     if plan.prompt.text and all(job.case.task is not Task.CONVERSATION for job in plan.jobs):
         tasks = ", ".join(dict.fromkeys(job.case.task.value for job in plan.jobs))
         yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
@@ -379,8 +387,8 @@ def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
     if not config.judges.names:
         return True
     options = judge_options(config.judges)
-    of_data = filter(None, (root if root.is_dir() else root.parent, config.data.audio_root))
-    options = replace(options, recordings=(*options.recordings, *of_data))
+    data_folders = filter(None, (root if root.is_dir() else root.parent, config.data.audio_root))
+    options = replace(options, recordings=(*options.recordings, *data_folders))
     print_judges_keys(config.judges.names, options)
     with judging_on(cluster, options, config.judges) as pool, ScoringProgress() as progress:
         summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
@@ -400,14 +408,15 @@ _MAY_CHANGE = {
 
 
 def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
-    """Raise if the data, the endpoint or the turn settings of the run to resume have changed."""
+    """Raise a `StoreError` if the data, the endpoint or the turn settings of the run have changed."""
     now = SECRETS.values(now)  # like the stored manifest
-    config, today = part_of(before, "config"), now["config"]
+    config, config_now = part_of(before, "config"), now["config"]
     # Compare redacted URLs and settings: a key may have changed.
     config = {**config, "endpoint": public_settings(part_of(config, "endpoint"))}
     parts = [(name, part_of(before, name), now[name]) for name in ("endpoint", "data")]
     parts += [
-        (name, part_of(config, name), today[name]) for name in ("endpoint", "data", "task", "turns", "impair")
+        (name, part_of(config, name), config_now[name])
+        for name in ("endpoint", "data", "task", "turns", "impair")
     ]
     for part, then, wanted in parts:
         for key, value in wanted.items():
@@ -436,20 +445,16 @@ command = Command(
         ),
         *estimate_options(),
         trust_option,
-        click.Option(
-            ["--json", "as_json"],
-            is_flag=True,
-            help="Print the summary or the estimate as JSON.",
-        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the summary or the estimate as JSON."),
     ],
     help="""Run conversations with an endpoint and score them.
 
     Streams the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
-    with their timing, runs the judges and writes a report. ENDPOINT is a name of `live-eval endpoints`.
-    RUNFILE is a TOML file; its keys are shown in brackets below, and flags override it.
+    with their timing, runs the judges and writes a report. ENDPOINT is one of `live-eval endpoints`. RUNFILE
+    is a TOML file; its keys are shown in brackets below, and flags override it.
 
-    Judges that you name are checked before the first turn. Without --judges, those that cannot run here are
-    left out.
+    Judges that you name must be able to run here. Without --judges, the default judges that can run here are
+    used.
 
     Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a named
     judge failed, 2 for wrong usage.""",

@@ -67,13 +67,13 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 
 @command.command("delete")
 @click.argument("runs", nargs=-1, required=True, type=_options.RunFolder(campaigns=True, damaged=True))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     """Delete runs and campaigns: turns, audio, scores, judges' answers, cassettes and reports.
 
-    Also deletes the cached speech boundaries of recordings that no other run next to them has used.
-    Damaged runs can be deleted too. Files that live-eval did not write are kept. A run in progress is
-    refused.
+    Also deletes the cached speech boundaries of recordings that no other run in the same folder uses.
+    Damaged runs can be deleted too. Files that live-eval did not write are kept. A run in progress cannot be
+    deleted.
     """
     chosen = [each for run in runs for each in [_one(run)]]
     for each in chosen:
@@ -90,7 +90,7 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
                 f"note: {each.path} is kept, with files that live-eval did not write: {others}", err=True
             )
         for page in sorted(each.path.parent.glob(f"*{glob.escape(each.path.name)}*.html")):
-            click.echo(f"note: {_shown(page)} may hold its audio: delete it too", err=True)
+            click.echo(f"note: {_shown(page)} may contain its audio: delete it too", err=True)
     for path in boundaries:
         path.unlink(missing_ok=True)
 
@@ -102,8 +102,9 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
 def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
     """Remove leftovers of killed processes: audio without a turn, temporary files, stale locks.
 
-    Runs in progress are skipped. FOLDERS as for `runs list`. Exits with 3 if a run cannot be read or
-    cleaned up.
+    Runs in progress are skipped. FOLDERS are as for `runs list`.
+
+    Exit status: 0; 3 if a run cannot be read or cleaned up.
     """
     rows = [_collected(each.path, dry_run) for each in _found(folders) if each.kind == "run"]
     if as_json:
@@ -114,14 +115,14 @@ def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
                 click.echo(f"{'would remove' if dry_run else 'removed'} {Path(row['path']) / name}")
             if row["being_written"] or row["problem"]:
                 why = row["problem"] or f"{row['path']}: is being written"
-                click.echo(f"left alone: {why}", err=True)
+                click.echo(f"skipped: {why}", err=True)
         removed_files = counted(sum(len(row["removed"]) for row in rows), "file")
         click.echo(f"{counted(len(rows), 'run')}: {removed_files} {'to remove' if dry_run else 'removed'}")
     sys.exit(FAILED if any(row["problem"] for row in rows) else 0)
 
 
 def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
-    """Clean up a run; return the paths that were, or would be, removed."""
+    """Clean up a run, or list its leftovers; return the output row."""
     from live_eval.recording.housekeeping import is_busy, leftovers, remove_leftovers
 
     others, _ = _written_by_others()
@@ -138,14 +139,14 @@ def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
 
 
 def _found(folders: Sequence[Path]) -> list[FoundFolder]:
-    """Return the runs and campaigns in folders; defaults to recordings/."""
+    """Return the runs and campaigns in folders, by default in recordings/."""
     from live_eval.campaigns.folders import find_folders
 
     return find_folders(folders or [_options.RECORDINGS])
 
 
 def _one(folder: Path) -> FoundFolder:
-    """Return a folder that is itself a run or a campaign."""
+    """Return the run or campaign in this folder, excluding nested ones."""
     if folder.is_symlink():
         raise UsageError(f"{folder}: is a link; to delete its target, name {folder.resolve()}")
     found = [each for each in _found([folder]) if each.path == folder.resolve()]
@@ -155,7 +156,7 @@ def _one(folder: Path) -> FoundFolder:
 
 
 def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
-    """Return the cached speech boundaries of recordings used only by these folders."""
+    """Return the cached speech boundaries of recordings that only these folders use."""
     from live_eval.speech.boundaries import BoundaryCache
 
     paths = {each.path for each in chosen}
@@ -252,11 +253,7 @@ def _deleted(each: FoundFolder) -> list[Path]:
 
 
 def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
-    """Return the files that reports and the reference endpoint write to run and campaign folders.
-
-    Returns:
-        File names, and folders with patterns for the paths in them.
-    """
+    """Return the file names, and folders with path patterns, that other rooms write to run folders."""
     from live_eval.reference.server.process import LOG_NAME
     from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
 

@@ -48,9 +48,9 @@ _COLUMNS = {
 def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **flags: Any) -> None:
     """Score the run in folder RUN again, or with other judges.
 
-    Judges and their options are taken from the run; flags override them. Scores that a judge's current
-    version already gave are kept; missing ones are tried again. Judges named with --judges
-    must be able to run here; for others the reason is printed, and their scores stay empty.
+    Judges and their options are taken from the run; flags override them. Existing scores of a judge's current
+    version are kept, and missing ones are retried. Judges named with --judges must be able to run here; if
+    another judge cannot run, the reason is printed and its scores remain missing.
 
     Exit status: 0; 3 if a judge failed on a turn, or a named one could not run; 2 for wrong usage.
     """
@@ -70,7 +70,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     if as_json:
         _options.print_json(rows)
     else:
-        # Omit default judges for tasks that are not in the run: they have no results.
+        # Omit judges without results, such as default judges for tasks that are missing from the run.
         shown = [
             {**row, **_rounded(judge)}
             for row, judge in zip(rows, summary.judges, strict=True)

@@ -32,7 +32,7 @@ _LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "p50 of u
 def command(run: Path, as_json: bool, retime: bool) -> None:
     """Print the summary of a run.
 
-    RUN is the run's folder. An incomplete run is summarised as far as it got.
+    RUN is the run's folder. The summary of an incomplete run covers the recorded turns.
     """
     from live_eval.analysis.summary.run import summarise
     from live_eval.recording import RunReader, ScoreReader
@@ -97,13 +97,13 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
 
 
 def _terminal(table: ReportTable, *labels: str) -> Table:
-    """Return a report table for the terminal, with the columns that have these labels, or all columns."""
+    """Return a report table for the terminal, with all columns or only those with these labels."""
     headings = [column.label for column in table.columns]
-    places = [headings.index(label) for label in labels or headings]
+    indices = [headings.index(label) for label in labels or headings]
     text = [column.label for column in table.columns if not column.numeric]
-    shown = plain_table(*(headings[place] for place in places), text=text, bold=True)
+    shown = plain_table(*(headings[index] for index in indices), text=text, bold=True)
     for row in table.rows:
-        shown.add_row(*("  " * row[place].indent + row[place].text for place in places))
+        shown.add_row(*("  " * row[index].indent + row[index].text for index in indices))
     return shown
 
 
@@ -137,10 +137,10 @@ def _timing_notes(summary: RunSummary) -> list[str]:
     return notes
 
 
-def _dialogues_in_words(figures: DialogueSummary) -> str:
-    followed = figures.followed
-    dialogues = counted(figures.dialogues, "dialogue")
-    counts = f"{dialogues} of {figures.turns} turns; the cue changes at {figures.changes}"
+def _dialogues_in_words(summary: DialogueSummary) -> str:
+    followed = summary.followed
+    dialogues = counted(summary.dialogues, "dialogue")
+    counts = f"{dialogues} of {summary.turns} turns; the cue changes at {summary.changes}"
     if followed.value is None:
         return f"{counts}; whether replies follow the change: {followed.reason}"
     return f"{counts}; replies followed it (C4 of 4 or more) in {followed.value:.0f} % of {followed.n}"

@@ -29,15 +29,15 @@ __all__ = ["command"]
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to bind. On any but this machine's own, the network can read the traffic, and browsers "
-    "deny the page a microphone.",
+    help="Address to bind. Beyond loopback, others on the network can read the traffic, and browsers deny "
+    "the page a microphone.",
 )
 @click.option(
     "--endpoint",
     "endpoints",
     multiple=True,
     metavar="NAME=URL",
-    help="Address of an endpoint to talk to, if not its default; repeatable. Pages cannot choose one.",
+    help="Address of an endpoint to talk to, instead of its default; repeatable. Pages cannot choose one.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 def command(
@@ -47,9 +47,9 @@ def command(
 
     FOLDERS are folders of runs and campaigns, or folders that contain them. Default: recordings.
 
-    Serves a web application on this machine, prints its link and opens it. The link contains a token, new
-    each time, that every request needs. A second link, for listeners, opens listening tests and nothing
-    else. No request leaves the machine. Ctrl-C stops it.
+    Serves a web application on this machine, prints its link and opens it. The link contains a new token,
+    which every request needs. A second link, for listeners, gives access to listening tests only. No request
+    leaves the machine. Ctrl-C stops the server.
     """
     import webbrowser
     from urllib.parse import urlencode
@@ -74,7 +74,7 @@ def command(
         click.echo(f"for listeners: {link_of(bound, listeners)}")
         sys.stdout.flush()
         if not no_browser:
-            # Some browsers run in the terminal until they are closed.
+            # Use a thread, since a browser in the terminal blocks until it is closed.
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
     if not is_loopback(host):
@@ -83,7 +83,7 @@ def command(
     app = application(folders or (Path("recordings"),), guard, talk=talk)
     run(serve(app, host, port, announce))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        # Threads may still compute unneeded statistics; a normal exit could wait for minutes.
+        # A normal exit waits for threads, which may compute unneeded statistics for minutes.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

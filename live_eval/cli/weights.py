@@ -1,4 +1,4 @@
-"""``live-eval weights``: model weights of judges that no package includes."""
+"""``live-eval weights``: download and list model weights for judges."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def command() -> None:
 @json_option
 @click.option("--check", "checked", is_flag=True, help="Read the files and verify their hashes.")
 def _list(as_json: bool, checked: bool) -> None:
-    """List the weights that judges use, and which of them are installed.
+    """List the weights that judges use, and whether they are installed.
 
     Exit status with --check: 1 if a file does not match its hash.
     """
@@ -79,7 +79,7 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
         click.echo(f"{spec.name}: {spec.title}, about {spec.megabytes} MB", err=True)
         click.echo(f"  licence: {spec.licence}", err=True)
         click.echo(f"  source:  {spec.source} (files from {', '.join(addresses)})", err=True)
-        _say(_fetch_with_progress(spec, again=again), spec)
+        _print_found(_fetch_with_progress(spec, again=again), spec)
 
 
 @command.command("add")
@@ -88,14 +88,14 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
 def _add(name: str, path: Path) -> None:
     """Use weights that are already on this machine.
 
-    PATH is the file, or the folder with all files; they stay where they are. If no hash is known to verify
-    them, a judge that uses them loads them first.
+    PATH is the file, or the folder with all files; they are not copied. Weights without a known hash are
+    verified by loading them with a judge.
     """
     spec = _named(name)
     found = weights_at(path, spec)
     if not spec.pinned:
-        _try(spec, found.path)
-    _say(add_weights(spec, path), spec)
+        _load_with_judge(spec, found.path)
+    _print_found(add_weights(spec, path), spec)
 
 
 @command.command("path")
@@ -106,7 +106,7 @@ def _path(name: str | None) -> None:
 
 
 def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
-    """Yield the weights supported by judges, with the judge and the option that selects them."""
+    """Yield the weights that judges can use, with the judge and the option that selects them."""
     for plugin in find_plugins(JUDGES):
         if isinstance(plugin.spec, JudgeSpec):
             for option in plugin.spec.options:
@@ -114,13 +114,13 @@ def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
                     yield plugin.spec, option, weights
 
 
-def _try(weights: WeightsSpec, path: Path) -> None:
-    """Load weights with a judge; print a note if no judge can run here."""
+def _load_with_judge(weights: WeightsSpec, path: Path) -> None:
+    """Verify weights by loading them with a judge; print a note if no judge can run here."""
     problems = []
     for judge, option, mine in _uses():
         if mine.name != weights.name:
             continue
-        # Use an absolute path, since a bare name refers to installed weights.
+        # A bare name would refer to installed weights.
         options = JudgeOptions(choices={judge.name: {option.name: str(path.absolute())}})
         problem = missing_requirements(judge, options)
         if problem is None:
@@ -134,7 +134,7 @@ def _try(weights: WeightsSpec, path: Path) -> None:
 
 
 def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
-    """Return the weights supported by judges, by name, with the judge names."""
+    """Return the weights that judges can use, by name, with the judges' names."""
     known: dict[str, tuple[WeightsSpec, list[str]]] = {}
     for judge, _, spec in _uses():
         there, judges = known.setdefault(spec.name, (spec, []))
@@ -209,6 +209,6 @@ def _fetch_with_progress(spec: WeightsSpec, *, again: bool) -> FoundWeights:
         return fetch_weights(spec, again=again, progress=show)
 
 
-def _say(found: FoundWeights, spec: WeightsSpec) -> None:
+def _print_found(found: FoundWeights, spec: WeightsSpec) -> None:
     how = "verified" if spec.pinned else "recorded"
     click.echo(f"{spec.name}: {found.path} (SHA-256 {found.sha256}, {how})")

@@ -38,8 +38,8 @@ def test_unreadable_runs_are_skipped_with_the_reason(
     RunWriter.create(tmp_path / "recordings" / "cut" / "one", {}).end()
     assert RunFolder(campaigns=True).convert("latest", None, None) == Path("recordings/good")
     said = capsys.readouterr().err
-    assert "note: latest does not count recordings/damaged: " in said
-    assert "note: latest does not count recordings/cut: " in said
+    assert "note: latest: skipped recordings/damaged: " in said
+    assert "note: latest: skipped recordings/cut: " in said
     with pytest.raises(UsageError, match="@2: expected a run in recordings/, which has 1"):
         RUN.convert("@2", None, None)
     assert RunFolder(damaged=True).convert("@1", None, None) == Path("recordings/damaged")

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli, main
-from live_eval.cli.run import _on_prompt
+from live_eval.cli.run import _prompt_notes
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
@@ -220,4 +220,4 @@ def test_scores_missing_from_the_page_are_noted(run_folder: Path, tmp_path: Path
 def test_a_prompt_that_no_session_receives_is_noted(task: str, prompt: str, notes: list[str]) -> None:
     plan = make_plan(validate({"data": {"path": "sample"}, "task": {"name": task, "prompt": prompt}}))
     words = [f"the prompt {name} is only used in conversations, not for the task {task}" for name in notes]
-    assert list(_on_prompt(plan)) == words
+    assert list(_prompt_notes(plan)) == words

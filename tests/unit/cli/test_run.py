@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.cli import cli
-from live_eval.cli.run import _check_same, _of_each_prompt, _run_file, _unable, _without
+from live_eval.cli.run import _check_same, _prompt_configs, _run_file, _unable_judges, _without_judges
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.run_file import RunConfig, read_run_file, validate
+from live_eval.run.run_file import read_run_file, validate
 from live_eval.testing.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
 
@@ -38,24 +38,24 @@ def test_a_named_judge_without_its_key_stops_the_run_before_it_starts(
 def test_a_default_judge_without_its_key_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     config = validate({"judges": {"names": ["bleu", "ves"]}})
     specs = [registry.judge(name) for name in config.judges.names]
-    left_out = _unable(config, specs, named=False)
-    assert _without(config, left_out).judges.names == ("bleu",)
+    left_out = _unable_judges(config, specs, named=False)
+    assert _without_judges(config, left_out).judges.names == ("bleu",)
     assert capsys.readouterr().err == "note: judge left out: ves: key in GEMINI_API_KEY\n"
 
 
 def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run itself is replaced: its manifest is what this is about."""
+    """Only the manifest matters here, so the run is replaced."""
     manifests = []
 
-    def begun(plan: Plan, *_: object) -> None:
+    def open_writer(plan: Plan, *_: object) -> None:
         manifests.append(plan.manifest())
         raise UsageError("enough")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("live_eval.cli.run._begun", begun)
+    monkeypatch.setattr("live_eval.cli.run._open_writer", open_writer)
     monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu", "ves"]}})
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind"])
     assert str(done.exception) == "enough"
@@ -117,7 +117,7 @@ def test_the_newest_run_is_resumed_and_its_summary_printed_as_json(
 
 def test_each_prompt_has_a_run_and_other_tasks_are_in_the_first() -> None:
     def tasks(prompt: str, task: str = "all") -> list[tuple[str, str]]:
-        configs = _of_each_prompt(validate({"task": {"name": task, "prompt": prompt}}))
+        configs = _prompt_configs(validate({"task": {"name": task, "prompt": prompt}}))
         return [(config.task.prompt, config.task.name) for config in configs]
 
     assert tasks("basic") == [("basic", "all")]
@@ -144,10 +144,10 @@ def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
         writer.commit(spoken_turn(plan.jobs[0].case))
         writer.end(finished=True)
 
-    def begun(plan: Plan, config: RunConfig, out: Path) -> None:
-        raise UsageError(f"{out} {config.task.prompt} {config.output.resume}")
+    def open_writer(plan: Plan, out: Path) -> None:
+        raise UsageError(f"{out} {plan.config.task.prompt} {plan.config.output.resume}")
 
-    monkeypatch.setattr("live_eval.cli.run._begun", begun)
+    monkeypatch.setattr("live_eval.cli.run._open_writer", open_writer)
     flags = [
         "--prompt",
         "no,basic",

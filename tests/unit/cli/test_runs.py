@@ -107,7 +107,7 @@ def test_gc_leaves_a_run_alone_that_is_being_written(died: Path, flags: tuple[st
     assert done.exit_code == shown.exit_code == 0
     (row,) = json.loads(done.stdout)["folders"]
     assert row == {"path": str(died), "removed": [], "being_written": True, "problem": None}
-    assert shown.stderr == f"left alone: {died}: is being written\n"
+    assert shown.stderr == f"skipped: {died}: is being written\n"
 
 
 @pytest.mark.parametrize("flags", [(), ("--dry-run",)])
@@ -239,5 +239,5 @@ def test_files_that_stay_and_pages_with_its_audio_are_named(died: Path) -> None:
     assert (
         f"{died} is kept, with files that live-eval did not write: audio/mine.wav, notes.txt" in done.stderr
     )
-    assert f"{page} may hold its audio" in done.stderr
+    assert f"{page} may contain its audio" in done.stderr
     assert page.exists()

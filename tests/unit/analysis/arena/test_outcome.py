@@ -297,7 +297,7 @@ def test_verdicts_are_kept_and_printed(runs: list[Path], tmp_path: Path) -> None
     text = CliRunner().invoke(cli, asked, catch_exceptions=False).stdout
     for words in (
         "short against long: won 5, tied 0, lost 15; win rate 0.250",
-        "order: the verdict changed when swapped for 0 % of 20 pairs",
+        "order: swapping the replies changed the verdict for 0 % of 20 pairs",
         "by people: 10 votes from 1 raters",
         "ratings: no finite rating",
         "judge and people agree on 50 % of the 10 pairs with both verdicts",
