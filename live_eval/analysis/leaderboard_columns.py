@@ -12,26 +12,35 @@ from live_eval.judging import JudgeKind, LeaderboardTable, score_name
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
-__all__ = ["BoardColumn", "leaderboard_columns", "prompt_scores"]
+__all__ = ["BoardColumn", "TableColumn", "leaderboard_columns", "prompt_scores"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardColumn:
-    """A column of one of the paper's tables; for other fields, see `LeaderboardColumn`.
+class TableColumn:
+    """A column of a table on the leaderboard.
 
     Args:
         scores: Scores for the column; the first score that a run has is used.
+    """
+
+    title: str
+    scores: tuple[str, ...] = ()
+    unit: str = ""
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardColumn(TableColumn):
+    """A column of one of the paper's tables; for other fields, see `LeaderboardColumn`.
+
+    Args:
         scale: Ends of the scale, or None.
         rated: Whether a language model assigns the values.
     """
 
-    title: str
     table: LeaderboardTable
-    scores: tuple[str, ...]
     task: Task
-    unit: str = ""
     scale: tuple[float, float] | None = None
-    higher_is_better: bool = True
     rated: bool = False
     picks_prompt: bool = False
     heat_map: bool = False

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_board(board: Board) -> None:
-    """Print the paper's tables: the runs, each followed by its intervals, then the published rows."""
+    """Print the tables: the runs, each followed by its intervals, then the published rows."""
     console = output_console()
     for table in board.tables:
         console.print(table.title)
@@ -24,7 +24,7 @@ def print_board(board: Board) -> None:
                 listed.add_row("published:")
             remark = "" if row.published else row.source.remark
             name = f"{row.source.name}, {remark}" if remark else row.source.name
-            listed.add_row(name, *(formatted(cell.value, digits=2) for cell in row.cells))
+            listed.add_row(name, *(formatted(cell.value, digits=cell.digits) for cell in row.cells))
             if any(_interval(cell) for cell in row.cells):
                 for bound, label in enumerate(("  95 % interval from", "  to")):
                     listed.add_row(label, *(_interval_bound(cell, bound) for cell in row.cells))
@@ -42,4 +42,4 @@ def _interval(cell: BoardCell) -> Sequence[float] | None:
 
 def _interval_bound(cell: BoardCell, bound: int) -> str:
     interval = _interval(cell)
-    return NONE if interval is None else formatted(interval[bound], digits=2)
+    return NONE if interval is None else formatted(interval[bound], digits=cell.digits)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from live_eval.analysis.leaderboard_columns import BoardColumn, leaderboard_columns
+from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import JudgeFacts
@@ -53,9 +53,10 @@ class BoardCell:
     """A value with its estimate, which is None for published values.
 
     Args:
-        judge: Judge of the value; None if published or missing.
+        judge: Judge of the value; None for latencies, and if published or missing.
         mark: Letter of the judge; empty if not needed.
         best: Whether the value is the best of our comparable values.
+        digits: Number of decimals to show.
     """
 
     value: float | None
@@ -64,6 +65,7 @@ class BoardCell:
     judge: JudgeFacts | None = None
     mark: str = ""
     best: bool = False
+    digits: int = 2
 
     @property
     def n_of_turns(self) -> str:
@@ -93,10 +95,10 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class BoardTable:
-    """One of the paper's tables."""
+    """One of the paper's tables, or the table of latencies."""
 
     title: str
-    columns: tuple[BoardColumn, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[BoardRow, ...]
     notes: tuple[str, ...]
 
@@ -120,7 +122,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A leaderboard: the paper's tables, our runs, heat maps, and plots of the levels."""
+    """A leaderboard: the paper's tables, latencies, our runs, heat maps, and plots of the levels."""
 
     tables: tuple[BoardTable, ...]
     runs: tuple[BoardRun, ...]
@@ -145,6 +147,16 @@ _HUMAN_NOTE = (
 _SHORT_NOTE = (
     "n of N: the mean is over n of N turns; the others failed or have no score, so it may be biased upwards."
 )
+_LATENCY_NOTE = (
+    "Latencies are over all tasks and begin at the measured end of the user's speech, as in live-eval show. "
+    "The paper publishes none. To compare endpoints under equal load, use live-eval latency."
+)
+_LATENCIES = {
+    "voice to voice p50": ("voice_to_voice", "p50"),
+    "voice to voice p95": ("voice_to_voice", "p95"),
+    "first byte p50": ("first_byte", "p50"),
+}
+"""Latency and percentile by column."""
 _TABLES = (
     ("Understanding and reasoning", LeaderboardTable.UNDERSTANDING),
     ("Response: audio", LeaderboardTable.RESPONSE_SOUND),
@@ -165,15 +177,16 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     entries = read_entries(paths)
     everything = Chosen(tuple(entries), ())
     columns = leaderboard_columns()
+    tables = [
+        _table(
+            title,
+            tuple(column for column in columns if column.table is table),
+            everything if all_prompts else choose_prompts_of(table, entries),
+        )
+        for title, table in _TABLES
+    ]
     return Board(
-        tables=tuple(
-            _table(
-                title,
-                tuple(column for column in columns if column.table is table),
-                everything if all_prompts else choose_prompts_of(table, entries),
-            )
-            for title, table in _TABLES
-        ),
+        tables=(*tables, _latencies(entries)),
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),
@@ -219,6 +232,17 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
         f"without a value here, and therefore without a row: {', '.join(without)}" if without else "",
     ]
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
+
+
+def _latencies(entries: Sequence[Entry]) -> BoardTable:
+    """Return the table of latencies, with a row for every run."""
+    rows = []
+    for source, entry in zip(sources_of(entries, prompted=True), entries, strict=True):
+        summaries = [(entry.summary.latencies[name].measured, p) for name, p in _LATENCIES.values()]
+        cells = [BoardCell(found[p].value, found[p], entry.run.total, digits=0) for found, p in summaries]
+        rows.append(BoardRow(source, tuple(cells)))
+    columns = (TableColumn(title=title, unit="ms", higher_is_better=False) for title in _LATENCIES)
+    return BoardTable("Latency, ms", tuple(columns), tuple(rows), (_LATENCY_NOTE,))
 
 
 def _cell(entry: Entry, column: BoardColumn, turns: Sequence[Observation]) -> BoardCell:

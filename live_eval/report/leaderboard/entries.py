@@ -21,6 +21,7 @@ from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
 from live_eval.recording import RunReader, ScoreReader, part_of
 from live_eval.redaction import host_of
+from live_eval.report.leaderboard.protocol import differences_from_paper
 from live_eval.text.wording import counted
 from live_eval.types import Task
 
@@ -36,7 +37,7 @@ __all__ = [
     "sources_of",
 ]
 
-RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns")
+RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns", "differences from the paper")
 """The headings of the run table."""
 
 _BUNDLED = {SAMPLE: "the bundled sample", SAMPLE_DIALOGUES: "the bundled dialogues"}
@@ -52,6 +53,7 @@ class BoardRun:
         source: Comma-separated kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``).
         total: Number of turns, including failed turns.
         unfinished: Note on a run that has not ended; empty otherwise.
+        differences: Differences from the paper's protocol.
     """
 
     number: int
@@ -64,6 +66,7 @@ class BoardRun:
     total: int
     captured: int
     unfinished: str
+    differences: tuple[str, ...]
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -76,6 +79,7 @@ class BoardRun:
             self.prompt,
             f"{self.data}: {', '.join(filter(None, (counted(self.cases, 'case'), self.source)))}",
             f"{turns}; {self.unfinished}" if self.unfinished else turns,
+            "; ".join(self.differences) or "none recorded",
         )
 
 
@@ -185,6 +189,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
             total=summary.total,
             captured=summary.captured,
             unfinished=facts.unfinished,
+            differences=tuple(differences_from_paper(manifest, summary.turns)),
         ),
         # A gateway may serve a different model at each path, so the whole address identifies the model.
         model=(facts.endpoint, base_url, facts.model, facts.voice, facts.turn_mode, known),

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
-from live_eval.analysis.leaderboard_columns import BoardColumn
+from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn
 from live_eval.files import csv_line
 from live_eval.report.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
 from live_eval.report.leaderboard.entries import RUN_COLUMNS, BoardRun, Source
@@ -36,8 +36,12 @@ def render(board: Board, form: BoardFormat) -> str:
     return forms[form](board)
 
 
-def _figure(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.2f}".replace("-", "−")
+def _figure(value: float | None, digits: int = 2) -> str:
+    return _NONE if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def _value(cell: BoardCell) -> str:
+    return _figure(cell.value, cell.digits)
 
 
 def _count(cell: BoardCell) -> str:
@@ -53,7 +57,7 @@ def _extras(cell: BoardCell) -> list[str]:
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [_count(cell)] if _count(cell) else []
-    found = f"{_figure(between.low)} to {_figure(between.high)}"
+    found = f"{_figure(between.low, cell.digits)} to {_figure(between.high, cell.digits)}"
     return [found, cell.n_of_turns] if cell.n_of_turns else [found]
 
 
@@ -71,7 +75,13 @@ def _arrow(higher: bool) -> str:
 def _html(board: Board) -> str:
     page = page_template("leaderboard.html", figure=_figure, arrow=_arrow)
     return page.render(
-        board=board, run_columns=RUN_COLUMNS, extras=_extras, count=_count, cell_note=_cell_note, heat=_heat
+        board=board,
+        run_columns=RUN_COLUMNS,
+        shown=_value,
+        extras=_extras,
+        count=_count,
+        cell_note=_cell_note,
+        heat=_heat,
     )
 
 
@@ -124,7 +134,7 @@ def _markdown_table(table: BoardTable) -> str:
 
 
 def _markdown_cell(cell: BoardCell) -> str:
-    figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
+    figure = f"**{_value(cell)}**" if cell.best else _value(cell)
     extras = f" ({'; '.join(_extras(cell))})" if _extras(cell) else ""
     return f"{figure}{_markdown_mark(cell.mark)}{extras}"
 
@@ -142,7 +152,7 @@ def _markdown_map(heat_map: HeatMap) -> str:
     rows = [
         [
             markdown_text(name),
-            *(_NONE if cell.value is None else f"{_figure(cell.value)} ({_count(cell)})" for cell in row),
+            *(_NONE if cell.value is None else f"{_value(cell)} ({_count(cell)})" for cell in row),
         ]
         for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
     ]
@@ -273,10 +283,10 @@ def _map_as_json(heat_map: HeatMap) -> dict[str, Any]:
     return {"title": heat_map.title, "column": column, "rows": rows, "notes": list(heat_map.notes)}
 
 
-def _column_as_json(column: BoardColumn) -> dict[str, Any]:
+def _column_as_json(column: TableColumn) -> dict[str, Any]:
     return {
         "title": column.title,
-        "task": column.task.value,
+        "task": column.task.value if isinstance(column, BoardColumn) else None,
         "unit": column.unit,
         "higher_is_better": column.higher_is_better,
     }
@@ -354,7 +364,7 @@ def _latex_table(table: BoardTable) -> str:
     for place, row in enumerate(table.rows):
         if row.published:
             lines += ["\\midrule"] if place and not table.rows[place - 1].published else []
-            figures = [_tex(_figure(cell.value)) for cell in row.cells]
+            figures = [_tex(_value(cell)) for cell in row.cells]
             lines.append(_latex_row(_tex(_label(row.source)), figures))
             continue
         lines.append(_latex_row(_tex(row.source.name), [_latex_figure(cell) for cell in row.cells]))
@@ -368,7 +378,7 @@ def _latex_table(table: BoardTable) -> str:
 
 
 def _latex_figure(cell: BoardCell) -> str:
-    figure = _tex(_figure(cell.value))
+    figure = _tex(_value(cell))
     return (f"\\textbf{{{figure}}}" if cell.best else figure) + _latex_mark(cell.mark)
 
 
@@ -385,7 +395,7 @@ def _latex_row(head: str, cells: Sequence[str]) -> str:
     return f"{{{head}}} & {' & '.join(cells)} \\\\"
 
 
-_RUN_WIDTHS = (0.17, 0.25, 0.12, 0.19, 0.16)
+_RUN_WIDTHS = (0.13, 0.21, 0.1, 0.16, 0.14, 0.15)
 """Widths of the columns after the run number, relative to the page width."""
 
 
@@ -417,7 +427,7 @@ def _latex_map(heat_map: HeatMap) -> Iterator[str]:
 
 
 def _latex_counted(cell: BoardCell) -> str:
-    figure = _tex(_figure(cell.value))
+    figure = _tex(_value(cell))
     return f"{figure} {{\\scriptsize {_count(cell)}}}" if cell.value is not None else figure
 
 

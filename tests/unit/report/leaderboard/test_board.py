@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from live_eval.analysis.summary.run import summarise
 from live_eval.errors import UsageError
 from live_eval.judging import (
     JudgeKind,
@@ -17,7 +18,7 @@ from live_eval.judging import (
     OutputSpec,
     Scored,
 )
-from live_eval.recording import RunReader, ScoreStore
+from live_eval.recording import RunReader, ScoreReader, ScoreStore
 from live_eval.registry import JUDGES as JUDGE_GROUP
 from live_eval.registry import Plugin, find_plugins
 from live_eval.report.leaderboard import BoardFormat, build_board, render
@@ -27,7 +28,7 @@ from tests.unit.report.leaderboard.boards import figure, notes, ours, written
 
 def test_a_value_is_the_mean_over_scored_turns_of_its_task(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
-    understanding, sound, words = board.tables
+    understanding, sound, words, _ = board.tables
     row = understanding.rows[0]
     figures = {column.title: cell for column, cell in zip(understanding.columns, row.cells, strict=True)}
     assert figures["understanding"].value == 50.0
@@ -39,6 +40,20 @@ def test_a_value_is_the_mean_over_scored_turns_of_its_task(runs: Mapping[str, Pa
     assert not any(cell.best for cell in words.rows[0].cells), "one row has nobody to be better than"
     assert [row.published for row in words.rows] == [False] + [True] * 13
     assert [row.source.name for row in sound.rows if row.published][-1] == "EchoX"
+
+
+def test_latencies_are_those_of_the_runs_summary(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"], runs["enhance"]])
+    table = board.tables[3]
+    assert table.title == "Latency, ms"
+    assert [row.source.name for row in table.rows] == ["made-up", "made-up"], "one row per run"
+    with RunReader.open(runs["basic"]) as run, ScoreReader.open(runs["basic"]) as scores:
+        expected = summarise(run, scores).latencies["voice_to_voice"].measured
+    p50, p95, first_byte = table.rows[0].cells
+    assert (p50.value, p50.turns) == (expected["p50"].value, 20)
+    assert (p50.estimate, p95.estimate) == (expected["p50"], expected["p95"])
+    assert first_byte.value is not None
+    assert f"{p50.value or 0:.0f}" in render(board, "md"), "without decimals"
 
 
 def test_the_best_of_several_prompts_is_shown_with_a_note(runs: Mapping[str, Path]) -> None:

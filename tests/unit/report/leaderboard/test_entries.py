@@ -39,9 +39,10 @@ def test_runs_at_different_addresses_are_different_models(tmp_path: Path) -> Non
 def test_a_run_without_turns_has_no_kind_of_data(tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "empty", at(None)).close()
     [run] = build_board([tmp_path / "empty"]).runs
-    assert run.cells[-2:] == (
+    assert run.cells[-3:] == (
         "the bundled sample: 0 cases",
         "0 of 0 captured; incomplete: 0 of 30 turns recorded",
+        "recordings: none",
     )
 
 

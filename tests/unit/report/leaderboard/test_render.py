@@ -75,7 +75,7 @@ def test_latex_is_complete_and_escaped(runs: Mapping[str, Path]) -> None:
     assert "\n{[a] my" in made, "a bracket after a row's end would be its space"
     assert "\\textless{}\\textquotedbl{}b\\textquotedbl{}\\textgreater{}" in made
     assert "my\\_model \\& co 100\\%" in made
-    assert made.count("\\begin{tabular}") == made.count("\\end{tabular}") == 7
+    assert made.count("\\begin{tabular}") == made.count("\\end{tabular}") == 8
     assert "\\textbf{" in made
     for block in re.findall(r"\\begin\{tabular\}\{(lr+)\}(.*?)\\end\{tabular\}", made, re.DOTALL):
         rows = [line for line in block[1].splitlines() if line.endswith("\\\\")]
@@ -160,10 +160,14 @@ def test_the_table_of_runs_shows_data_turns_and_completion(runs: Mapping[str, Pa
     cut = written(tmp_path / "cut", manifest=at(None), unanswered=3, ended=False)
     board = build_board([runs["basic"], cut])
     assert [run.cells for run in board.runs] == [
-        ("1", "basic", "reference, made-up", "basic", "sample: 20 cases, manifest", "20 of 20 captured"),
+        (
+            *("1", "basic", "reference, made-up", "basic", "sample: 20 cases, manifest", "20 of 20 captured"),
+            "recordings: manifest",
+        ),
         (
             *("2", "cut", "openai, made-up", "basic", "the bundled sample: 20 cases, manifest"),
             "17 of 20 captured; incomplete: 20 of 30 turns recorded",
+            "recordings: manifest",
         ),
     ]
     page, text, latex = (render(board, form) for form in ("html", "md", "latex"))
@@ -184,7 +188,7 @@ def test_runs_have_a_page_without_their_judges_installed(
 ) -> None:
     monkeypatch.setattr("live_eval.registry.find_plugins", lambda group: ())
     board = build_board([runs["basic"]])
-    assert all(table.columns == () for table in board.tables)
+    assert all(table.columns == () for table in board.tables[:3]), "only latencies need no judge"
     assert board.plots == ()
     assert "made-up" in render(board, "html")
     shown = write_report([runs["basic"]], form="json")

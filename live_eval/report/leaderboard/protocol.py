@@ -1,0 +1,48 @@
+"""Differences between a run and the paper's protocol, read from the run's manifest and turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from live_eval.analysis.summary.observations import Observation
+from live_eval.recording import part_of
+from live_eval.run.prompts import PROMPTS
+from live_eval.types import Task
+
+__all__ = ["differences_from_paper"]
+
+_SYNTHESIS = "synthesis"
+_PAPER_CASES: Mapping[Task, tuple[int, str]] = MappingProxyType(
+    {
+        Task.TRANSCRIPTION: (3_356, "transcriptions"),
+        Task.UNDERSTANDING: (4_576, "understanding questions"),
+        Task.REASONING: (4_747, "reasoning questions"),
+        Task.CONVERSATION: (3_356, "conversations"),
+    }
+)
+"""Number of cases in the paper (arXiv 2510.22758), by task."""
+
+
+def differences_from_paper(manifest: Mapping[str, Any], turns: Sequence[Observation]) -> Iterator[str]:
+    """Yield the differences in recordings, prompt, impairment and judges.
+
+    The models of the judges are compared below each table instead. A manifest may be incomplete: what it does
+    not record is not compared.
+    """
+    sources = {turn.source for turn in turns}
+    if sources != {_SYNTHESIS}:
+        yield f"recordings: {', '.join(sorted(sources)) or 'none'}"
+    else:
+        for task, (expected, name) in _PAPER_CASES.items():
+            found = len({turn.case_id for turn in turns if turn.task is task})
+            if found not in (0, expected):
+                yield f"{found:,} of {expected:,} {name}"
+    prompt = part_of(manifest, "prompt").get("name")
+    if prompt is not None and prompt not in PROMPTS:
+        yield "custom prompt"
+    if impairment := part_of(manifest, "impairment").get("spec"):
+        yield f"impairment: {impairment}"
+    if missing := part_of(manifest, "judges_left_out"):
+        yield f"without {', '.join(sorted(missing))}"
