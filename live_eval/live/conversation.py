@@ -31,7 +31,7 @@ from live_eval.registry import load as load_object
 from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Plan
 from live_eval.run.runner import running_endpoint
-from live_eval.run.session_attempt import unplayed_turns
+from live_eval.run.session_attempt import skipped_turns
 from live_eval.session import Session
 from live_eval.session.event_loop import LoopProbe, raise_priority, undisturbed
 from live_eval.transport import Transport
@@ -204,7 +204,7 @@ class LiveConversation:
                 self._greetings.observe(session.first)
             ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")
             rest = user.jobs[len(session.captures) :]
-            for record in unplayed_turns(rest, 1, ended, self._clock) if rest else ():
+            for record in skipped_turns(rest, 1, ended, self._clock) if rest else ():
                 self._turns += 1
                 self._recorder.record_unreached(self._turns, record)
         self.stop()

@@ -1,4 +1,4 @@
-"""Describe in words what a setting should have been."""
+"""Describe the expected value of a setting."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from live_eval.text.wording import alternatives
 __all__ = ["expectation"]
 
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text"}
-"""What pydantic's kinds of mistakes expect."""
+"""Expected values by the prefix of pydantic's error type."""
 
 
 def expectation(mistake: Mapping[str, Any]) -> str:
-    """Return what a value should have been, from an entry of `pydantic.ValidationError.errors`."""
+    """Return the expected value in words, from an entry of `pydantic.ValidationError.errors`."""
     bounds = mistake.get("ctx", {})
     match mistake["type"].partition("_")[0], mistake["type"]:
         case _, "greater_than_equal":

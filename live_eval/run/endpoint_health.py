@@ -2,20 +2,20 @@
 
 ::
 
-    UP ──cannot be opened──▶ SUSPECT ──three in a row──▶ DOWN ──patience over──▶ given up
-     ▲                          │                          │
-     └─────────────── a newer session is opened ───────────┘
+    UP ──session not opened──▶ SUSPECT ──three in a row──▶ DOWN ──patience exceeded──▶ given up
+     ▲                            │                          │
+     └──────────────── a newer session is opened ────────────┘
 
 A session attempt (`live_eval.run.retried_sessions`) ends as
 
-- *done*: the turns were captured, or their failure counts;
-- *retry at t*: the failure may be temporary, and attempts and patience remain; an attempt during an outage
-  does not count, and the next attempt waits for a probe;
-- *undecided*: the session could not be opened or lost contact, and no attempts remain. The session is done
-  once a newer session is opened, and retried once the endpoint is down.
+- *done*: the turns were captured, or failed for good;
+- *retry at t*: the failure may be temporary, and attempts and patience remain. Attempts during an outage are
+  not counted; the next attempt waits for a probe;
+- *undecided*: the session could not be opened or lost contact, and no attempts remain. It is done once a
+  newer session is opened, and retried once the endpoint is down.
 
-While the endpoint is down, one session at a time is dialled as a probe. An endpoint that has never responded
-is always considered up: its address may be wrong, so its turns fail.
+While the endpoint is down, sessions are dialled one at a time, as probes. An endpoint that has never
+responded counts as up, because its address may be wrong: its turns fail.
 
 An endpoint under load may refuse sessions while it serves others. Campaigns measure such refusals, so in a
 campaign the endpoint is not down while a session may be alive.
@@ -35,27 +35,27 @@ from live_eval.types import Failure
 __all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Outage"]
 
 MISSES_OF_OUTAGE = 3
-"""Number of consecutive sessions that cannot be opened after which the endpoint is down."""
-_LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
-_LONGEST_NS = 10**18  # about thirty years
+"""Number of consecutive unopened sessions after which the endpoint is down."""
+_LAST_PROBE_BACKOFF = 4  # the backoff after attempt 4, 4 to 8 s, also applies to later probes
+_MAX_WAIT_NS = 10**18  # about thirty years
 
 
 class Health(Enum):
     """The state of the endpoint during a session attempt."""
 
     UP = auto()
-    """The endpoint responded, or was not contacted: a failure counts."""
+    """The endpoint responded, or was not contacted; a failure is final."""
     SUSPECT = auto()
     """The session could not be opened or lost contact, possibly because of an outage that has just begun."""
     DOWN = auto()
-    """The session could not be opened or lost contact because of an outage: the attempt does not count."""
+    """The session could not be opened or lost contact because of an outage; the attempt is not counted."""
 
 
 class AttemptOutcome(NamedTuple):
     """The outcome of a session attempt.
 
     Args:
-        heard_ns: Time of the endpoint's last message in the session; None if the session was never ready.
+        heard_ns: Time of the endpoint's last sign of life; None if the session was never ready.
         asked_s: Wait requested by the endpoint.
     """
 
@@ -74,7 +74,7 @@ class Outage:
         ended_ns: Dial time of the first session that was opened again, or when patience ran out.
         over: Whether the endpoint recovered.
         asked_s: Remaining wait requested by the endpoint, if longer than the patience.
-        probe_ns: Due time of the next probe or the probe in progress.
+        probe_ns: Due time of the next probe, or of the probe in progress.
     """
 
     began_ns: int
@@ -91,7 +91,7 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether the outage explains why a session dialled at `at_ns` was `lost` or not opened."""
+        """Return whether the outage explains a session, dialled at `at_ns`, that was `lost` or not opened."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
@@ -105,13 +105,13 @@ class _Miss(NamedTuple):
 
 
 class EndpointHealth:
-    """Infers from the outcomes of attempts whether the endpoint is reachable.
+    """The state of the endpoint, inferred from the outcomes of session attempts.
 
     Call `dial` when a session is dialled, no earlier than `opens_ns`, and `observe` when it has ended.
 
     Args:
-        patience_s: Maximum duration of an outage; 0 disables outages, so each failure counts.
-        announce: Called when an outage begins and when it ends.
+        patience_s: Maximum duration of an outage; with 0, no failure counts as an outage.
+        announce: Called at the start and the end of an outage.
         reached_ns: Time of an earlier response from the endpoint, if known.
         over_http: Whether each turn is an HTTP request, whose content may cause a server error.
         counts_refusals: Whether refusals count as results, not as an outage, while a session may be alive.
@@ -132,11 +132,11 @@ class EndpointHealth:
         self._announce = announce
         self._over_http = over_http
         self._counts_refusals = counts_refusals
-        self._opened_ns = reached_ns  # dialled at that time or later
-        self._in_progress: list[int] = []  # dial times of their sessions
+        self._opened_ns = reached_ns  # dial time of the newest session known to have been opened
+        self._in_progress: list[int] = []  # dial times
         self._misses: list[_Miss] = []  # consecutive
         self.outages: list[Outage] = []
-        """The outages so far; the last outage may be in progress."""
+        """The outages so far; the last one may be in progress."""
 
     @property
     def reached(self) -> bool:
@@ -168,7 +168,7 @@ class EndpointHealth:
         return self._opened_ns is not None and self._opened_ns >= at_ns
 
     def opens_ns(self) -> int | None:
-        """Return when a session may be dialled; None while a probe is in progress."""
+        """Return the earliest time to dial a session; None while a probe is in progress."""
         if not self.down:
             return 0
         probe_ns = self.outages[-1].probe_ns
@@ -188,12 +188,12 @@ class EndpointHealth:
             sign = Sign.NONE
         probed = self.down and at_ns >= self.outages[-1].probe_ns
         if failure is not None and sign is Sign.NOT_OPENED:
-            if self._watches and not self.opened_since(at_ns + 1):
-                asked_ns = round(min((outcome.asked_s or 0.0) * 1e9, _LONGEST_NS))  # it may be infinite
+            if self._detects_outages and not self.opened_since(at_ns + 1):
+                asked_ns = round(min((outcome.asked_s or 0.0) * 1e9, _MAX_WAIT_NS))  # it may be infinite
                 self._misses.append(_Miss(at_ns, now_ns, now_ns + asked_ns, failure))
         elif sign is Sign.ANSWER or outcome.heard_ns is not None:
-            self._take_opened(self._alive_ns(at_ns, outcome))
-        # A session that has ended may have been the last sign of life.
+            self._mark_opened(self._alive_ns(at_ns, outcome))
+        # The session that has ended may have been the last one that could disprove an outage.
         if not self.down and len(self._misses) >= MISSES_OF_OUTAGE and not self._maybe_alive:
             began_ns = min(miss.dialled_ns for miss in self._misses)
             self.outages.append(Outage(began_ns, self._misses[-1].failure))
@@ -201,38 +201,38 @@ class EndpointHealth:
             probed = True
         if probed and self.down and not self.given_up:
             self._schedule(self.outages[-1], now_ns)
-        if not self._watches or sign not in (Sign.NOT_OPENED, Sign.LOST):
+        if not self._detects_outages or sign not in (Sign.NOT_OPENED, Sign.LOST):
             return Health.UP
-        met_outage = bool(self.outages) and self.outages[-1].explains(at_ns, lost=sign is Sign.LOST)
-        return Health.DOWN if met_outage else Health.SUSPECT
+        explained = bool(self.outages) and self.outages[-1].explains(at_ns, lost=sign is Sign.LOST)
+        return Health.DOWN if explained else Health.SUSPECT
 
     @property
-    def _watches(self) -> bool:
+    def _detects_outages(self) -> bool:
         """Whether an unreachable endpoint counts as an outage."""
         return self._patience_ns > 0 and self.reached
 
     @property
     def _maybe_alive(self) -> bool:
-        """Whether a session in progress when the outage was suspected may disprove the outage."""
+        """Whether a session that was in progress when the outage was suspected may disprove it."""
         suspected_ns = self._misses[MISSES_OF_OUTAGE - 1].ended_ns
         return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
 
     def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
         """Return the latest time at which an open session shows that the endpoint was up."""
-        # An endpoint that refuses sessions under load is up while it serves others. Once it is down, only a
-        # new session shows that it is back.
+        # Under load, an endpoint that refuses sessions is up while it serves others. Once it is down, only a
+        # new session shows that it has recovered.
         if not self._counts_refusals or self.down:
             return at_ns
         return outcome.ended_ns if outcome.failure is None else max(at_ns, outcome.heard_ns or at_ns)
 
-    def _take_opened(self, at_ns: int) -> None:
+    def _mark_opened(self, at_ns: int) -> None:
         self._opened_ns = max(at_ns, self._opened_ns or at_ns)
         self._misses = [miss for miss in self._misses if miss.dialled_ns > at_ns]
         if self.down and not self.given_up and not self._misses:
             self._end(self.outages[-1], at_ns, over=True)
 
     def _schedule(self, outage: Outage, now_ns: int) -> None:
-        """Schedule the next probe, at the latest when patience runs out, or give up."""
+        """Schedule the next probe, no later than the end of the patience, or give up."""
         ends_ns = outage.began_ns + self._patience_ns
         asked_ns = max(miss.until_ns for miss in self._misses)
         if asked_ns > ends_ns:
@@ -241,7 +241,7 @@ class EndpointHealth:
             self._end(outage, now_ns, over=False)
             return
         outage.probes += 1
-        delay_s = self._backoff.delay_s(min(outage.probes, _LONGEST_PROBE), None)
+        delay_s = self._backoff.delay_s(min(outage.probes, _LAST_PROBE_BACKOFF), None)
         outage.probe_ns = min(max(now_ns + round(delay_s * 1e9), asked_ns), ends_ns)
 
     def _end(self, outage: Outage, at_ns: int, *, over: bool) -> None:

@@ -1,4 +1,4 @@
-"""Decide how long sessions wait for an endpoint that may speak first."""
+"""Choose the time for which sessions wait for a greeting of the endpoint."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from live_eval.types import OnGreeting
 __all__ = ["LISTEN_S", "Greetings"]
 
 LISTEN_S = 3.0
-"""Time for which a session waits for a greeting if it is unknown whether the endpoint greets."""
+"""Wait for a greeting while it is unknown whether the endpoint greets."""
 _WAIT_S = 10.0  # for the greeting of an endpoint that greets
 _SECOND_NS = 1_000_000_000
 
 
 class Greetings:
-    """Learns from the first sessions whether an endpoint greets, so that later sessions need not wait."""
+    """Whether an endpoint greets, as learned from the first sessions, so that later ones need not wait."""
 
     def __init__(self, on_greeting: OnGreeting | None = None) -> None:
         self._greets = None if on_greeting is None else on_greeting is OnGreeting.WAIT
@@ -39,16 +39,16 @@ class Greetings:
         return greetings
 
     def patience_ns(self, *, listens: bool = True) -> int:
-        """Return how long the next session waits for a greeting to begin; 0 to speak immediately.
+        """Return the maximum wait of the next session for a greeting to begin; 0 to speak immediately.
 
-        `listens` is whether the session may wait to learn whether the endpoint greets.
+        `listens` is whether the session may wait just to learn whether the endpoint greets.
         """
         if self._greets is None:
             return round(LISTEN_S * _SECOND_NS) if listens else 0
         return round(_WAIT_S * _SECOND_NS) if self._greets else 0
 
     def observe(self, first: TurnCapture) -> None:
-        """Learn from the first turn of a session; a single greeting is enough evidence."""
+        """Learn from the first turn of a session; a single greeting is sufficient evidence."""
         if not self._learns or first.trace.onset_ns is None:
             return
         self._greets = bool(self._greets) or any(

@@ -8,10 +8,10 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Observes a run; this base class ignores all events."""
+    """An observer of a run; this base class ignores all events."""
 
     def preparing(self, done: int, total: int) -> None:
-        """Report that the speech boundaries of `done` of `total` recordings have been found."""
+        """Handle progress: speech boundaries were found in `done` of `total` recordings."""
 
     def running(self, total: int, already: int) -> None:
         """Handle the start of a run of `total` turns, `already` of which are recorded."""

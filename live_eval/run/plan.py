@@ -47,7 +47,7 @@ class Job:
 
     @property
     def turn_id(self) -> str:
-        """The name of the turn in the run."""
+        """The turn's name in the run."""
         return turn_id(self.case, self.repeat)
 
 
@@ -64,7 +64,7 @@ class Plan:
     turn_mode: TurnMode
     key: Secret | None
     impairment: Impairment | None = None
-    preset: str = ""  # the preset below the user's settings
+    preset: str = ""  # overridden by the user's settings
     judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
     live_instructions: str = ""  # the system prompt of a session with a person
 
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def key_recipient(self) -> str | None:
-        """The host that receives the endpoint's key, as a phrase; None if no key is sent to an address."""
+        """A phrase with the key's source and the host that receives it; None if no key is sent."""
         if self.key is None or self.base_url is None:
             return None
         return recipient_in_words(_key_source(self.spec, self.config) or "", self.base_url)
@@ -109,7 +109,7 @@ class Plan:
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
-        """Return the cassette of a turn, with its replay settings but without URL and key."""
+        """Return the cassette of a turn, with the settings for its replay but without URL and key."""
         settings = asdict(replace(self.settings("", record.case), key=None))
         for private in ("base_url", "ice_servers", "key"):
             del settings[private]
@@ -187,15 +187,15 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
     """Plan a run, and check its requirements.
 
     Args:
-        needs_key: Whether the endpoint's API key is required: to run the plan, not to estimate its cost.
+        needs_key: Whether the endpoint's API key is required; an estimate needs none.
 
     Raises:
-        UsageError: The configuration names something that does not exist, or options conflict.
+        UsageError: A name in the configuration is unknown, or options conflict.
         DataError: The data set cannot be used.
     """
     spec = client(config.endpoint.name)
     _check_endpoint(spec, config)
-    config, on_sessions = _within_limit(spec, config)
+    config, limit_notes = _within_session_limit(spec, config)
     table = config.data
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
     data = load(locate(table.path), options)
@@ -225,7 +225,7 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         spec=spec,
         data=data,
         prompt=prompt,
-        notes=(*data.notes, *missing, *_left_out(data, config, offered, cases), *on_sessions),
+        notes=(*data.notes, *missing, *_omitted_tasks(data, config, offered, cases), *limit_notes),
         jobs=tuple(jobs),
         turn_mode=turn_mode,
         key=_key(spec, config) if needs_key else None,
@@ -241,15 +241,17 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
     `has_flags` is whether the error message about a missing key may mention flags.
 
     Raises:
-        UsageError: The configuration names something that does not exist, or options conflict.
+        UsageError: A name in the configuration is unknown, or options conflict.
     """
     spec = client(config.endpoint.name)
     _check_endpoint(spec, config)
     if spec.transport_kind is TransportKind.HTTP:
-        raise UsageError(f"{spec.name} makes one request for each turn: there is no session to talk in")
+        raise UsageError(
+            f"{spec.name} makes one request for each turn: it has no session for a live conversation"
+        )
     config = config.model_copy(update={"data": config.data.model_copy(update={"path": DataKind.LIVE.value})})
     prompt = _prompt(config)
-    nobody = Case(case_id="live", script_id="live", variant=Variant.TARGET, audio_path=Path())
+    case = Case(case_id="live", script_id="live", variant=Variant.TARGET, audio_path=Path())
     plan = Plan(
         config=config,
         spec=spec,
@@ -259,16 +261,16 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
         jobs=(),
         turn_mode=config.turns.mode or spec.turn_modes[0],
         key=_key(spec, config, has_flags=has_flags),
-        live_instructions=prompt.fill(nobody),
+        live_instructions=prompt.fill(case),
     )
     if plan.live_instructions and not spec.takes_instructions:
-        raise UsageError(f"{spec.name} takes no instructions: leave out the prompt")
+        raise UsageError(f"{spec.name} takes no instructions: omit the prompt")
     _load(plan)
     return plan
 
 
 def _load(plan: Plan) -> None:
-    """Import the sessions' dependencies before the event loop runs; raise if the settings are invalid."""
+    """Import the dialect and the transport before the event loop runs; raise if the settings are invalid."""
     load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
     load_object(plan.spec.transport)
 
@@ -278,7 +280,7 @@ def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
 
 
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
-    """Return the endpoint's key; None if the endpoint needs no key, for example on this machine."""
+    """Return the endpoint's key; None if it needs none, for example on this machine."""
     variable = _key_source(spec, config)
     if variable is None:
         return None
@@ -289,7 +291,7 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
         host = urlsplit(config.endpoint.base_url or "").hostname or ""
     except ValueError:
         host = ""
-    if is_loopback(host) or (config.endpoint.base_url and not host):  # the dialect refuses such a URL
+    if is_loopback(host) or (config.endpoint.base_url and not host):  # the dialect rejects a URL without host
         return None
     flags = ", name another variable with --key-variable, or a file or keyring with --key-from"
     raise UsageError(
@@ -312,30 +314,26 @@ def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
     return impairment
 
 
-def _within_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:
+def _within_session_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:
     """Reduce the default concurrency to the endpoint's session limit, with a note."""
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
         return config, ()
     takes = f"{spec.name} takes {counted(limit, 'session')} at a time"
     if "concurrency" in config.turns.model_fields_set:  # some servers can be configured for more sessions
-        note = (
-            f"{takes} unless its server was started with more: {asked} are tried, and a turn without a free "
-            "session waits for one"
-        )
+        note = f"{takes} by default; turns.concurrency is {asked}, so turns may wait for a free session"
         return config, (note,)
     turns = config.turns.model_copy(update={"concurrency": limit})
-    note = f"{takes}: turns.concurrency is {limit}, and not {asked}"
+    note = f"{takes}: turns.concurrency is reduced from {asked} to {limit}"
     return config.model_copy(update={"turns": turns}), (note,)
 
 
 def _prompt(config: RunConfig) -> SystemPrompt:
-    """Return the conversation system prompt."""
     if not config.endpoint.instructions:
         return load_prompt(config.task.prompt)
     if config.task.prompt != "no":
         raise UsageError(
-            f"endpoint.instructions and task.prompt = {config.task.prompt!r} were given, expected one of them"
+            f"endpoint.instructions and task.prompt = {config.task.prompt!r} conflict: give only one of them"
         )
     return SystemPrompt("instructions", config.endpoint.instructions)
 
@@ -350,20 +348,20 @@ def _cases_of(data: DataSet, config: RunConfig, prompt: SystemPrompt) -> list[Ca
     ]
     if not cases:
         absences = "; ".join(data.absence(task) for task in _tasks(config))
-        raise UsageError(f"{data.root} has nothing for the task {table.name}: {absences}")
+        raise UsageError(f"{data.root} has no case for the task {table.name}: {absences}")
     return [replace(case, instructions=instructions_for(case, prompt)) for case in cases]
 
 
-def _left_out(
+def _omitted_tasks(
     data: DataSet, config: RunConfig, offered: Sequence[Case], chosen: Sequence[Case]
 ) -> Iterator[str]:
-    """Yield notes on the tasks that a run of several tasks omits, with reasons."""
-    there, selected = {case.task for case in offered}, {case.task for case in chosen}
+    """Yield notes on the requested tasks that the run omits, with reasons."""
+    available, selected = {case.task for case in offered}, {case.task for case in chosen}
     for task in _tasks(config):
-        if task in there and task not in selected:
-            yield f"the task {task} is left out: none of its cases matches the selection"
-        elif task not in there and task not in data.unread:  # already reported in the notes on the data
-            yield f"the task {task} is left out: {data.absence(task)}"
+        if task in available and task not in selected:
+            yield f"the task {task} is omitted: none of its cases matches the selection"
+        elif task not in available and task not in data.unread:  # the data set's notes report unread tasks
+            yield f"the task {task} is omitted: {data.absence(task)}"
 
 
 def _tasks(config: RunConfig) -> tuple[Task, ...]:
@@ -375,8 +373,8 @@ def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
     case = next((case for case in cases if case.instructions), None)
     if case is not None and not spec.takes_instructions:
         raise UsageError(
-            f"{spec.name} takes no instructions, and the session of case {case.case_id!r} needs them: "
-            "it supports only conversations without a prompt"
+            f"{spec.name} takes no instructions, but the session of case {case.case_id!r} needs them: "
+            "run conversations without a prompt"
         )
 
 
@@ -393,12 +391,12 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
             )
         if config.output.record_wire:
             raise UsageError(
-                f"--record-wire keeps single turns, and {case.case_id!r} is a turn of dialogue {name!r}"
+                f"--record-wire supports only single turns; {case.case_id!r} is a turn of dialogue {name!r}"
             )
         if instructions.setdefault(name, case.instructions) != case.instructions:
             raise UsageError(
-                f"task.prompt = {config.task.prompt!r} would give the session of dialogue {name!r} the "
-                "cue of its first turn only: choose a prompt that is the same for every turn, such as basic"
+                f"task.prompt = {config.task.prompt!r} depends on the cue, which changes during dialogue "
+                f"{name!r}: choose a prompt that is the same for every turn, such as basic"
             )
 
 
@@ -408,7 +406,7 @@ def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
         return
     for case in cases:
         if case.speech is not SpeechKind.TURN:
-            what = f"is {case.speech}, which is not to be answered"
+            what = f"is {case.speech}, which expects no answer"
         elif case.anchor is not None and case.anchor.kind is AnchorKind.UTTERANCE_ENDED:
             what = f"begins at {case.anchor}, before the endpoint may answer"
         else:
@@ -420,7 +418,7 @@ def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
 
 
 def _check_turn_ids(jobs: Sequence[Job]) -> None:
-    """Raise if two turns have the same name: a case id may end like the name of a repetition."""
+    """Raise if two turns have the same name, since a case id may end in a repeat number."""
     found: dict[str, Job] = {}
     for job in jobs:
         other = found.setdefault(job.turn_id, job)
@@ -428,7 +426,7 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
             first, second = other.case.case_id, job.case.case_id
             raise UsageError(
                 f"turns.repeat: the cases {first!r} and {second!r} would both record a turn {job.turn_id!r}; "
-                "give the entries ids that do not end in '#' and a number"
+                "use case ids that do not end in '#' and a number"
             )
 
 
@@ -442,7 +440,6 @@ def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
 
 
 def _packages() -> dict[str, str]:
-    """Return the versions of the installed packages that affect results."""
     names = ("websockets", "numpy", "soundfile", "soxr", "onnxruntime", "jiwer", "nltk", "faster-whisper")
     versions: dict[str, str] = {}
     for name in names:

@@ -1,9 +1,9 @@
 """Run sessions in dedicated processes (``--processes N``).
 
-The main process still handles the plan, rate limits, retries, decoding, timing and storage, so that its
-interpreter does not compete with the event loops that time sessions. Each order is sent to the process with
-the fewest sessions, over a socket pair: never on a command line, in the environment or in a file. See
-`live_eval.run.session_workers` for processes that die.
+The plan, rate limits, retries, decoding, timing and storage remain in the main process, so that they do not
+compete with the event loops that time sessions. Orders contain keys, so they are sent over a socket pair,
+never on a command line, in the environment or in a file. `live_eval.run.session_workers` assigns the
+sessions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _START_S = 60.0
 _STOP_S = 5.0
 _TAIL_CHARACTERS = 500
 _MISSED_BEATS = 20
-"""Missed heartbeats after which a process counts as stopped or stuck; a busy machine causes far fewer."""
+"""Missed heartbeats after which a process counts as stuck; a busy machine causes far fewer."""
 
 
 def session_runner(
@@ -52,15 +52,15 @@ def session_runner(
     processes: int = 0,
     transport: Callable[[Clock], Transport] | None = None,
 ) -> contextlib.AbstractAsyncContextManager[SessionRunner]:
-    """Run sessions with an endpoint; cancel those in progress at the end of the block.
+    """Return a context manager for a session runner; its exit cancels the sessions in progress.
 
     Args:
         processes: Number of session processes; 0 to run sessions on this event loop.
         transport: Creates the transports, instead of the client's; only if `processes` is 0.
 
     Raises:
-        UsageError: As in `session_processes`.
-        LiveEvalError: As in `session_processes`.
+        UsageError: On entry, if this system has no Unix sockets for processes.
+        LiveEvalError: On entry, if a process does not start.
     """
     if not processes:
         return local_runner(clock, spec.transport_kind, transport)
@@ -74,7 +74,7 @@ def session_runner(
 
 @contextlib.asynccontextmanager
 async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SpreadSessions]:
-    """Start session processes; end them, and the sessions in progress, at the end of the block.
+    """Start session processes; end them and the sessions in progress at the end of the block.
 
     Raises:
         UsageError: This system has no Unix sockets.
@@ -114,26 +114,28 @@ class _Process:
             with theirs:
                 self._errors = await asyncio.to_thread(TemporaryFile)
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-c", _PROGRAM),  # -P: import nothing from the current folder
+                    *(sys.executable, "-P", "-c", _PROGRAM),  # -P: no imports from the current folder
                     stdin=theirs.fileno(),
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=self._errors,
-                    start_new_session=True,  # Ctrl-C must reach only this process, which ends its child
+                    start_new_session=True,  # Ctrl-C must reach only the parent, which ends the process
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
         except OSError as error:
             ours.close()
-            raise LiveEvalError(f"a process for sessions cannot be started: {error}") from None
+            raise LiveEvalError(f"a session process cannot be started: {error}") from None
         loop = asyncio.get_running_loop()
-        _, self._pipe = await loop.create_unix_connection(lambda: Pipe(self._take, self._end), sock=ours)
+        _, self._pipe = await loop.create_unix_connection(
+            lambda: Pipe(self._receive, self._closed), sock=ours
+        )
         self._pipe.send(self._settings)
         try:
             async with asyncio.timeout(_START_S):
                 ready = await self._ready
         except TimeoutError:
-            raise LiveEvalError(f"a process for sessions was not ready within {_START_S:g} s") from None
+            raise LiveEvalError(f"a session process was not ready within {_START_S:g} s") from None
         except EOFError:
-            raise LiveEvalError(await self._obituary("before it was ready")) from None
+            raise LiveEvalError(await self._why_ended("before it was ready")) from None
         self._watching = asyncio.create_task(self._watch())
         return ready
 
@@ -148,7 +150,7 @@ class _Process:
             self._pipe.send(Assignment(number, order))
             return await future
         except EOFError:
-            why = await self._obituary("while it ran the session")
+            why = await self._why_ended("while it ran the session")
             raise TurnError(FailureKind.PROCESS_DIED, why) from None
         finally:
             del self._awaited[number]
@@ -171,9 +173,8 @@ class _Process:
             self._errors = None
 
     async def _watch(self) -> None:
-        """Kill the process if it is stopped or stuck."""
-        # Count heartbeats instead of measuring time: no heartbeat is missed while this process is suspended
-        # or busy.
+        """Kill the process if it is stuck."""
+        # Count heartbeats instead of measuring time, which also passes while this process is suspended.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)
@@ -184,7 +185,7 @@ class _Process:
                     self._process.kill()
                 return
 
-    def _take(self, value: Ready | SessionAnswer | Alive) -> None:
+    def _receive(self, value: Ready | SessionAnswer | Alive) -> None:
         self._silent_beats = 0
         if isinstance(value, Alive):
             return
@@ -198,16 +199,16 @@ class _Process:
         if future is not None and not future.done():
             future.set_result(value)
 
-    def _end(self) -> None:
+    def _closed(self) -> None:
         self.ended = True
         awaited: list[asyncio.Future[Any]] = [self._ready, *self._awaited.values()]
         for future in awaited:
             if not future.done():
                 future.set_exception(EOFError())
-                future.exception()  # there may be no waiter
+                future.exception()  # avoids a warning if nothing awaits the future
 
-    async def _obituary(self, when: str) -> str:
-        """Describe how the process ended."""
+    async def _why_ended(self, when: str) -> str:
+        """Return the exit status of the process in words, with the end of its standard error."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
@@ -215,11 +216,11 @@ class _Process:
         status = self._process.returncode
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
         if self._stuck:
-            how += f" from this one, because it had not answered for {_MISSED_BEATS * BEAT_S:g} s"
-        said = await asyncio.to_thread(self._last_words)
-        return f"the process that runs sessions ended {when}, with {how}{': ' if said else ''}{said}"
+            how += f", because it had not responded for {_MISSED_BEATS * BEAT_S:g} s"
+        tail = await asyncio.to_thread(self._error_tail)
+        return f"the session process ended {when}, with {how}{': ' if tail else ''}{tail}"
 
-    def _last_words(self) -> str:
+    def _error_tail(self) -> str:
         if self._errors is None:
             return ""
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The recordings of a run: their speech boundaries, found before any timing starts, and their frames."""
+"""The recordings of a run: speech boundaries, which are found before any timing starts, and frames."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class PlayableCase:
 
     audio: Audio  # at the endpoint's rate
     utterance: Utterance
-    warnings: Sequence[Failure]  # warnings about the file
+    warnings: Sequence[Failure]  # about the file
 
 
 class Recordings:
-    """Reads recordings in separate threads, outside the event loop."""
+    """A reader of recordings, which works in threads outside the event loop."""
 
     def __init__(self, config: RunConfig, spec: ClientSpec) -> None:
         self._config = config
@@ -55,7 +55,7 @@ class Recordings:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find the speech boundaries of each case once; report the number done and the total to `prepared`.
+        """Find the speech boundaries of each case; call `prepared` with the number done and the total.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -68,9 +68,9 @@ class Recordings:
             prepared(number, len(distinct))
 
     def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
-        """Yield the speech boundaries of each case, or the reason why it cannot be run, as a run finds them.
+        """Yield the speech boundaries of each case, or the reason why it cannot be run.
 
-        Call it off the event loop; a case is read when its boundaries are taken.
+        Blocks while it reads a case; call it outside the event loop.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -119,7 +119,6 @@ class Recordings:
         return Recogniser() if word_times != "off" and not problem else None
 
     def _find(self, case: Case) -> SpeechBoundaries | TurnError:
-        """Return the speech boundaries of a case, or the reason why the case cannot be run."""
         if case.problem is not None:
             kind = FailureKind.AUDIO_MISSING if case.lacks_recording else FailureKind.CASE_UNUSABLE
             return TurnError(kind, case.problem)

@@ -1,4 +1,4 @@
-"""Settings whose secrets a manifest omits, so that later commands need them again."""
+"""Settings whose secrets a manifest omits, so that the user must repeat them for later commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from live_eval.redaction import MASK, SECRETS, public_settings
 __all__ = ["SettingPath", "check_repeated", "public_config", "redacted_paths"]
 
 SettingPath: TypeAlias = tuple[str, ...]
-"""The keys of a setting: table, key, and the keys within a nested table."""
+"""The keys of a setting: table, key, and keys within nested tables."""
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def check_repeated(
     flags: Mapping[str, str],
     needs: Callable[[SettingPath], bool],
 ) -> None:
-    """Check that the user repeats every required setting that the manifest of an earlier run redacts.
+    """Check that the user repeats every required setting that an earlier run's manifest redacts.
 
     Args:
         given: The user's tables and keys.
@@ -61,7 +61,7 @@ def _is_paths(value: Any) -> bool:
 
 
 def _is_given(given: Mapping[str, Any], path: SettingPath) -> bool:
-    """Return whether a setting, or the table below a run-file key that contains it, has been given."""
+    """Return whether the user gave a setting, or a nested table that contains it."""
     value: Any = given
     for depth, key in enumerate(path):
         if not isinstance(value, Mapping):

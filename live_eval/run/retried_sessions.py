@@ -1,4 +1,4 @@
-"""Run all attempts of a session: decide each attempt's outcome, and wait between attempts."""
+"""Run all attempts of a session: classify the outcome of each attempt, and wait between attempts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from live_eval.types import Failure
 
 __all__ = ["FinalAttempt", "RetriedSessions", "Slot"]
 
-_LAST_BUSY_TRY = 4  # poll an endpoint without a free session every few seconds
+_LAST_BUSY_BACKOFF = 4  # an endpoint without a free session is polled every few seconds
 
 
 @dataclass(slots=True)
 class Slot:
-    """One of a run's concurrent slots; `refused` counts consecutive sessions that were not opened."""
+    """A slot for one of a run's concurrent sessions; `refused` counts consecutive unopened sessions."""
 
     opens_ns: int
     refused: int = 0
@@ -34,8 +34,8 @@ class Slot:
 class FinalAttempt(NamedTuple):
     """The last attempt of a session.
 
-    Its records count once a session dialled at `undecided_since_ns` or later has been opened, or immediately
-    if `undecided_since_ns` is None.
+    Its records are final immediately if `undecided_since_ns` is None; otherwise once a session that was
+    dialled at this time or later has been opened.
     """
 
     records: Sequence[TurnRecord]
@@ -49,10 +49,10 @@ class _RetryAt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RetriedSessions:
-    """Runs sessions, each until it is captured or another attempt cannot help.
+    """A runner that retries each session until it is captured or another attempt cannot help.
 
     Args:
-        store_failed: Stores the failures of every attempt but the last.
+        store_failed: Stores the failures of all attempts except the last.
     """
 
     plan: Plan
@@ -64,7 +64,7 @@ class RetriedSessions:
     observer: Observer
     store_failed: Callable[[Sequence[TurnRecord]], Awaitable[None]]
     _gate: RateGate = field(init=False)
-    _stays_busy: bool = False  # a turn gave up waiting for a free session, and no session has been free since
+    _stays_busy: bool = False  # a turn waited in vain for a free session, and none has been free since
 
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
@@ -91,16 +91,16 @@ class RetriedSessions:
         health: Health = Health.UP,
         outcome: AttemptOutcome | None = None,
     ) -> FinalAttempt | _RetryAt:
-        """Decide the result of an attempt; `outcome` is None if the endpoint was not dialled."""
+        """Classify an attempt; `outcome` is None if the endpoint was not dialled."""
         now_ns, failed = self.clock.now_ns(), _failed(records)
         kind = None if failed is None or failed.failure is None else failed.failure.kind
-        # A schedule does not wait for a free session; without a schedule, a refusal is not an attempt.
+        # In an open loop, a refusal is a failed attempt; in a closed loop, the session waits.
         busy = kind is FailureKind.BUSY and session.due_ns is None
         self._stays_busy &= busy
         sign = Sign.NONE if kind is None else sign_of(kind)
         opened = outcome is None or outcome.heard_ns is not None
         refused = not opened and sign in (Sign.NOT_OPENED, Sign.LOST)
-        # A slot beyond the endpoint's limit leaves its turns to the slots that the endpoint serves.
+        # If the endpoint serves fewer sessions than there are slots, a refused slot pauses.
         limited = kind is FailureKind.RATE_LIMITED
         rests = self.health.may_answer if refused else limited and not opened and self.health.serves
         slot.refused = slot.refused + 1 if rests and session.due_ns is None else 0
@@ -117,11 +117,11 @@ class RetriedSessions:
             return final
         asked_s, how = self._requested_wait_s(failed), retry_of(kind)
         if busy:
-            tries = min(session.busy, _LAST_BUSY_TRY)
-        else:  # a rate limit delays all slots, however often a slot was refused
+            tries = min(session.busy, _LAST_BUSY_BACKOFF)
+        else:  # a rate limit delays all slots, so refusals of one slot do not lengthen the wait
             tries = session.tries if limited else max(session.tries, slot.refused)
         delay_s = self.backoff.delay_s(tries, asked_s, how)
-        if limited:  # the gate keeps other sessions from the same limit; this one waits there too
+        if limited:  # all sessions, including this one, wait at the gate
             self._gate.close_for(delay_s)
         if slot.refused:
             rest_s = self.backoff.delay_s(slot.refused, asked_s, how)
@@ -140,7 +140,7 @@ class RetriedSessions:
     def _why_final(
         self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float
     ) -> str | None:
-        """Return why a failed attempt is the last (may be empty); None if another attempt follows."""
+        """Return None if another attempt follows, otherwise an explanation, which may be empty."""
         if (
             session.undecided
             or session.tries > self.plan.config.turns.retries
@@ -148,13 +148,15 @@ class RetriedSessions:
         ):
             return ""
         if self._stays_busy:
-            return "another turn has waited for a free session in vain"
+            return "another turn already waited in vain for a free session"
         if session.patience.fits(delay_s):
             return None
         self._stays_busy = kind is FailureKind.BUSY and session.due_ns is None
         asked_s = self._requested_wait_s(failed)
-        wait = f"it asks to wait {min(asked_s, 1e9):.0f} s" if asked_s is not None else "no wait is left"
-        return f"{wait}, and turns.patience is {session.patience.seconds:g} s"
+        limit = f"turns.patience is {session.patience.seconds:g} s"
+        if asked_s is None:
+            return f"the turn has no waiting time left; {limit}"
+        return f"the endpoint requests a wait of {min(asked_s, 1e9):.0f} s, but {limit}"
 
     async def _attempt(self, session: DueSession, slot: Slot) -> FinalAttempt | _RetryAt | None:
         """Run a session once, as soon as the endpoint's rate limits and health allow."""
@@ -187,7 +189,7 @@ class RetriedSessions:
         return self._verdict(session, slot, records, health, outcome)
 
     async def _dial(self) -> int | None:
-        """Wait until a session may be dialled, and return that time; None if no more sessions are dialled."""
+        """Wait until a session may be dialled, and return the time; None once the endpoint is given up."""
         while not self.health.given_up:
             now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
             if opens_ns is not None and opens_ns <= now_ns:
@@ -206,12 +208,12 @@ class RetriedSessions:
 
 
 def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
-    """Return the turn that ended a session and caused the failure of later turns."""
+    """Return a session's first failed turn, which ended the session."""
     return next((record for record in records if record.failure is not None), None)
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
-    """Yield the times of signs of life in a turn: the session became ready, audio arrived."""
+    """Yield times at which a turn shows that the endpoint was alive: readiness and audio arrivals."""
     if record.trace.ready_ns is not None:
         yield record.trace.ready_ns
     for response in record.trace.responses:
@@ -220,7 +222,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
 
 
 def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
-    """Add the reason why no attempt follows to the failed turn of an attempt."""
+    """Append the reason why no attempt follows to the failure of the attempt."""
     if failed.failure is None or not why:
         return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")

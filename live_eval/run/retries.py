@@ -1,4 +1,4 @@
-"""Retry rules and endpoint health evidence for each failure kind, back-off, and rate limits."""
+"""Retry rules and health evidence for each failure kind, backoff, and rate limits."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", 
 
 
 class Retry(StrEnum):
-    """How a failed turn is retried, while attempts and patience remain.
+    """The retry of a failed turn, while attempts and patience remain.
 
-    A wait requested by the endpoint is never shortened, whatever the failure.
+    A wait that the endpoint requests is never shortened.
     """
 
     AT_ONCE = "at once"
     """The cause does not affect the next session."""
     BACKOFF = "after a backoff"
-    """Exponential back-off from 1 s to 1 min, with jitter."""
+    """Exponential backoff from 1 s to 1 min, with jitter."""
     AS_ASKED = "as the endpoint asks"
-    """After the wait that the endpoint requests; without a request, after a back-off."""
+    """The wait that the endpoint requests; without a request, a backoff."""
     NEVER = "never"
-    """No retry: a refused key, a wrong address, a broken recording or a reply over its limit fails again."""
+    """No retry: a rejected key, a wrong address, a broken recording or a too long reply would fail again."""
 
 
 class Sign(Enum):
-    """Evidence that a failure provides about the endpoint's health."""
+    """A failure's evidence on the endpoint's health."""
 
     ANSWER = auto()
-    """The endpoint itself refused the session, so it is reachable."""
+    """The endpoint itself responded, so it is reachable."""
     NOT_OPENED = auto()
-    """No server, or only a proxy, responded."""
+    """No server responded, or only a proxy."""
     LOST = auto()
     """The endpoint may have become unreachable during the session."""
     NONE = auto()
@@ -76,45 +76,45 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
 RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
     {kind: how for kind, (how, _) in _FAILURES.items() if how is not Retry.NEVER}
 )
-"""Temporary failures and how they are retried; other failures are not retried."""
+"""Temporary failures and their retries; other failures are not retried."""
 
 PATIENCE_S = 600.0
 """Default limit on a turn's total waiting time, before and between attempts."""
 
 _STAGGER_NS = 250_000_000
-_LONGEST_S = 60.0
-_FAR_S = 1e9  # about thirty years; longer times make no difference
+_MAX_BACKOFF_S = 60.0
+_MAX_RESET_S = 1e9  # about thirty years; an endpoint may report an infinite time
 
 
 def retry_of(kind: FailureKind) -> Retry:
-    """Return how a turn with this failure is retried."""
+    """Return the retry rule of a failure kind."""
     return RETRIES.get(kind, Retry.NEVER)
 
 
 def sign_of(kind: FailureKind) -> Sign:
-    """Return the evidence that a failure provides about the endpoint's health."""
+    """Return a failure kind's evidence on the endpoint's health."""
     return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 
 class Backoff:
-    """Wait between attempts: exponential from `first_s`, with jitter, or as requested by the endpoint."""
+    """The wait between attempts: exponential from `first_s`, with jitter, or as the endpoint requests."""
 
     def __init__(self, seed: int, first_s: float = 1.0) -> None:
         self._random = random.Random(seed)
         self._first_s = first_s
 
     def delay_s(self, attempt: int, retry_after_s: float | None, how: Retry = Retry.BACKOFF) -> float:
-        """Return the seconds to wait after attempt `attempt` (from 1), or slightly over `retry_after_s`."""
+        """Return the wait in seconds after attempt `attempt` (from 1), or slightly over `retry_after_s`."""
         if how is Retry.AT_ONCE and retry_after_s is None:
             return 0.0
-        ceiling = min(_LONGEST_S, self._first_s * 2.0 ** (attempt - 1))
+        ceiling = min(_MAX_BACKOFF_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
-        # Slightly longer than requested, so that sessions do not all return at once.
+        # Jitter keeps the sessions from all returning at once.
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 
 class Patience:
-    """The waiting time that a turn has left, initially `seconds`."""
+    """The remaining waiting time of a turn, initially `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -130,11 +130,10 @@ class Patience:
 
 
 class RateGate:
-    """Delays new sessions while the endpoint's rate limits are used up.
+    """A gate that delays new sessions while the endpoint's rate limits are used up.
 
     A limit counts as used up if less remains than one turn has been observed to use. A limit that resets
-    after more than `patience_s` does not close the gate: the endpoint refuses sessions and reports for how
-    long.
+    after more than `patience_s` does not close the gate; the endpoint then refuses the sessions itself.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:
@@ -147,7 +146,7 @@ class RateGate:
         self._resets_ns: dict[str, int] = {}
 
     def close_for(self, seconds: float) -> None:
-        """Close the gate for `seconds` from now, unless that exceeds the patience."""
+        """Close the gate for `seconds`, unless that exceeds the patience."""
         if 0 < seconds <= self._patience_s:
             self._opens_ns = max(self._opens_ns, self._clock.now_ns() + round(seconds * 1e9))
 
@@ -159,7 +158,9 @@ class RateGate:
                 self._use[limit.name] = max(self._use.get(limit.name, 0.0), before - limit.remaining)
             self._remaining[limit.name] = limit.remaining
             if limit.remaining < max(1.0, self._use.get(limit.name, 0.0)) and limit.reset_s > 0:
-                self._resets_ns[limit.name] = self._clock.now_ns() + round(min(limit.reset_s, _FAR_S) * 1e9)
+                self._resets_ns[limit.name] = self._clock.now_ns() + round(
+                    min(limit.reset_s, _MAX_RESET_S) * 1e9
+                )
                 self.close_for(limit.reset_s)
             else:
                 self._resets_ns.pop(limit.name, None)
@@ -179,20 +180,19 @@ class RateGate:
         """Wait until a new session may be opened; waiting sessions pass one at a time.
 
         Returns:
-            True if the session may be opened; False once the wait is known to exceed `patience_s` (by default
-            the gate's).
+            True if the session may be opened; False if the wait exceeds `patience_s` (by default the gate's).
         """
         if self.closed_s == 0:
             return True
         patience_s = self._patience_s if patience_s is None else patience_s
         until_ns = self._clock.now_ns() + round(patience_s * 1e9)
-        place = self._waiting
+        position = self._waiting
         self._waiting += 1
         try:
             while self.closed_s > 0:
                 if self._opens_ns > until_ns:
                     return False
-                await self._clock.sleep_until(self._opens_ns + place * _STAGGER_NS)
+                await self._clock.sleep_until(self._opens_ns + position * _STAGGER_NS)
         finally:
             self._waiting -= 1
         return True

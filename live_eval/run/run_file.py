@@ -1,4 +1,4 @@
-"""Run files: run settings as TOML. Each flag of ``live-eval run`` except ``--trust-host`` has a key."""
+"""Run files: the settings of a run as TOML; most flags of ``live-eval run`` have a key."""
 
 from __future__ import annotations
 
@@ -54,11 +54,10 @@ ALL_TASKS = "all"
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
 
-_PASTED = ("key_variable", "key_from")  # users may paste the key itself here
+_KEY_SOURCES = ("key_variable", "key_from")  # users may paste the key itself here
 
 
 def _seconds(value: Any) -> Any:
-    """Return the seconds of a duration with a unit; any other value unchanged."""
     return seconds_of(value) if isinstance(value, str) else value
 
 
@@ -81,19 +80,19 @@ class EndpointTable(_Table):
     instructions: str = Field("", description="system prompt")
     modality: Modality = Field(Modality.AUDIO, description="modality of replies")
     transcription_model: str | None = Field(
-        None, description="model that transcribes the input, 'none' for none, if not the endpoint's default"
+        None, description="model that transcribes the input, if not the endpoint's default; or 'none'"
     )
     language: str | None = Field(None, description="language of the speech, as a hint to the transcriber")
-    max_output_tokens: int | None = Field(None, ge=1, description="limit on the tokens of a reply")
-    key_variable: _KeyVariable | None = Field(None, description="environment variable that holds the key")
+    max_output_tokens: int | None = Field(None, ge=1, description="maximum number of tokens in a reply")
+    key_variable: _KeyVariable | None = Field(None, description="environment variable with the API key")
     key_from: _KeySource | None = Field(
-        None, description="where the key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
+        None, description="another source of the API key: file:PATH (mode 600) or keyring:SERVICE/NAME"
     )
     turn_detection: dict[str, Any] = Field(
-        default_factory=dict, description="turn detection settings, in the vendor's own spelling"
+        default_factory=dict, description="turn detection settings, in the vendor's spelling"
     )
     extra: dict[str, Any] = Field(
-        default_factory=dict, description="further session settings, in the vendor's own spelling"
+        default_factory=dict, description="further session settings, in the vendor's spelling"
     )
     ice_servers: tuple[str, ...] = Field(
         (), description="STUN and TURN servers for WebRTC, as stun:HOST:PORT"
@@ -114,28 +113,31 @@ class DataTable(_Table):
     cues: tuple[str, ...] = Field((), description="only these cues (attribute, fine or coarse dimension)")
     topics: tuple[str, ...] = Field((), description="only these topics")
     cases: tuple[str, ...] = Field((), description="only these cases")
-    limit: int | None = Field(None, ge=1, description="at most this many cases of each task")
-    neutral_rule: bool = Field(True, description="skip neutral if the cue is the speaker's sex or age")
-    fields: dict[str, str] = Field(
-        default_factory=dict, description="live-eval's field names, mapped to the data's"
+    limit: int | None = Field(None, ge=1, description="maximum number of cases of each task")
+    neutral_rule: bool = Field(
+        True, description="skip neutral variants if the cue is the speaker's sex or age"
     )
-    audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")
+    fields: dict[str, str] = Field(
+        default_factory=dict, description="field names of live-eval, mapped to those of the data"
+    )
+    audio_root: Path | None = Field(
+        None, description="folder that audio paths are relative to, if not the data set's default"
+    )
     max_recording: _Duration = Field(
-        MAX_RECORDING_S, gt=0, le=7200, description="length of the longest recording to use"
+        MAX_RECORDING_S, gt=0, le=7200, description="maximum length of a recording"
     )
 
 
 class TaskTable(_Table):
-    """``[task]``: the task for the endpoint."""
+    """``[task]``: the endpoint's task."""
 
     name: Literal["conversation", "transcription", "understanding", "reasoning", "all"] = Field(
-        "conversation",
-        description="the task",
+        "conversation", description="the task"
     )
     prompt: str = Field(
         "no",
-        description="system prompt of conversations: no, basic, enhance, upper-bound, several with commas "
-        "(a run for each), or a text file",
+        description="system prompt of conversations: no, basic, enhance, upper-bound, a list A,B,… (a run "
+        "for each), or a text file",
     )
     transcription_variants: tuple[Variant, ...] = Field(
         (), description="transcribe only these variants, if not all"
@@ -143,29 +145,29 @@ class TaskTable(_Table):
 
 
 class TurnsTable(_Table):
-    """``[turns]``: how turns are run."""
+    """``[turns]``: the settings of turns."""
 
-    mode: TurnMode | None = Field(None, description="who ends the user's turn, if not the endpoint's default")
+    mode: TurnMode | None = Field(None, description="turn mode, if not the endpoint's default")
     concurrency: int = Field(4, ge=1, le=1000, description="sessions at a time")
     processes: int | None = Field(
         None,
         ge=0,
         le=64,
-        description="processes that run the sessions; 0 for the run's own, chosen by sessions and cores if "
-        "not given",
+        description="processes that run the sessions; 0 for the main process; by default chosen from "
+        "sessions and cores",
     )
-    repeat: int = Field(1, ge=1, description="how often each case is run")
-    retries: int = Field(2, ge=0, description="further attempts after a passing failure")
+    repeat: int = Field(1, ge=1, description="number of times that each case is run")
+    retries: int = Field(2, ge=0, description="further attempts after a temporary failure")
     patience: _Duration = Field(
         PATIENCE_S,
         ge=0,
-        description="how long a turn may wait in all (for rate limits, for a free session, between "
-        "attempts), and how long an outage of the endpoint may last",
+        description="maximum total wait of a turn (for rate limits, for a free session, between attempts), "
+        "and maximum length of an outage",
     )
-    connect_timeout: _Duration = Field(15.0, gt=0, description="longest wait for the connection")
-    reply_timeout: _Duration = Field(30.0, gt=0, description="longest wait for a response to begin")
-    stall_timeout: _Duration = Field(15.0, gt=0, description="longest wait for the next piece of a response")
-    max_reply: _Duration = Field(120.0, gt=0, description="longest whole response")
+    connect_timeout: _Duration = Field(15.0, gt=0, description="maximum wait for the connection")
+    reply_timeout: _Duration = Field(30.0, gt=0, description="maximum wait for a response to begin")
+    stall_timeout: _Duration = Field(15.0, gt=0, description="maximum wait for more of a response")
+    max_reply: _Duration = Field(120.0, gt=0, description="maximum length of a response")
     reply_silence: _Duration = Field(
         1.5, gt=0, description="silence that ends a reply, if the endpoint does not report its end"
     )
@@ -174,21 +176,21 @@ class TurnsTable(_Table):
     )
     greeting: OnGreeting | None = Field(
         None,
-        description="wait for an endpoint that speaks first, or ignore what it says; if not given, wait if "
-        "it speaks within 3 seconds in the first sessions",
+        description="wait for the endpoint's greeting, or ignore it; by default wait if the first sessions "
+        "are greeted within 3 seconds",
     )
     word_times: Literal["auto", "on", "off"] = Field(
         "auto", description="refine speech boundaries with the offline recogniser's word times"
     )
     shuffle: bool = Field(False, description="run turns in random order")
-    seed: int = Field(0, description="seed of everything random")
+    seed: int = Field(0, description="random seed")
 
 
 class ImpairTable(_Table):
     """``[impair]``: impairments of the user's audio and of the traffic."""
 
     specs: tuple[str, ...] = Field(
-        (), description="damage to do, as NAME=VALUE,…; repeatable; `live-eval impair --list` has the names"
+        (), description="impairments, as NAME=VALUE,…; repeatable; `live-eval impair --list` lists them"
     )
 
 
@@ -197,13 +199,11 @@ class ClusterTable(_Table):
 
     ray: str | None = Field(
         None,
-        description="use a Ray cluster: HOST:PORT of its head node, or 'auto' for the one this machine "
-        "belongs to, otherwise one of this machine alone",
+        description="use a Ray cluster: HOST:PORT of its head node, or 'auto' for this machine's cluster, "
+        "or a new one of this machine only",
     )
     timing_bound: float = Field(
-        LAG_BOUND_NS / 1e6,
-        gt=0,
-        description="largest error in ms (p99) of a node that is calibrated",
+        LAG_BOUND_NS / 1e6, gt=0, description="maximum error (p99) of a calibrated node in ms"
     )
 
 
@@ -213,12 +213,12 @@ class JudgesTable(_Table):
     names: tuple[str, ...] = Field(
         default_factory=default_judges, description="judges of `live-eval judges`; empty for none"
     )
-    device: Literal["cpu", "cuda"] = Field("cpu", description="where judges that use torch compute")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="device of judges that use torch")
     jobs: int | None = Field(
         None,
         ge=0,
         le=1000,
-        description="processes that run local judges; 0 for this one, one per core if not given",
+        description="processes that run local judges; 0 for this process; by default one per core",
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
@@ -226,33 +226,36 @@ class JudgesTable(_Table):
     )
     recordings: tuple[Path, ...] = Field(
         (),
-        description="folders, besides the run's and its data's, whose recordings judges may send to models",
+        description="folders, besides those of the run and its data, whose recordings judges may send to "
+        "models",
     )
-    llm: str | None = Field(None, description="service that LLM judges ask: `openai` or `gemini`")
-    llm_base_url: str | None = Field(None, description="OpenAI-compatible base URL of the judging model")
-    llm_model: str | None = Field(None, description="the judging model")
-    llm_key_variable: _KeyVariable | None = Field(None, description="environment variable of its API key")
+    llm: str | None = Field(None, description="service of LLM judges: `openai` or `gemini`")
+    llm_base_url: str | None = Field(None, description="OpenAI-compatible base URL of the judge model")
+    llm_model: str | None = Field(None, description="the judge model")
+    llm_key_variable: _KeyVariable | None = Field(
+        None, description="environment variable with the judge model's API key"
+    )
     llm_key_from: _KeySource | None = Field(
-        None, description="where that key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
+        None, description="another source of that key: file:PATH (mode 600) or keyring:SERVICE/NAME"
     )
-    llm_concurrency: int = Field(8, ge=1, le=1000, description="simultaneous calls of the model")
-    llm_timeout: _Duration = Field(60.0, gt=0, description="longest call of the model")
-    llm_attempts: int = Field(5, ge=1, le=100, description="most calls for one question, if calls fail")
-    samples: int = Field(1, ge=1, le=100, description="how often the model is asked about each turn")
+    llm_concurrency: int = Field(8, ge=1, le=1000, description="concurrent calls of the judge model")
+    llm_timeout: _Duration = Field(60.0, gt=0, description="maximum length of a call of the judge model")
+    llm_attempts: int = Field(5, ge=1, le=100, description="maximum attempts of a call")
+    samples: int = Field(1, ge=1, le=100, description="calls of the judge model for each question")
     temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature, if not 0")
-    max_calls: int | None = Field(None, ge=0, description="most calls of models")
-    max_tokens: int | None = Field(None, ge=0, description="most tokens, sent and received")
-    max_cost: float | None = Field(None, ge=0, description="most US dollars; needs the model's price")
+    max_calls: int | None = Field(None, ge=0, description="maximum number of model calls")
+    max_tokens: int | None = Field(None, ge=0, description="maximum number of tokens, sent and received")
+    max_cost: float | None = Field(None, ge=0, description="maximum US dollars; needs the model's price")
     prices: dict[str, dict[str, float]] = Field(
         default_factory=dict,
-        description="by model: US dollars per million tokens in and out, as 2.5,10 or "
+        description="prices by model: US dollars per million tokens in and out, as 2.5,10 or "
         "{input = 2.5, output = 10.0}",
     )
 
     @field_validator("prices", mode="before")
     @classmethod
     def _pairs(cls, prices: Any) -> Any:
-        """Read "2.5,10" as the prices of input and output."""
+        """Parse "2.5,10" as the prices of input and output."""
         if not isinstance(prices, dict):
             return prices
         return {
@@ -264,7 +267,7 @@ class JudgesTable(_Table):
 
 
 class OutputTable(_Table):
-    """``[output]``: the location of the recorded run."""
+    """``[output]``: the run folder and its report."""
 
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
     resume: bool = Field(False, description="continue the run in `out`")
@@ -272,7 +275,7 @@ class OutputTable(_Table):
         False, description="rerun the failed turns of the run in `out`, with its settings"
     )
     record_wire: bool = Field(
-        False, description="record every message with its time stamps, to replay the run"
+        False, description="record every message with its timestamps, to replay the run"
     )
     report: bool = Field(True, description="write report.html into the run folder")
     open_report: bool = Field(False, description="open report.html in the browser")
@@ -320,12 +323,11 @@ def validate(
 
     Args:
         values: The values, by table and key.
-        path: The run file, if all values are from it.
+        path: The run file, if it contains all values.
         flags: The flag for each key, if the values include flags; errors then name the flag.
 
     Raises:
-        RunFileError: A key is unknown or a value is not allowed; the message lists the allowed keys or
-            values.
+        RunFileError: A key is unknown or a value is not allowed; the message lists what is allowed.
     """
     for table in _AUTHENTICATES:
         SECRETS.learn_settings(values.get(table))
@@ -339,11 +341,7 @@ def validate(
 
 @contextmanager
 def located(key: str, path: Path | None) -> Iterator[None]:
-    """Add the file and line of a key to a `UsageError` about its value, if the file sets it.
-
-    Raises:
-        RunFileError: The file sets the key; replaces the `UsageError`.
-    """
+    """Convert a `UsageError` within the block to a `RunFileError` with the key's line, if it has one."""
     try:
         yield
     except UsageError as error:
@@ -364,7 +362,7 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mappi
         return f"{where}unknown key {key!r}{hint}; allowed here: {', '.join(allowed)}"
     fields = _table_of(keys[:1])
     about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
-    shown = MASK if keys[-1:] and keys[-1].endswith(_PASTED) else repr(mistake["input"])
+    shown = MASK if keys[-1:] and keys[-1].endswith(_KEY_SOURCES) else repr(mistake["input"])
     if (flag := flags.get(".".join(keys[:2]))) is not None:
         return f"{flag} {'.'.join(keys[2:]) + ' ' if keys[2:] else ''}{shown}: {expectation(mistake)}"
     return f"{where}{key} = {shown}: {expectation(mistake)}{about}"
@@ -379,7 +377,7 @@ def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
 
 
 def _line_of(keys: list[str], text: str) -> int | None:
-    """Return the number of the line that sets `keys`, found by table headers and keys at line starts."""
+    """Return the number of the line that sets `keys` or, failing that, the nearest enclosing table."""
     table: list[str] = []
     deepest: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""A session attempt: run the session's turns once, and create a record of each turn in any case."""
+"""A session attempt: run the session's turns once, and create a record of each, even if it failed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from live_eval.session.event_loop import describe
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure
 
-__all__ = ["SessionAttempts", "unplayed_turns"]
+__all__ = ["SessionAttempts", "skipped_turns"]
 
 
 @dataclass(slots=True, kw_only=True)
 class SessionAttempts:
-    """Runs sessions, one attempt per call."""
+    """A runner of sessions, with one attempt per call."""
 
     plan: Plan
     runner: SessionRunner
@@ -75,18 +75,18 @@ class SessionAttempts:
                 order = self._order(jobs, playable, due_ns)
                 session = await self.runner.run(order)
                 self.greetings.observe(session.captures[0])
-                records = await self._played(jobs, playable, order, session, attempt)
+                records = await self._session_records(jobs, playable, order, session, attempt)
             elif due_ns is not None:
                 await self.clock.sleep_until(due_ns)
         except TurnError as error:
             records, unusable = [], Failure(error.kind, error.message)
         except StoreError:
-            raise  # no additional turns can be recorded
+            raise  # no further turns can be recorded
         except Exception as error:
             records, unusable = [], Failure(FailureKind.INTERNAL, self._redact(describe(error)))
         if unusable is None:
             return records
-        return [*records, *unplayed_turns(jobs, attempt, unusable, self.clock, played=records)]
+        return [*records, *skipped_turns(jobs, attempt, unusable, self.clock, after=records)]
 
     def _order(
         self, jobs: Sequence[Job], playable: Sequence[PlayableCase], due_ns: int | None
@@ -100,7 +100,7 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
-            # With a schedule, there is no time to wait for a greeting.
+            # An open loop has no time to wait for a greeting.
             greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
@@ -108,11 +108,11 @@ class SessionAttempts:
         )
 
     def _impairment(self, job: Job) -> Impairment | None:
-        """Return the impairment of a turn, or of the session that it starts; all attempts share the seed."""
+        """Return the impairment of a turn, or of the session that it starts, seeded by the turn's name."""
         impairment = self.plan.impairment
         return impairment.for_session(job.turn_id) if impairment is not None else None
 
-    async def _played(
+    async def _session_records(
         self,
         jobs: Sequence[Job],
         playable: Sequence[PlayableCase],
@@ -120,8 +120,7 @@ class SessionAttempts:
         session: SessionResult,
         attempt: int,
     ) -> list[TurnRecord]:
-
-        def finished() -> list[TurnRecord]:
+        def finish_records() -> list[TurnRecord]:
             records = [
                 finish(
                     self._complete(capture, case.warnings, log),
@@ -138,12 +137,12 @@ class SessionAttempts:
                 self._write_wire(records[0], session.wire())
             return records
 
-        return await asyncio.get_running_loop().run_in_executor(self.writer, finished)
+        return await asyncio.get_running_loop().run_in_executor(self.writer, finish_records)
 
     def _complete(
         self, capture: TurnCapture, warnings: Sequence[Failure], log: Sequence[LoggedMessage]
     ) -> TurnCapture:
-        """Add a capture's messages and its recording's warnings, and redact the key."""
+        """Add the turn's messages and its recording's warnings to a capture, and redact the key."""
         failure = capture.failure
         if failure is not None:
             failure = replace(failure, message=self._redact(failure.message))
@@ -163,24 +162,24 @@ class SessionAttempts:
         return self.plan.key.redact(text) if self.plan.key is not None else text
 
 
-def unplayed_turns(
+def skipped_turns(
     jobs: Sequence[Job],
     attempt: int,
     failure: Failure,
     clock: Clock,
     *,
-    played: Sequence[TurnRecord] = (),
+    after: Sequence[TurnRecord] = (),
 ) -> list[TurnRecord]:
-    """Return records of a session's turns after `played`, which never reached the network.
+    """Return records of a session's turns that were never sent, which follow the turns in `after`.
 
     `failure` applies to the first of these turns, unless an earlier turn has already failed.
     """
-    rest = jobs[len(played) :]
+    rest = jobs[len(after) :]
     ended_by = next(
-        (_dialogue_ended(number, record.failure) for number, record in enumerate(played) if record.failure),
+        (_dialogue_ended(number, record.failure) for number, record in enumerate(after) if record.failure),
         None,
     )
-    failures = [ended_by or failure, *[ended_by or _dialogue_ended(len(played), failure)] * (len(rest) - 1)]
+    failures = [ended_by or failure, *[ended_by or _dialogue_ended(len(after), failure)] * (len(rest) - 1)]
     return [
         finish(
             TurnCapture(trace=TurnTrace(dial_ns=clock.now_ns()), wall_ns=clock.wall_ns(), failure=each),
@@ -194,6 +193,5 @@ def unplayed_turns(
 
 
 def _dialogue_ended(turn: int, failure: Failure) -> Failure:
-    """Return the failure for the turns after a failed turn."""
     message = f"the dialogue ended at turn {turn + 1}: {failure.message}"
     return Failure(FailureKind.DIALOGUE_ENDED, message)

@@ -1,6 +1,6 @@
 """A dedicated session process, started by `live_eval.run.processes`.
 
-Standard input is the process's end of a `Pipe`. The process exits when the pipe is closed, so it never
+Standard input is the process's end of a `Pipe`. The process exits when the pipe is closed, and so never
 outlives its parent.
 """
 
@@ -55,7 +55,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The first response: the process can run sessions, at this priority; startup took `cpu`."""
+    """The first message from the process: it can run sessions at this priority, and has spent `cpu`."""
 
     priority: Priority
     cpu: Cpu
@@ -63,7 +63,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Sent every `BEAT_S` seconds by the event loop."""
+    """A heartbeat, which the event loop sends every `BEAT_S` seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,11 +84,11 @@ class SessionAnswer:
 
 
 class Pipe(asyncio.Protocol):
-    """One end of a socket pair that carries pickled objects, so both ends must trust each other.
+    """One end of a socket pair for pickled objects; the ends must trust each other.
 
     Args:
         take: Called with each received object.
-        ended: Called once either side has closed the pipe.
+        ended: Called when either side has closed the pipe.
     """
 
     def __init__(self, take: Callable[[Any], None], ended: Callable[[], None]) -> None:
@@ -105,7 +105,7 @@ class Pipe(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close the pipe; discard unsent data."""
+        """Close the pipe, and discard unsent data."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -1,4 +1,4 @@
-"""The remaining sessions of a run; a session with an undecided last attempt waits for other outcomes."""
+"""The remaining sessions of a run, including those whose last attempt is still undecided."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live_eval.run.retries import PATIENCE_S, Patience
 
 __all__ = ["DueSession", "SessionQueue"]
 
-_MOST_CUTS = 2
+_MAX_EXCUSED_CUTS = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -26,11 +26,11 @@ class DueSession:
         due_ns: Due time in an open loop; None in a closed loop.
         attempt: Number of the next attempt.
         patience: Limit on the session's waits.
-        tries: Number of attempts that count; while undecided, number of attempts that test for an outage.
+        tries: Number of counted attempts; while undecided, number of attempts that test for an outage.
         busy: Number of refusals because the endpoint had no free session.
         cut: Whether an attempt lost contact and the endpoint has not responded since.
         cut_in: Numbers of the outages in which contact was lost.
-        undecided: Records of the last attempt while it is unknown whether the attempt counts.
+        undecided: Records of the last attempt, while it is unknown whether an outage excuses it.
         undecided_ns: End time of the undecided attempt.
     """
 
@@ -47,18 +47,18 @@ class DueSession:
 
     def excuse(self, outage: int) -> bool:
         """Return whether an outage, identified by its number in the run, excuses the failed attempt."""
-        # A session that is in progress at every outage may cause them: the third outage counts.
+        # A session that loses contact in every outage may cause them, so the third is not excused.
         if self.cut:
             self.cut_in.add(outage)
-        counts = self.cut and len(self.cut_in) > _MOST_CUTS
+        excused = not self.cut or len(self.cut_in) <= _MAX_EXCUSED_CUTS
         self.cut = False
-        if not counts:
+        if excused:
             self.tries, self.patience = 0, Patience(self.patience.seconds)
-        return not counts
+        return excused
 
 
 class SessionQueue:
-    """Distributes the sessions of a run to its workers; call `ended` for each session returned by `next`.
+    """The queue of a run's sessions; workers take a session with `next`, and return it with `ended`.
 
     Args:
         sessions: Sessions in order of their due times.
@@ -72,14 +72,14 @@ class SessionQueue:
         self._in_progress: list[DueSession] = []
         self._opened_since = opened_since
         self._clock = clock
-        self._counted: list[Sequence[TurnRecord]] = []
+        self._final: list[Sequence[TurnRecord]] = []
         self._changed = asyncio.Event()
 
     async def next(self, opens_ns: int = 0) -> DueSession | None:
         """Return the next session to run, at `opens_ns` or later; None once no sessions remain.
 
-        Waits while other workers may decide whether a session is retried. If no other session can show
-        whether the endpoint is up, an undecided session is rerun for this purpose only.
+        Waits while sessions in progress may decide an undecided one. If none is in progress, an undecided
+        session is rerun to test for an outage.
         """
         while self._waiting:
             if self._clock.now_ns() < opens_ns:
@@ -94,28 +94,28 @@ class SessionQueue:
     def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        """Accept the last attempt of a session (see `FinalAttempt`); return all records that now count."""
+        """Accept the last attempt of a session (see `FinalAttempt`); return records that are now final."""
         self._in_progress.remove(session)
-        all_count = False  # none of the tests found an outage
+        no_outage = False
         if session.undecided:
             session.tries += 1
-            all_count = undecided_since_ns is None or session.tries >= MISSES_OF_OUTAGE
+            no_outage = undecided_since_ns is None or session.tries >= MISSES_OF_OUTAGE
             self._waiting.appendleft(session)
         elif undecided_since_ns is not None:
             session.undecided, session.undecided_ns, session.tries = records, undecided_since_ns, 0
             self._waiting.append(session)
         else:
-            self._counted.append(records)
+            self._final.append(records)
         for each in [each for each in self._waiting if each.undecided]:
-            if all_count or self._opened_since(each.undecided_ns):
-                self._counted.append(each.undecided)
+            if no_outage or self._opened_since(each.undecided_ns):
+                self._final.append(each.undecided)
                 self._waiting.remove(each)
         self.wake()
-        counted, self._counted = self._counted, []
-        return counted
+        final, self._final = self._final, []
+        return final
 
     def excuse(self, outage: int) -> list[TurnRecord]:
-        """Requeue undecided sessions excused by an outage (by number); return the excused records."""
+        """Requeue the undecided sessions that an outage, given by number, excuses; return their records."""
         excused: list[TurnRecord] = []
         for session in [each for each in (*self._in_progress, *reversed(self._waiting)) if each.undecided]:
             records, session.undecided = session.undecided, ()
@@ -127,7 +127,7 @@ class SessionQueue:
                 excused += records
                 self._waiting.appendleft(session)
             else:
-                self._counted.append(records)
+                self._final.append(records)
         self.wake()
         return excused
 
@@ -137,7 +137,7 @@ class SessionQueue:
         self.wake()
 
     async def wait(self, until_ns: int | None = None) -> None:
-        """Wait for a change until `until_ns`."""
+        """Wait for a change, at most until `until_ns`."""
         if until_ns is None:
             await self._changed.wait()
             return

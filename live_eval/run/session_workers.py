@@ -1,7 +1,7 @@
 """Distribute sessions over worker processes, on this machine (`live_eval.run.processes`) or others.
 
-The sessions of a worker that dies fail with `FailureKind.PROCESS_DIED`; the next order starts a replacement.
-If the replacement does not start, the other workers run its sessions.
+If a worker dies, its sessions fail with `FailureKind.PROCESS_DIED`, and the next order starts a replacement.
+If the replacement does not start, the other workers take over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SessionWorker(Protocol):
 
     @property
     def process_id(self) -> int:
-        """The process id on its machine."""
+        """The process id on the worker's machine."""
         ...
 
     async def start(self) -> Ready:
@@ -56,7 +56,7 @@ class SessionWorker(Protocol):
 
 
 class Place:
-    """A slot for a worker and its replacements after it dies; `new` creates a worker."""
+    """A slot for a worker and its replacements; `new` creates a worker."""
 
     def __init__(self, new: Callable[[], SessionWorker]) -> None:
         self._new = new
@@ -117,7 +117,7 @@ class Place:
 
 
 class DownError(LiveEvalError):
-    """No worker starts in a place; another place can run the order."""
+    """An error if no worker starts in a place; another place can run the order."""
 
 
 class SpreadSessions:
@@ -155,7 +155,7 @@ class SpreadSessions:
                 place.sessions -= 1
 
     def cpu(self) -> Cpu:
-        """As in `SessionRunner`, for each worker from readiness to the end of its last session."""
+        """As in `SessionRunner`; a worker's time counts from readiness to the end of its last session."""
         spent = [place.cpu() for place in self._places]
         total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
         return Cpu(total_s, sum(cpu.loops_s for cpu in spent))

@@ -1,4 +1,4 @@
-"""The order of a session, its result, and the runner of sessions in this process."""
+"""Session orders and results, and the runner of sessions in this process."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ class SessionOrder:
     """All inputs of a session, in a picklable form.
 
     Args:
-        dialect: Implementation, as ``"module:Class"``; `transport` likewise.
+        dialect: Implementation as ``"module:Class"``, like `transport`.
         settings: Dialect settings, with the endpoint's key.
         utterances: The user's recordings, at least one.
         pause_ns: Pause between the end of a reply, as heard, and the next recording.
         greeting_ns: Maximum wait for the endpoint's greeting to begin; 0 to speak immediately.
         due_ns: Time to dial, on the monotonic clock; None for immediately.
         records_wire: Whether to record every message and event.
-        impairment: Traffic impairment, with the session's seed. Transports with impairment support accept it
-            as ``impairment``.
+        impairment: Traffic impairment, with the session's seed; passed to transports as ``impairment``.
     """
 
     dialect: str
@@ -58,14 +57,14 @@ class SessionOrder:
     impairment: Impairment | None = None
 
     def new_transport(self) -> Callable[[Clock], Transport]:
-        """Return the connection factory of the session."""
+        """Return the session's transport factory."""
         transport: Callable[..., Transport] = load_object(self.transport)
         if self.impairment is None or not self.impairment.on_network:
             return transport
         return functools.partial(transport, impairment=self.impairment)
 
     def surroundings(self) -> Callable[[Speaker], Surroundings] | None:
-        """Return the factory for background noise and echo, or None without either."""
+        """Return the factory for background noise and echo; None without either."""
         level_db = self.impairment.number("echo") if self.impairment is not None else None
         if level_db is None and not any(utterance.background for utterance in self.utterances):
             return None
@@ -85,7 +84,7 @@ class SessionResult:
 
     Args:
         captures: Captured turns, with empty logs.
-        messages: Messages of each turn as sent and received; may contain secrets.
+        messages: Sent and received messages of each turn; may contain secrets.
         recorded: All messages and events, if the order requested them.
     """
 
@@ -94,7 +93,7 @@ class SessionResult:
     recorded: WireRecord = field(repr=False)
 
     def logs(self, order: SessionOrder) -> list[tuple[LoggedMessage, ...]]:
-        """Return all messages of each turn with timestamps, redacted. Slow: call outside the event loop."""
+        """Return each turn's redacted messages with timestamps. Slow: call outside the event loop."""
         dialect = load_object(order.dialect)(order.settings)
         return [logged(messages, dialect) for messages in self.messages]
 
@@ -104,14 +103,14 @@ class SessionResult:
 
 
 class Cpu(NamedTuple):
-    """Processor seconds of this process and its session processes, and of their event loops only."""
+    """Processor time in seconds: of this process and its session processes, and of their event loops only."""
 
     total_s: float
     loops_s: float
 
 
 class SessionRunner(Protocol):
-    """Runs any number of concurrent sessions."""
+    """A runner of concurrent sessions."""
 
     @property
     def priority(self) -> Priority:
@@ -124,7 +123,7 @@ class SessionRunner(Protocol):
         ...
 
     async def run(self, order: SessionOrder) -> SessionResult:
-        """Run a session. Faults of the endpoint and the network become a `Failure` of its turns.
+        """Run a session; endpoint and network faults are stored as a `Failure` of its turns.
 
         Raises:
             TurnError: The session could not be run, or its result was lost.
@@ -137,7 +136,7 @@ class SessionRunner(Protocol):
 
 
 class LocalRunner:
-    """Runs sessions on the current event loop; see `local_runner`."""
+    """A `SessionRunner` on the current event loop; see `local_runner`."""
 
     def __init__(
         self,
@@ -160,7 +159,7 @@ class LocalRunner:
         return {"priority": self.priority.value}
 
     async def run(self, order: SessionOrder) -> SessionResult:
-        """As in `SessionRunner`, but exceptions from bugs in the dialect propagate unchanged."""
+        """As in `SessionRunner`, but exceptions from bugs in the dialect propagate."""
         settings = order.settings
         session = Session(
             load_object(order.dialect)(settings),

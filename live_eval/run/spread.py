@@ -1,4 +1,4 @@
-"""Choose the number of session processes of a run, and check a machine's session capacity. Pure."""
+"""Choose the number of session processes of a run, and check the machine's capacity. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from live_eval.dialect import TransportKind
 
 __all__ = ["core_count", "default_processes", "overload"]
 
-_IN_OWN = 4
-"""Maximum number of sessions run without session processes, which take half a second to start."""
+_MAX_IN_MAIN = 4
+"""Maximum number of sessions in the main process; session processes take half a second to start."""
 _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
 """Number of sessions that one process times accurately, as measured (docs/explanation/time-accuracy.md)."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:
-    """Return the default number of processes for concurrent sessions; 0 for the run's own process.
+    """Return the default number of processes for concurrent sessions; 0 for the main process.
 
     `cores` defaults to the number of cores that this process may use.
     """
-    if sessions <= _IN_OWN or not hasattr(socket, "AF_UNIX"):
+    if sessions <= _MAX_IN_MAIN or not hasattr(socket, "AF_UNIX"):
         return 0
     return min(core_count() if cores is None else cores, -(-sessions // _PER_PROCESS[kind]))
 
@@ -32,8 +32,8 @@ def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> st
     if sessions <= most:
         return ""
     return (
-        f"{sessions} sessions at a time are more than the {most} that {cores} cores are known to time well "
-        f"over {kind.value}; live-eval calibrate --sessions {sessions} measures the error"
+        f"{cores} cores are known to time at most {most} concurrent sessions accurately over {kind.value}, "
+        f"not {sessions}; live-eval calibrate --concurrency {sessions} measures the error"
     )
 
 

@@ -1,9 +1,10 @@
 """Handle Ctrl-C, SIGTERM and SIGHUP during a command.
 
-The first signal requests the run in progress to stop. A second signal ends the command immediately, and kills
-it if it does not end within seconds, for example because it waits for a disk. The recorded run stays intact.
-Signals within a second of each other count as one: GNU ``timeout`` signals its child and then the child's
-process group. SIGHUP is sent when the terminal is closed; under ``nohup`` it stays ignored.
+The first signal stops the run in progress cleanly. A second signal ends the command immediately; if that
+takes more than a few seconds, for example because of a slow disk, the process is killed. The recorded run
+stays intact. Signals within a second of each other count as one, because GNU ``timeout`` signals both its
+child and the child's process group. SIGHUP is sent when the terminal is closed; under ``nohup`` it stays
+ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["STOP_SIGNALS", "StopSignals", "close_lost_terminal", "end_process", 
 
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
 STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)))
-"""The signals that request a command to end."""
+"""The signals that end a command."""
 
 _REPEAT_S = 1.0
 _GRACE_S = 3.0
@@ -40,7 +41,7 @@ def stop_signals() -> list[signal.Signals]:
 
 
 def close_lost_terminal() -> None:
-    """Discard output to a terminal that has been closed, since writing to it fails."""
+    """Discard output to a closed terminal, since writing to it fails."""
     for descriptor in (1, 2):
         try:
             os.get_terminal_size(descriptor)
@@ -60,15 +61,15 @@ def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> Non
 
 
 class StopSignals:
-    """Context manager that handles the `stop_signals`; does nothing outside the main thread.
+    """A context manager that handles the `stop_signals`; it does nothing outside the main thread.
 
-    A signal raises KeyboardInterrupt, except that the first signal only sets `requested` within `gently`, and
-    also cancels the task within `cancelling`. A later signal also ends the process after a few seconds.
+    Signals raise KeyboardInterrupt. Within `gently`, the first signal only sets `requested`; within
+    `cancelling`, it also cancels the task. Later signals also kill the process after a grace period.
 
     Args:
-        end_soon: Called on a later signal; by default ends the process after a few seconds.
-        for_command: Whether the process must end soon even after the context has exited.
-        grace_s: Time that a later signal leaves the process to end by itself.
+        end_soon: Called on a later signal; by default kills the process after `grace_s`.
+        for_command: Whether the kill remains scheduled after the context has exited.
+        grace_s: Time between a later signal and the kill.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def gently(self) -> Iterator[None]:
-        """Let the first signal within the block only set `requested`."""
+        """Within the block, let the first signal only set `requested`."""
         self._gentle += 1
         try:
             yield
@@ -117,7 +118,7 @@ class StopSignals:
     def cancelling(self) -> Iterator[None]:
         """Let the first signal cancel the block, which then ends without an error.
 
-        Use in an event-loop task; do not nest.
+        Call this in an asyncio task; do not nest it.
         """
         task = asyncio.current_task()
         assert task is not None

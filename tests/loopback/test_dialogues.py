@@ -247,8 +247,8 @@ async def test_an_incomplete_dialogue_is_replayed_from_its_first_turn(manifest: 
 @pytest.mark.parametrize(
     ("table", "key", "value", "said"),
     [
-        ("output", "record_wire", True, "--record-wire keeps single turns"),
-        ("task", "prompt", "upper-bound", "would give the session of dialogue 'a' the cue of its first turn"),
+        ("output", "record_wire", True, "--record-wire supports only single turns"),
+        ("task", "prompt", "upper-bound", "depends on the cue, which changes during dialogue 'a'"),
         ("endpoint", "name", "openai-chat-audio", "makes one request for each turn"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Presets: packaged run files whose values apply below the user's own."""
+"""Presets: packaged run files, whose values the user's settings override."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_preset(name: str) -> dict[str, Any]:
     """Return the values of a preset, by table and key.
 
     Raises:
-        UsageError: There is no such preset.
+        UsageError: The preset is unknown.
     """
     if name not in PRESETS:
         raise UsageError(
@@ -32,7 +32,7 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def under(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values of `lower` overridden by those of `upper`; mappings are merged at every depth.
+    """Return the values of `lower`, overridden by those of `upper`; nested mappings are merged.
 
     >>> under({"task": {"name": "all", "prompt": "no"}}, {"task": {"prompt": "basic"}})
     {'task': {'name': 'all', 'prompt': 'basic'}}

@@ -2,7 +2,7 @@
 
 EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of
 vocal cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the
-benchmark; the wording, in the text files of this folder, is ours. A user's file may contain the same
+benchmark; the wording, in this folder's text files, is our own. A user's file may contain the same
 placeholders.
 """
 
@@ -58,8 +58,8 @@ class SystemPrompt:
     def fill(self, case: Case) -> str:
         """Return the prompt for the session of `case`.
 
-        A line is omitted if the case has no value for its placeholder; a topic such as "no_specific_topics"
-        does not count as a value.
+        A line is omitted if the case has no value for its placeholder; topics such as "no_specific_topics"
+        count as missing.
         """
         values = _values(case)
         lines = [
@@ -74,7 +74,7 @@ def load_prompt(name: str) -> SystemPrompt:
     """Return a conversation prompt: a key of `PROMPTS`, or a text file.
 
     Raises:
-        UsageError: The name is neither, or the file contains an unknown placeholder.
+        UsageError: The prompt is unknown, or the file contains an unknown placeholder.
     """
     path = _FOLDER / f"{name}.txt" if name in PROMPTS else Path(name)
     try:
@@ -108,11 +108,10 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # For a neutral take, the hint refers to its script's cue, so that it does not reveal that the take is
-    # neutral.
+    # For a neutral take, the hint refers to its script's cue, since no hint would reveal the neutral take.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
-    # Each line contains a dimension's name, a colon and the hint.
+    # Lines have the form "dimension: hint".
     hints = dict(line.split(":", 1) for line in _text("hints").splitlines())
     topic = case.topic or ""
     return {

@@ -193,7 +193,7 @@ async def test_a_proxys_retry_after_beyond_the_patience_ends_the_run(tmp_path: P
         fuse = Fuse(one, 4, None)
         out = tmp_path / "run"
         outcome = await run(settings(one.base_url, tmp_path, retries=0), out, fuse)
-        assert "it asks to wait 3600 s, and turns.patience is 10 min" in outcome.unreachable
+        assert "it requests a wait of 3600 s; turns.patience is 10 min" in outcome.unreachable
         assert outcome.failed == 0
         assert outcome.missing == TURNS - outcome.captured > 0
         assert fuse.task is not None

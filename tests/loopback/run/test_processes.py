@@ -203,7 +203,7 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
 
     for kind, message in (found := await asyncio.to_thread(failures)):
         assert kind is FailureKind.PROCESS_DIED
-        assert message == "the process that runs sessions ended while it ran the session, with signal 9"
+        assert message == "the session process ended while it ran the session, with signal 9"
     assert 1 <= len(found) <= 2
     assert not [*holders()]
 
@@ -227,7 +227,7 @@ async def test_a_stopped_process_is_replaced_and_its_turns_are_retried(
 
     found = await asyncio.to_thread(failures)
     assert found
-    assert all(each.endswith("signal 9 from this one, because it had not answered for 3 s") for each in found)
+    assert all(each.endswith("signal 9, because it had not responded for 3 s") for each in found)
     assert not [*holders()]
 
 
@@ -299,7 +299,7 @@ async def test_a_process_that_cannot_start_reports_the_reason() -> None:
             pass
     (error,) = group.value.exceptions
     assert isinstance(error, LiveEvalError)
-    assert str(error).startswith("the process that runs sessions ended before it was ready, with status 1: ")
+    assert str(error).startswith("the session process ended before it was ready, with status 1: ")
     assert "no_such_plugin" in str(error)
 
 

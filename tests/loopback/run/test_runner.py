@@ -309,7 +309,9 @@ async def test_a_wait_beyond_the_patience_fails_the_turn_at_once(
     for turn in observer.turns:
         assert turn.failure is not None
         assert turn.failure.kind is FailureKind.RATE_LIMITED
-        assert re.search(r"; it asks to wait (\d+|inf) s, and turns.patience is 5 s$", turn.failure.message)
+        assert re.search(
+            r"; the endpoint requests a wait of (\d+|inf) s, but turns.patience is 5 s$", turn.failure.message
+        )
 
 
 async def test_repeated_retry_after_is_obeyed_within_the_patience(manifest: Path, tmp_path: Path) -> None:
@@ -367,7 +369,7 @@ async def test_a_run_waits_for_a_free_session(
         failure = observer.turns[-1].failure
         assert failure is not None
         assert failure.kind is FailureKind.BUSY
-        assert failure.message.endswith("no wait is left, and turns.patience is 0 s")
+        assert failure.message.endswith("the turn has no waiting time left; turns.patience is 0 s")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -382,7 +384,9 @@ async def test_only_one_turn_waits_for_a_busy_service(manifest: Path, tmp_path: 
         assert (await run(settings, tmp_path / "run", observer)).failed == 3
     first, *later = [str(turn.failure.message) for turn in observer.turns if turn.failure is not None]
     assert first.endswith("turns.patience is 1 s")
-    assert all(message.endswith("another turn has waited for a free session in vain") for message in later)
+    assert all(
+        message.endswith("another turn already waited in vain for a free session") for message in later
+    )
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -13,7 +13,7 @@ from live_eval.clock import SystemClock
 from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import RUN_FILE, RunWriter, file_stem
 from live_eval.run.plan import Job
-from live_eval.run.session_attempt import unplayed_turns
+from live_eval.run.session_attempt import skipped_turns
 from live_eval.speech.boundaries import BoundaryCache
 from live_eval.testing.records import spoken_turn
 from live_eval.types import Failure, SpeechBoundaries
@@ -218,7 +218,7 @@ def a_run_that_played(folder: Path, recordings: Path, *names: str) -> None:
         for name in names:
             (recordings / name).write_text(name)
             job = Job(replace(a_case(1), case_id=name, audio_path=recordings / name), 0)
-            (record,) = unplayed_turns([job], 1, Failure(FailureKind.CLOSED, "gone"), SystemClock())
+            (record,) = skipped_turns([job], 1, Failure(FailureKind.CLOSED, "gone"), SystemClock())
             writer.commit(record)
         writer.end()
 

@@ -68,19 +68,19 @@ def test_a_manifest_with_a_syntax_error_starts_nothing(tmp_path: Path) -> None:
 def test_all_means_every_task_with_the_limit_applied_to_each() -> None:
     plan = planned("sample", limit=2)
     assert [job.case.task for job in plan.jobs] == [task for task in Task for _ in range(2)]
-    assert not any("left out" in note for note in plan.notes)
+    assert not any("omitted" in note for note in plan.notes)
 
 
 def test_a_missing_question_file_is_reported_if_all_tasks_are_run(sample: Path) -> None:
     (sample / "MCQ" / "reasoning.json").unlink()
     plan = planned(sample)
     assert tasks(plan) == [Task.TRANSCRIPTION, Task.UNDERSTANDING, Task.CONVERSATION]
-    told = "the task reasoning is left out: expected multiple-choice questions in MCQ/reasoning.json"
+    told = "the task reasoning is omitted: expected multiple-choice questions in MCQ/reasoning.json"
     assert [note for note in plan.notes if told in note]
     assert plan.manifest()["data"]["notes"] == list(plan.notes)
-    with pytest.raises(UsageError, match=r"nothing for the task reasoning: expected multiple-choice"):
+    with pytest.raises(UsageError, match=r"no case for the task reasoning: expected multiple-choice"):
         planned(sample, "reasoning")
-    assert not any("left out" in note for note in planned(sample, "conversation").notes)
+    assert not any("omitted" in note for note in planned(sample, "conversation").notes)
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "["])
@@ -90,7 +90,7 @@ def test_an_unreadable_question_file_stops_no_other_task(sample: Path, content: 
     assert tasks(planned(sample, "conversation")) == [Task.CONVERSATION]
     for plan in (planned(sample), planned(sample, "conversation")):
         assert ["reasoning.json" in note for note in plan.notes if "left out" in note] == [True]
-    with pytest.raises(UsageError, match=r"nothing for the task reasoning: .*reasoning\.json"):
+    with pytest.raises(UsageError, match=r"no case for the task reasoning: .*reasoning\.json"):
         planned(sample, "reasoning")
 
 
@@ -128,7 +128,7 @@ def test_instructions_accept_only_known_placeholders() -> None:
 def test_data_that_never_has_questions() -> None:
     plan = planned("sample-dialogues")
     assert tasks(plan) == [Task.TRANSCRIPTION, Task.CONVERSATION]
-    assert [note for note in plan.notes if "understanding is left out: a manifest has no" in note]
+    assert [note for note in plan.notes if "understanding is omitted: a manifest has no" in note]
 
 
 def test_a_task_without_a_matching_case_is_reported(sample: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_task_without_a_matching_case_is_reported(sample: Path) -> None:
     other = "family" if first["topic"] == "work" else "work"
     plan = planned(sample, topics=[other])
     assert Task.UNDERSTANDING not in tasks(plan)
-    assert [note for note in plan.notes if "understanding is left out: none of its cases matches" in note]
+    assert [note for note in plan.notes if "understanding is omitted: none of its cases matches" in note]
 
 
 def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
     [
         (
             {"speech": "backchannel", "anchor": "reply_audible"},
-            "'d/2' is backchannel, which is not to be",
+            "'d/2' is backchannel, which expects no answer",
         ),
         ({"anchor": "utterance_ended+5ms"}, "begins at utterance_ended+5ms, before the endpoint may answer"),
         ({"anchor": "reply_audible+400ms"}, None),

@@ -21,9 +21,9 @@ def test_processes_follow_sessions_and_cores(kind: TransportKind, sessions: int,
     assert default_processes(kind, sessions, cores=2) == processes
 
 
-def test_a_load_beyond_the_machine_is_said() -> None:
+def test_an_overload_is_reported() -> None:
     assert overload(TransportKind.WEBSOCKET, 300, cores=2) == ""
     assert overload(TransportKind.WEBSOCKET, 301, cores=2).startswith(
-        "301 sessions at a time are more than the 300"
+        "2 cores are known to time at most 300 concurrent sessions accurately over websocket, not 301;"
     )
-    assert "than the 40 that 2 cores" in overload(TransportKind.WEBRTC, 41, cores=2)
+    assert "at most 40 concurrent" in overload(TransportKind.WEBRTC, 41, cores=2)
