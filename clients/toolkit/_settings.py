@@ -73,11 +73,12 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
         good = False
     if not good:
         found = public_url(base_url)
-        near = (
-            f"; did you leave out the scheme ({schemes['ws']}://{base_url})?"
-            if _BARE.fullmatch(base_url)
-            else ""
-        )
+        scheme, colon, _ = base_url.partition(":")
+        near = ""
+        if _BARE.fullmatch(base_url):
+            near = f"; did you leave out the scheme ({schemes['ws']}://{base_url})?"
+        elif colon and scheme in schemes and f"{scheme}://" not in base_url:
+            near = f"; did you mean two slashes ({scheme}://)?"
         raise UsageError(f"base URL {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}")
     folder = parts.path.rstrip("/")
     whole = folder if folder.endswith(f"/{path}") else f"{folder}/{path}"

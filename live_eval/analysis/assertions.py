@@ -36,6 +36,7 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "s": (MS, 1000.0),
     "%": (PERCENT, 1.0),
 }
+_BOUNDS = {MS: "a time in ms or s", PERCENT: "a share in %", PLAIN: "a number without a unit"}
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -210,35 +211,34 @@ def failure_with_lost(
     )
 
 
-def parse_bound(text: str, form: str, units: Collection[str], bounds: str) -> Assertion:
+def parse_bound(text: str, form: str) -> Assertion:
     """Parse an assertion: ``NAME < BOUND``, also with ``<=``, ``>`` or ``>=``.
 
-    The bound is in ``ms``, ``s`` or ``%``, or a plain number.
+    The bound is in ``ms``, ``s`` or ``%``, or a plain number; check it with `check_unit`.
 
     Args:
         text: The text.
         form: The expected form with an example, for errors.
-        units: Allowed units of the bound: `MS`, `PERCENT`, `PLAIN`.
-        bounds: The expected bound, for errors.
 
     Raises:
         UsageError: The text is not an assertion; the message contains the expected and the actual text.
 
-    >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME", [MS], "a time").bound
+    >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME").bound
     1200.0
     """
     found = _EXPRESSION.fullmatch(text)
     if found is None:
         raise UsageError(f"assertion {text!r}: expected {form}")
     name, comparison, number, unit = found.groups()
-    if unit not in _UNITS or _UNITS[unit][0] not in units:
-        raise UsageError(f"assertion {text!r}: expected {bounds}, but it is {number + unit!r}")
+    if unit not in _UNITS:
+        expected = f"expected a unit of {', '.join(filter(None, _UNITS))} or none"
+        raise UsageError(f"assertion {text!r}: {expected}, but it is {unit!r}")
     try:
         bound = float(number)
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise UsageError(f"assertion {text!r}: expected a number before {unit}, but it is {number!r}")
+        raise UsageError(f"assertion {text!r}: expected a number after {comparison}, but it is {number!r}")
     measured_in, factor = _UNITS[unit]
     return Assertion(
         expression=text.strip(),
@@ -262,12 +262,12 @@ def check_known(text: str, what: str, name: str, known: Collection[str]) -> None
         )
 
 
-def check_unit(assertion: Assertion, unit: str, expected: str) -> None:
-    """Check the unit of an assertion's bound, where the name decides it.
+def check_unit(assertion: Assertion, unit: str) -> None:
+    """Check the unit of an assertion's bound, which depends on the name: `MS`, `PERCENT` or `PLAIN`.
 
     Raises:
         UsageError: The bound has another unit.
     """
     if assertion.unit != unit:
         found = assertion.expression.rpartition(assertion.comparison)[2].strip()
-        raise UsageError(f"assertion {assertion.expression!r}: expected {expected}, but it is {found!r}")
+        raise UsageError(f"assertion {assertion.expression!r}: expected {_BOUNDS[unit]}, but it is {found!r}")

@@ -16,6 +16,7 @@ from live_eval.analysis.assertions import (
     CheckedAssertion,
     check_estimate,
     check_known,
+    check_unit,
     failure_with_lost,
     parse_bound,
 )
@@ -44,11 +45,12 @@ def parse_assertion(text: str) -> Assertion:
     >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound
     1200.0
     """
-    assertion = parse_bound(text, _FORM, [MS], "a time in ms or s")
+    assertion = parse_bound(text, _FORM)
     if not assertion.metric:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     check_known(text, "metric", assertion.metric, METRICS)
     check_known(text, "statistic", assertion.statistic, STATISTICS)
+    check_unit(assertion, MS)
     return assertion
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from live_eval.analysis.assertions import (
-    MS,
     PERCENT,
     PLAIN,
     Assertion,
@@ -43,15 +42,15 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
     Raises:
         UsageError: The text is not an assertion; the message contains the expected and the actual text.
     """
-    assertion = parse_bound(text, _FORM, [MS, PERCENT, PLAIN], "a number, a time in ms or s, or a share in %")
+    assertion = parse_bound(text, _FORM)
     if assertion.name == _FAILED:
-        check_unit(assertion, PERCENT, "a share in %")
+        check_unit(assertion, PERCENT)
     elif assertion.metric in METRICS:
         return parse_assertion(text)
     else:
         check_known(text, "score or latency", assertion.metric, [*scores, *METRICS])
         check_known(text, "statistic", assertion.statistic, ["mean"])
-        check_unit(assertion, PLAIN, "a number in the score's own unit")
+        check_unit(assertion, PLAIN)
     return assertion
 
 

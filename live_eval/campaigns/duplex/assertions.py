@@ -47,17 +47,17 @@ def parse_duplex_assertion(text: str) -> Assertion:
     Raises:
         UsageError: The text is not an assertion; the message contains the expected and the actual text.
     """
-    assertion = parse_bound(text, _FORM, [MS, PERCENT], "a share in % or a time in ms or s")
+    assertion = parse_bound(text, _FORM)
     probe, *rest = assertion.name.split(".")
     check_known(text, "probe", _hyphened(probe), [*PROBES, OWN])
     if len(rest) == 1:
         outcomes = [_PASSED, *(each.value for each in Outcome if not each.void)]
         check_known(text, "outcome", rest[0], outcomes)
-        check_unit(assertion, PERCENT, "a share in %")
+        check_unit(assertion, PERCENT)
     elif len(rest) == 2:
         check_known(text, "duration", rest[0], [*_SHORT, *DURATIONS])
         check_known(text, "statistic", rest[1], list(_STATISTICS))
-        check_unit(assertion, MS, "a time in ms or s")
+        check_unit(assertion, MS)
     else:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     return assertion

@@ -2,11 +2,11 @@
 
 import pytest
 
-from live_eval.analysis.assertions import PERCENT, CheckedAssertion, check_known, parse_bound
+from live_eval.analysis.assertions import MS, PERCENT, CheckedAssertion, check_known, check_unit, parse_bound
 from live_eval.analysis.statistics.intervals import Interval
 from live_eval.errors import UsageError
 
-HALF = parse_bound("barge_in . passed >= 50 %", "NAME >= SHARE", [PERCENT], "a share")
+HALF = parse_bound("barge_in . passed >= 50 %", "NAME >= SHARE")
 
 
 def test_a_bound_has_a_name_a_comparison_and_a_unit() -> None:
@@ -16,9 +16,11 @@ def test_a_bound_has_a_name_a_comparison_and_a_unit() -> None:
 
 
 def test_a_text_of_another_form_is_refused_with_what_was_expected() -> None:
-    for text, why in [("fast", "expected NAME >= SHARE"), ("a > 5", "expected a share, but it is '5'")]:
+    for text, why in [("fast", "expected NAME >= SHARE"), ("a > 5kg", "of ms, s, % or none, but it is 'kg'")]:
         with pytest.raises(UsageError, match=why):
-            parse_bound(text, "NAME >= SHARE", [PERCENT], "a share")
+            parse_bound(text, "NAME >= SHARE")
+    with pytest.raises(UsageError, match="expected a time in ms or s, but it is '50 %'"):
+        check_unit(HALF, MS)
     with pytest.raises(UsageError, match=r"unknown probe 'bargein' \(did you mean barge-in\?\)"):
         check_known("x", "probe", "bargein", ["pause", "barge-in"])
 

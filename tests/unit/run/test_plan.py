@@ -51,6 +51,8 @@ def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert make_plan(settings(base_url="ws://127.0.0.1:1")).key is None
     with pytest.raises(UsageError, match=r"leave out the scheme \(ws://127\.0\.0\.1:9999\)\?"):
         make_plan(settings(base_url="127.0.0.1:9999"))
+    with pytest.raises(UsageError, match=r"did you mean two slashes \(http://\)\?"):
+        make_plan(settings(base_url="http:/127.0.0.1"))
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert make_plan(settings()).key == Secret("k")
 

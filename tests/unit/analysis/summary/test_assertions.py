@@ -49,7 +49,7 @@ def test_a_judge_that_gave_no_score_holds_no_assertion(run_folder: Path) -> None
     [
         ("blue.mean > 1", r"unknown score or latency 'blue' \(did you mean bleu\?\)"),
         ("bleu.p50 > 1", "unknown statistic 'p50'"),
-        ("bleu.mean > 1ms", "expected a number in the score's own unit, but it is '1ms'"),
+        ("bleu.mean > 1ms", "expected a number without a unit, but it is '1ms'"),
         ("failed < 3", "expected a share in %, but it is '3'"),
         ("voice_to_voice.p95 < 3", "expected a time in ms or s, but it is '3'"),
     ],
