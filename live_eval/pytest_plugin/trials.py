@@ -22,7 +22,7 @@ __all__ = ["ProbeTrial", "ProbeTrials", "read_probe"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProbeTrial:
-    """The last attempt at a trial, with its durations (defined in docs/reference/turn-taking-outcomes.md)."""
+    """The last attempt at a trial, with its durations (defined in docs/reference/turn-taking.md)."""
 
     result: TrialResult
     folder: Path

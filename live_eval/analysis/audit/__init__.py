@@ -1,4 +1,4 @@
 """Audit the reliability of judges: repeats, known degradations, human labels and other judges.
 
-``docs/how-to/audit.md`` explains each metric.
+``docs/reference/audit.md`` explains each metric.
 """

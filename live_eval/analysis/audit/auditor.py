@@ -75,7 +75,7 @@ def audit_run(
     Results of parts that were not requested are kept from an earlier audit of the same judge version.
 
     Returns:
-        The report printed by ``live-eval audit --json``; see ``docs/how-to/audit.md``.
+        The report printed by ``live-eval audit --json``; see ``docs/reference/audit.md``.
 
     Raises:
         PluginError: No judge has this name.

@@ -78,7 +78,7 @@ def own_probe(data: DataSet) -> Probe:
     if not groups:
         raise DataError(
             f"{data.root}: expected recordings with the annotations speech, anchor or parts, found none "
-            f"among {len(data.cases)}: docs/how-to/turn-taking.md describes these columns"
+            f"among {len(data.cases)}: docs/reference/data-formats.md describes these columns"
         )
     return Probe(
         OWN,
