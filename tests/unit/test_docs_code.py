@@ -57,6 +57,7 @@ OFFLINE = (
 ELSEWHERE = {
     "plan --detect 5 --metric accuracy:understanding --from Q": "needs a run of questions",
     "export recordings/demo --format inspect -o logs/demo.eval": "inspect_ai takes seconds to load",
+    "leaderboard 'recordings/paper-*' -o tables.md": "the shell expands the pattern",
     "impair delay=100ms,jitter=20ms,down.bandwidth=256kbps --to https://api.openai.com": "never ends",
 }
 """Commands of these that are tested elsewhere, or not."""
