@@ -202,7 +202,12 @@ def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("endpoint", "base_url"),
-    [("pipecat-webrtc", "http://127.0.0.1:7860"), ("moshi", "ws://127.0.0.1:8998")],
+    [
+        ("pipecat-webrtc", "http://127.0.0.1:7860"),
+        ("moshi", "ws://127.0.0.1:8998"),
+        ("speech-to-speech", "ws://127.0.0.1:8765/v1"),
+        ("unmute", "ws://127.0.0.1:8000/v1"),
+    ],
 )
 def test_a_server_with_a_default_port_is_expected_on_this_machine(endpoint: str, base_url: str) -> None:
     plan = make_plan(validate({"endpoint": {"name": endpoint}}))
