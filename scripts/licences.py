@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -25,26 +25,33 @@ READ = {
     "pyworld-prebuilt": "MIT",
     "umap-learn": "BSD-3-Clause",
 }
+SPELLINGS = {
+    "MIT License": "MIT",
+    "Apache 2.0 License": "Apache-2.0",
+    "Apache License, Version 2.0": "Apache-2.0",
+}
 RESTRICTED = re.compile(r"\bNC\b|not for commercial|evaluation licence")
 HEAD = """# Licences
 
-The project is under Apache-2.0. This page lists what it installs and loads, by the metadata of the
-installed packages; `make licences` writes it. Native libraries inside wheels (FFmpeg in `av`, libsndfile
-in `soundfile`) have terms of their own. `make sbom` writes the same packages with their versions as a
-CycloneDX document.
+`live-eval` is under Apache-2.0. This page lists the licences of everything that it installs and loads, from
+the metadata of the installed packages; `make licences` writes it. Native libraries inside wheels (FFmpeg in
+`av`, libsndfile in `soundfile`) have their own terms. `make sbom` writes the packages with their versions as
+a CycloneDX document.
 
-**Not for commercial use** marks what restricts use to research or evaluation.
+**Not for commercial use** marks licences that restrict use to research or evaluation.
+
+## Packages
 """
 KALDIIO = """
-`kaldiio` says nothing of its licence in its metadata; the file that it installs allows evaluation only.
-It comes with `funasr`, which reads files of Kaldi with it. `emoalign`, the only judge that uses `funasr`,
-neither needs nor loads it: `pip uninstall kaldiio` after installing the extra `emotion`, or let uv leave it
-out (`override-dependencies = ["kaldiio; sys_platform == 'never'"]` in `[tool.uv]`).
+`kaldiio` does not state its licence in its metadata; the file that it installs allows evaluation only.
+`funasr` requires it to read Kaldi's files, and `emoalign`, the only judge that uses `funasr`, neither needs
+nor loads it. Run `pip uninstall kaldiio` after installing the extra `emotion`, or exclude it with uv
+(`override-dependencies = ["kaldiio; sys_platform == 'never'"]` in `[tool.uv]`).
 """
 DATA = """
 ## Data sets
 
-None is part of the package but the bundled sample.
+The package contains only the bundled sample.
 
 | data | licence | |
 |---|---|---|
@@ -69,7 +76,7 @@ def licence(name: str) -> str:
         or "; ".join(line.rpartition("::")[2].strip() for line in classifiers)
         or (about["License"] or "").partition("\n")[0]
     )
-    return said.strip() or "not stated"
+    return SPELLINGS.get(said.strip(), said.strip()) or "not stated"
 
 
 def shipped(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, list[Requirement]]:
@@ -118,11 +125,23 @@ def rows(lines: Iterable[tuple[str, str, str]]) -> str:
     )
 
 
+def package_row(terms: str, names: Sequence[str]) -> str:
+    """Return the row of a licence, marked if it is restricted."""
+    mark = " **not for commercial use**" if RESTRICTED.search(terms) else ""
+    return f"| {terms}{mark} | {', '.join(names)} |\n"
+
+
 def page() -> str:
     """Return the whole page."""
-    parts = [HEAD, "\n## Packages\n\n| package | licence | brought by |\n|---|---|---|\n"]
-    brought = sorted(packages().items())
-    parts.append(rows((name, licence(name), f"extra `{by}`" if by else "base") for name, by in brought))
+    parts = [HEAD]
+    brought = packages()
+    for extra in dict.fromkeys(brought.values()):
+        names: dict[str, list[str]] = {}
+        for name in sorted(name for name, by in brought.items() if by == extra):
+            names.setdefault(licence(name), []).append(name)
+        title = f"Extra `{extra}`" if extra else "Base install"
+        parts.append(f"\n### {title}\n\n| licence | packages |\n|---|---|\n")
+        parts.append("".join(package_row(terms, names[terms]) for terms in sorted(names)))
     parts.append(KALDIIO)
     parts.append("\n## Weights\n\n| judge | licence | weights |\n|---|---|---|\n")
     for spec in sorted(installed_judges(), key=lambda spec: spec.name):

@@ -74,7 +74,11 @@ BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 """What encloses the table of a page."""
 
 _DOCS = Path(__file__).parents[2] / "docs"
-_ROW = re.compile(r"^\| `([^`]+)` \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (`.+`) \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
+_GROUPS = {
+    "websocket": ("openai", "openai-beta", "openai-live", "gemini-live", "moshi"),
+    "webrtc": ("openai-webrtc", "pipecat-webrtc", "fastrtc-webrtc"),
+}
 _LOSSY = "moshi"
 _LIMITS = {"connect_timeout": 6, "reply_timeout": 6, "stall_timeout": 4, "max_reply": 8}
 _RETRIES = 3
@@ -249,24 +253,36 @@ def documented(page: str, of: Collection[str] = DIALECTS) -> dict[tuple[str, str
     """
     stated = (_DOCS / page).read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
     return {
-        (injected, dialect): result
+        (fault, dialect): result
         for injected, dialects, result in _ROW.findall(stated)
-        for dialect in (of if dialects == "all" else dialects.split(", "))
+        for fault in re.findall(r"`([^`]+)`", injected)
+        for name in dialects.split(", ")
+        for dialect in (of if name == "all" else _GROUPS.get(name, (name,)))
     }
 
 
 def table(found: Sequence[Cell], of: Collection[str] = DIALECTS) -> str:
-    """Return cells as a table in Markdown: a row for each fault and result.
+    """Return cells as a table in Markdown: a row for each result and group of dialects.
 
     Args:
         found: The cells.
         of: All dialects.
     """
     lines = ["| injected | dialects | first attempt, retried, outcome |", "|---|---|---|"]
-    rows: dict[tuple[str, str], list[str]] = {}
+    dialects: dict[tuple[str, str], list[str]] = {}
     for cell in found:
-        rows.setdefault((cell.fault, str(cell)), []).append(cell.dialect)
-    for (fault, result), dialects in rows.items():
-        whole = len(dialects) == len(of)
-        lines.append(f"| `{fault}` | {'all' if whole else ', '.join(dialects)} | {result} |")
+        dialects.setdefault((cell.fault, str(cell)), []).append(cell.dialect)
+    faults: dict[tuple[str, str], list[str]] = {}
+    for (fault, result), names in dialects.items():
+        faults.setdefault((_grouped(names, of), result), []).append(f"`{fault}`")
+    lines += [f"| {', '.join(alike)} | {names} | {result} |" for (names, result), alike in faults.items()]
     return "\n".join(lines)
+
+
+def _grouped(dialects: Sequence[str], of: Collection[str]) -> str:
+    """Return the names of dialects, with complete groups under their own name."""
+    if len(dialects) == len(of):
+        return "all"
+    complete = [name for name, group in _GROUPS.items() if set(group) <= set(dialects)]
+    rest = [name for name in dialects if not any(name in _GROUPS[group] for group in complete)]
+    return ", ".join([*complete, *rest])

@@ -52,4 +52,4 @@ def test_the_reference_has_every_impairment_and_every_fault() -> None:
     impairments = (folder / "impairments.md").read_text("utf-8")
     assert [name for name in PARAMETERS if f"`{name}`" not in impairments] == []
     faults = (folder / "faults.md").read_text("utf-8")
-    assert [name for name in FaultName if f"\n| `{name}" not in faults] == []
+    assert [name for name in FaultName if f"`{name}" not in faults] == []

@@ -134,11 +134,19 @@ def rows() -> str:
     lines = []
     for source, where in SOURCES.items():
         lines += [f"### {source}", "", f"Source: {where}.", ""]
-        lines += ["| name | measures | unit | better | corrected |", "|---|---|---|---|---|"]
-        for each in DEFINITIONS.values():
-            if each.name.startswith(f"{source}."):
-                cells = (each.name, each.means, each.unit or "–", each.better, each.corrects or "nothing")
-                lines.append(f"| {' | '.join(cells)} |")
+        lines += ["| name | measures | unit | better |", "|---|---|---|---|"]
+        of_source = [each for each in DEFINITIONS.values() if each.name.startswith(f"{source}.")]
+        corrections: dict[str, list[str]] = {}
+        for each in of_source:
+            name = each.name.removeprefix(f"{source}.")
+            lines.append(f"| {name} | {each.means} | {each.unit or '–'} | {each.better} |")
+            for corrected in each.corrects.split("; "):
+                corrections.setdefault(corrected, []).append(name)
+        lines += ["", "Corrected:", ""]
+        for text, names in corrections.items():
+            if text:
+                which = "all" if len(names) == len(of_source) else ", ".join(names)
+                lines.append(f"- {text} ({which})")
         lines.append("")
     return "\n".join(lines)
 
