@@ -33,11 +33,9 @@ DEFINITIONS: Mapping[str, MetricDefinition] = {
 
 
 def all_metrics(conversations: Sequence[Conversation]) -> Mapping[str, MetricValue]:
-    """Return every metric over a set of conversations, by its name in `DEFINITIONS`; missing values have a
-    reason.
-    """
+    """Return every metric of the conversations by its name; a missing value has a reason."""
     return {
-        f"{source}.{name}": figure
+        f"{source}.{name}": value
         for source, module in _MODULES.items()
-        for name, figure in module.metrics(conversations).items()
+        for name, value in module.metrics(conversations).items()
     }

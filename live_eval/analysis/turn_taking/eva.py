@@ -35,34 +35,34 @@ _HARD_MS = 2_000.0  # OVERLAP_HARD_MS, YIELD_HARD_MS
 _MOST = 0.5  # AGENT_INTERRUPT_MAX_SCORE
 _HARD_COUNT = 3  # INTERRUPT_COUNT_HARD
 
-_NATURAL = "a reply that ends by itself within 2 s after the user began is no yield"
+_NATURAL = "a reply that ends naturally within 2 s of the user's start is not a yield"
 
 DEFINITIONS = (
     MetricDefinition(
         name="eva.turn_taking",
-        means="mean score of the user's turns, 0 to 1; 0 for a conversation whose last turn is not answered",
+        means="mean score of the user's turns, 0 to 1; 0 for a conversation whose last turn is unanswered",
         better="higher",
-        corrects=f"{_NATURAL}: the answer's latency decides; an unanswered turn scores 0 wherever it is, and "
-        "only that turn does",
+        corrects=f"{_NATURAL}, and the answer's latency is scored; every unanswered turn scores 0, without "
+        "affecting the other turns",
     ),
     MetricDefinition(
         name="eva.user_interruption.mean_yield_ms",
-        means="mean time from the user's start over the agent to the end of the agent's audio",
+        means="mean time from the start of the user's interruption to the end of the agent's audio",
         unit="ms",
         better="lower",
-        corrects=f"{_NATURAL}; unanswered turns count",
+        corrects=f"{_NATURAL}; unanswered turns are included",
     ),
     MetricDefinition(
         name="eva.user_interruption.mean_yield_score",
         means="mean of 1 − yield / 2,000 ms, at least 0",
         better="higher",
-        corrects=f"{_NATURAL}; unanswered turns count",
+        corrects=f"{_NATURAL}; unanswered turns are included",
     ),
 )
 
 
 class _Score(NamedTuple):
-    """A turn's score and, if the user interrupts, the yield time and whether the reply ended by itself."""
+    """A turn's score and, if the user interrupts, the yield time and whether the reply ended naturally."""
 
     score: float
     yield_ms: float | None

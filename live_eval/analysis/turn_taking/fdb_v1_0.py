@@ -5,9 +5,8 @@ Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``
 ``v1_v1.5/get_transcript/asr.py``. In the source, words and their times are from a recogniser. Here, a
 response's words are spread evenly over its audible parts; without a transcript, only the duration is used.
 
-A sample of the source is one exchange here. An exchange that begins while the agent speaks is a user
-interruption; any other is a sample of smooth turn-taking and of backchannels, and also of pause handling if
-the user pauses.
+Each exchange is one sample. An exchange that begins while the agent speaks is a user interruption; any other
+is a sample of smooth turn-taking and of backchannels, and also of pause handling if the user pauses.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ _BACKCHANNEL_WORDS = 2
 _WINDOW_NS = 200_000_000  # window_size
 _EPSILON = 1e-10
 
-_NEW_REPLY = "only a reply that begins after the user counts, not the rest of the interrupted one"
-_ANSWER = "speech that ends before the user does is no answer"
+_NEW_REPLY = "only a new reply counts, not the rest of the interrupted one"
+_ANSWER = "speech that ends before the user's turn is not an answer"
 
 DEFINITIONS = (
     MetricDefinition(
         name="fdb_v1.0.pause_handling.TOR",
         means="share of turns with pauses that the agent takes over before they end",
         better="lower",
-        corrects="a reply that was created before the end of the turn counts, also where it is heard later",
+        corrects="a reply created before the end of the turn counts even if it is heard later",
     ),
     MetricDefinition(
         name="fdb_v1.0.smooth_turn_taking.TOR",
@@ -64,42 +63,42 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="fdb_v1.0.smooth_turn_taking.latency",
-        means="mean time from the end of the turn to the agent's first sound, where it takes over",
+        means="mean time from the end of the turn to the agent's first audio, if it takes over",
         unit="s",
         better="lower",
-        corrects=f"{_ANSWER}; negative latencies stay negative (the source makes them 0)",
+        corrects=f"{_ANSWER}; negative latencies stay negative (the source clamps them to 0)",
     ),
     MetricDefinition(
         name="fdb_v1.0.user_interruption.TOR",
         means="share of interruptions after which the agent takes the turn",
         better="higher",
-        corrects=f"{_NEW_REPLY}, so never stopping is no success",
+        corrects=f"{_NEW_REPLY}, so an agent that never stops does not succeed",
     ),
     MetricDefinition(
         name="fdb_v1.0.user_interruption.latency",
-        means="mean time from the end of the interruption to the agent's first sound, where it takes over",
+        means="mean time from the end of the interruption to the agent's first audio, if it takes over",
         unit="s",
         better="lower",
         corrects=f"{_NEW_REPLY}; {_ANSWER}; negative latencies stay negative",
     ),
     MetricDefinition(
         name="fdb_v1.0.backchannel.TOR",
-        means="share of turns during which the agent takes over instead of following along",
+        means="share of turns during which the agent takes over instead of listening",
         better="lower",
-        corrects="any segment that takes over counts (in the source the last one decides)",
+        corrects="any segment that takes over counts (in the source, only the last one)",
     ),
     MetricDefinition(
         name="fdb_v1.0.backchannel.frequency",
-        means="mean number of backchannels a second of the user's turns",
+        means="mean number of backchannels per second of the user's turns",
         unit="1/s",
         better="higher",
         corrects="only backchannels count (the source counts every segment before one of more than 3 s)",
     ),
     MetricDefinition(
         name="fdb_v1.0.backchannel.JSD",
-        means="mean distance of the backchannels' times from people's; needs the reference distributions",
+        means="mean distance between agent and human backchannel timing; needs reference distributions",
         better="lower",
-        corrects="the divergence, base 2, of 0 to 1, rather than its root in nats, and only of backchannels",
+        corrects="base-2 divergence, 0 to 1, instead of its square root in nats; only backchannels count",
     ),
 )
 
@@ -112,7 +111,7 @@ _MISSING = {
     "user_interruption.latency": "no interruption taken over",
     "backchannel.TOR": "no turn",
     "backchannel.frequency": "no turn",
-    "backchannel.JSD": "no reference distribution of people's backchannels",
+    "backchannel.JSD": "no reference distribution of human backchannels",
 }
 
 _Samples: TypeAlias = dict[str, list[float]]
@@ -138,7 +137,7 @@ def is_backchannel(duration_ns: int, words: int) -> bool:
 
 
 def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
-    """Return the number of a response's words between two times, with words spread evenly over its speech."""
+    """Return the number of a response's words between two times, if spread evenly over its audible parts."""
     total = sum(end - start for start, end in response.sounds)
     inside = sum(max(0, min(end, end_ns) - max(start, start_ns)) for start, end in response.sounds)
     return round(len(response.text.split()) * inside / total) if total else 0
@@ -147,14 +146,12 @@ def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
 def backchannel_jsd(
     backchannels: Sequence[Stretch], start_ns: int, end_ns: int, reference: Sequence[float]
 ) -> float:
-    """Return the Jensen–Shannon distance between backchannel times and a reference, in nats; 1 if there are
-    none.
+    """Return the Jensen–Shannon distance (nats) of backchannel times from a reference; 1 if there are none.
 
     Args:
         backchannels: Times of the agent's backchannels.
         start_ns: Start of the user's turn; `end_ns` is its end.
-        reference: Frequencies of human backchannels over equal parts of the turn; resampled to windows of 200
-            ms.
+        reference: Human backchannel frequencies over equal parts of the turn; resampled to 200 ms windows.
     """
     if not backchannels:
         return 1.0
@@ -190,9 +187,9 @@ def metrics(
             _add_backchannels(turn, conversation, references or {}, defined, corrected)
     early = sum(latency < 0 for latency in corrected["smooth_turn_taking.latency"])
     kept = round(sum(defined["user_interruption.TOR"]) - sum(corrected["user_interruption.TOR"]))
-    kept_on = f"taken over by the interrupted reply alone: {kept}" if kept else ""
+    kept_on = f"taken over only by the interrupted reply: {kept}" if kept else ""
     why = {
-        "smooth_turn_taking.latency": f"negative latencies that the source makes 0: {early}" if early else "",
+        "smooth_turn_taking.latency": f"negative latencies clamped by the source: {early}" if early else "",
         "user_interruption.TOR": kept_on,
         "user_interruption.latency": kept_on,
     }

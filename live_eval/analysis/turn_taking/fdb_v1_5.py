@@ -26,9 +26,9 @@ __all__ = [
 
 SOURCE = "Full-Duplex-Bench d7336bd, v1_v1.5/evaluation/get_timing.py"
 USER_GAP_NS = 600_000_000
-"""The user's segments are joined at gaps up to this long."""
+"""The longest gap at which user segments are joined."""
 MODEL_GAP_NS = 500_000_000
-"""The model's segments are joined at gaps up to this long."""
+"""The longest gap at which model segments are joined."""
 
 _STOP_NS = 2_000_000_000  # a later stop does not count as a stop: cekura-bench, service/metrics.py
 
@@ -38,8 +38,8 @@ DEFINITIONS = (
         means="mean length of the overlaps of the user and the agent",
         unit="s",
         better="lower",
-        corrects="from the user's start until the agent stops, over interruptions that stop it within 2 s or "
-        "before the user has finished; left out are those that never do (in the source they count with the "
+        corrects="time from the user's start until the agent stops, over interruptions that stop it within "
+        "2 s or before the user has finished; excludes interruptions that never do (the source counts the "
         "utterance's length), natural ends and speech that expects no answer",
     ),
     MetricDefinition(
@@ -48,7 +48,7 @@ DEFINITIONS = (
         unit="s",
         better="lower",
         corrects="over turns that expect an answer; a reply that begins before the user has finished and "
-        "goes on counts, with a negative latency",
+        "continues counts, with a negative latency",
     ),
 )
 
@@ -65,9 +65,7 @@ def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
 
 
 def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the overlaps of two joined tracks (``latency_stop_list``); of overlaps with the same end, the
-    shortest.
-    """
+    """Return the overlaps of two joined tracks (``latency_stop_list``), the shortest for each end."""
     shortest: dict[int, Stretch] = {}
     i = j = 0
     while i < len(user) and j < len(model):
@@ -116,12 +114,12 @@ def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
             if reply is not None:
                 responses_corrected.append((reply.start_ns - end_ns) / 1e9)
                 early += reply.start_ns <= end_ns
-    counts = (("never stopped, left out", never), ("natural ends left out", natural))
-    left_out = "; ".join(f"{what}: {count}" for what, count in counts if count)
-    added = f"early replies that the source leaves out: {early}" if early else ""
+    counts = (("never stopped, excluded", never), ("natural ends excluded", natural))
+    excluded = "; ".join(f"{what}: {count}" for what, count in counts if count)
+    added = f"early replies that the source excludes: {early}" if early else ""
     yielded = "no overlap that the agent yields to"
     return {
-        "stop_latency": mean_value(stops, stops_corrected, missing=yielded, why=left_out),
+        "stop_latency": mean_value(stops, stops_corrected, missing=yielded, why=excluded),
         "response_latency": mean_value(responses, responses_corrected, missing="no reply", why=added),
     }
 

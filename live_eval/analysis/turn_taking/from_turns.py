@@ -44,9 +44,7 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
     """
     spoken = [turn for turn in turns if turn.trace.t0_ns is not None and turn.trace.onset_ns is not None]
     if not spoken:
-        raise ValueError(
-            f"expected the turns of a session, and one in which the user spoke; {len(turns)} came"
-        )
+        raise ValueError(f"expected a session with at least one spoken turn; got {len(turns)}, none spoken")
     user = tuple(map(_user_speech, spoken))
     first_onset_ns = spoken[0].trace.onset_ns
     agent = [
@@ -93,7 +91,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
     start_ns = min(t0_ns for t0_ns, _ in spoken)
     rates = [marks.rate_hz for turn in turns for marks in turn.responses if marks.rate_hz]
     rate_hz = max([*rates, *(audio.rate_hz for _, audio in spoken)])
-    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # the unspoken rest of an utterance cut short
+    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # an utterance is cut when the next one starts
     pieces = [
         (0, t0_ns, resample(audio, rate_hz).int16()[: _samples(end_ns, t0_ns, rate_hz)])
         for (t0_ns, audio), end_ns in zip(spoken, ends_ns, strict=True)
@@ -138,23 +136,23 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
 
 
 def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
-    says_so = not turn.trace.continuous  # otherwise the marks are ours, derived from the stream's energy
+    reported = not turn.trace.continuous  # otherwise the session derives the marks from the audio's energy
     cancelled_ns = marks.interrupted_ns
-    if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and says_so:
+    if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and reported:
         cancelled_ns = marks.done_ns
     return AgentSpeech(
         response_id=marks.response_id,
         sounds=tuple(Stretch(start_ns, end_ns) for start_ns, end_ns in marks.heard_ns or ()),
-        created_ns=marks.created_ns if says_so else None,
+        created_ns=marks.created_ns if reported else None,
         cancelled_ns=cancelled_ns,
-        completed=says_so and cancelled_ns is None and marks.status is ResponseStatus.COMPLETED,
+        completed=reported and cancelled_ns is None and marks.status is ResponseStatus.COMPLETED,
         discarded_ns=marks.discarded_ns or 0,
         text=marks.text or "",
     )
 
 
 def _began_ns(marks: ResponseRecord) -> int:
-    """Return the first sign of a response."""
+    """Return the time of the first sign of a response; 0 if there is none."""
     arrivals = marks.chunk_arrival_ns[:1].tolist()
     signs = (marks.created_ns, marks.first_text_ns, marks.done_ns, *arrivals)
     return min((at_ns for at_ns in signs if at_ns is not None), default=0)
@@ -171,8 +169,8 @@ def _lag_ns(turn: TurnRecord) -> int:
     assert trace.onset_ns is not None
     due_ns, late_ns = trace.frame_deadline_ns, trace.frame_sent_ns - trace.frame_deadline_ns
     until_ns = trace.voice_end_ns if trace.voice_end_ns is not None else trace.onset_ns
-    holds_sound = (due_ns > trace.onset_ns) & (due_ns <= until_ns)
-    return max(turn.timing.lag_ns, int(late_ns[holds_sound].max(initial=0)))
+    in_speech = (due_ns > trace.onset_ns) & (due_ns <= until_ns)
+    return max(turn.timing.lag_ns, int(late_ns[in_speech].max(initial=0)))
 
 
 def _audio(run: RunReader | None, turn: TurnRecord) -> Sequence[NDArray[np.int16]]:

@@ -51,24 +51,24 @@ _BASELINE_SCORE = 60.0
 DEFINITIONS = (
     MetricDefinition(
         name="humdial.first_response_delay",
-        means="mean time from the end of a conversation's first turn to the agent's first sound",
+        means="mean time from the end of a conversation's first turn to the agent's first audio",
         unit="s",
         better="lower",
-        corrects="early replies stay, with a negative delay (the source drops what is not positive); "
-        "speech that ends before the user does is no answer",
+        corrects="early replies count, with a negative delay (the source drops delays of 0 or less); "
+        "speech that ends before the user's turn is not an answer",
     ),
     MetricDefinition(
         name="humdial.total_delay",
         means="mean of Full-Duplex-Bench v1.5's stop and response latency and the first response delay",
         unit="s",
         better="lower",
-        corrects="of the corrected three",
+        corrects="mean of the three corrected latencies",
     ),
     MetricDefinition(
         name="humdial.total_score",
-        means="0.4 interruption + 0.4 rejection + 0.2 delay score, 0 to 100; needs classes of behaviour",
+        means="0.4 interruption + 0.4 rejection + 0.2 delay score, 0 to 100; needs behaviour classes",
         better="higher",
-        corrects="of the corrected delay",
+        corrects="uses the corrected delay",
     ),
 )
 
@@ -123,7 +123,7 @@ def total_score(
     as_defined, corrected = total(delay.as_defined), total(delay.corrected)
     why = ""
     if missing:
-        why = f"no dialogue of {', '.join(missing)}"
+        why = f"no dialogue in {', '.join(missing)}"
     elif as_defined is None or corrected is None:
         why = delay.why or "a total delay of 0 or less has no score"
     return MetricValue(as_defined=as_defined, corrected=corrected, n=n, n_corrected=n, why=why)
@@ -159,7 +159,7 @@ def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
             corrected=None,
             n=0,
             n_corrected=0,
-            why="needs classes of behaviour from a language model: see humdial.total_score",
+            why="needs behaviour classes from a language model: see humdial.total_score",
         ),
     }
 

@@ -25,24 +25,24 @@ _RESPOND_NS = 5_000_000_000  # respond_within_ms, answer_window_ms
 _STOP_NS = 1_000_000_000  # stop_grace_ms
 _REPLY_NS = 2_000_000_000  # respond_window_ms
 
-_NATURAL = "where the reply ended by itself, there was nothing to yield: left out"
+_NATURAL = "excludes replies that ended naturally, with nothing to yield"
 _MISSING = {
     "respond": "no turn that begins while the agent is silent",
     "yield": "no interruption",
-    "ignore": "nothing to be ignored",
+    "ignore": "nothing to ignore",
     "wait": "no pause inside a turn",
-    "total": "nothing was said",
+    "total": "no user speech",
 }
 
 DEFINITIONS = (
     MetricDefinition(
         name="interaction_gym.respond",
-        means="mean score of turns to be answered: s(latency), 0 if talked over or not answered within 5 s",
+        means="mean score of expected answers: s(latency), 0 if talked over or not answered within 5 s",
         better="higher",
     ),
     MetricDefinition(
         name="interaction_gym.yield",
-        means="mean score of interruptions: s(stop), 0 if the agent keeps on, resumes or does not answer",
+        means="mean score of interruptions: s(stop), 0 if the agent continues, resumes or does not answer",
         better="higher",
         corrects=_NATURAL,
     ),
@@ -75,7 +75,7 @@ class _Said(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A score and its expectation; `natural` is whether the agent's reply ended by itself."""
+    """A score and its expectation; `natural` is whether the agent's reply ended naturally."""
 
     expects: str
     score: float
@@ -95,7 +95,7 @@ def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
     """Return the mean score of each expectation, and overall."""
     scored = [each for conversation in conversations for each in _scores(conversation)]
     natural = sum(each.natural for each in scored)
-    why = f"natural ends left out: {natural}" if natural else ""
+    why = f"natural ends excluded: {natural}" if natural else ""
     found = {}
     for expects, missing in _MISSING.items():
         these = [each for each in scored if expects in (each.expects, "total")]
@@ -153,7 +153,7 @@ def _scores(conversation: Conversation) -> Iterator[_Scored]:
 
 
 def _cut(segment: AgentSegment, end_ns: int) -> bool:
-    """Return whether the agent stopped early, rather than ending by itself or with the recording."""
+    """Return whether the agent stopped early, rather than ending naturally or with the recording."""
     return not segment.natural_end and segment.end_ns < end_ns
 
 
@@ -186,5 +186,5 @@ def _reacts(
 
 
 def _begins(segments: Sequence[AgentSegment], from_ns: int) -> int | None:
-    """Return when the agent begins within 2 s after a time."""
+    """Return the first start of the agent within 2 s after a time, or None."""
     return next((e.start_ns for e in segments if from_ns <= e.start_ns <= from_ns + _REPLY_NS), None)

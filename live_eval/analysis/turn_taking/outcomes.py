@@ -1,22 +1,22 @@
-"""Trial outcomes and durations, with all rules. Pure.
+"""The rules for the outcomes and durations of trials. Pure.
 
 A trial is a conversation whose last utterance is the probe. The utterance determines the rule:
 
 =============  ==================================================  =====================
 rule           the last utterance                                  passes with
 =============  ==================================================  =====================
-ANSWER         to be answered                                      `Outcome.ANSWERED`
-PAUSE          to be answered, with pauses inside                  `Outcome.WAITED`
-INTERRUPTION   to be answered, begins over the reply               `Outcome.YIELDED`, `Outcome.FELL_SILENT`
-BACKCHANNEL    not to be answered, begins over the reply           `Outcome.KEPT_TALKING`
-FALSE_TRIGGER  not to be answered, while nothing else is said      `Outcome.IGNORED`
+ANSWER         expects an answer                                   `Outcome.ANSWERED`
+PAUSE          expects an answer, with pauses inside               `Outcome.WAITED`
+INTERRUPTION   expects an answer, begins over the reply            `Outcome.YIELDED`, `Outcome.FELL_SILENT`
+BACKCHANNEL    expects no answer, begins over the reply            `Outcome.KEPT_TALKING`
+FALSE_TRIGGER  expects no answer, overlaps no reply                `Outcome.IGNORED`
 =============  ==================================================  =====================
 
 A stop is the last audible sample of the reply that is audible when the user begins, whatever the endpoint
 announces. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
 ``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
-response before the user had finished; silence inside audio does not count as talking; an endpoint that a
-backchannel silenced has failed; and a reply that ended by itself is void, not a success.
+response before the user had finished; silence inside audio does not count as talking; an endpoint silenced by
+a backchannel fails; and a reply that ends naturally is void, not a success.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ __all__ = [
 ]
 
 RULES_VERSION = 3
-"""Version of the rules and of the segmentation into replies, which published metrics share."""
+"""Version of the rules and of the segmentation into replies, shared with the published metrics."""
 
 YIELD_WITHIN_NS = 2_000_000_000
-"""The maximum time after the start of the user's speech at which a reply still counts as yielded."""
+"""The maximum time from the user's start to the end of a reply that counts as yielded."""
 
 DURATIONS: Mapping[str, str] = {
     "response_latency": "last sample of the user → first audible sample of the reply",
-    "pause_endpointing": "last sound before a pause → first sign that the endpoint took it for the end",
-    "anchor": "first audible sample of the reply → the user begins to speak over it, as it came about",
-    "audible_stop": "the user begins to speak → last audible sample of the reply; only where it was stopped",
-    "provider_stop": "the user begins to speak → the endpoint says that it stops",
-    "heard_after_word": "the endpoint says that it stops → last audible sample of the reply",
-    "discarded": "audible audio of the reply that arrived and was not heard",
+    "pause_endpointing": "last sample before a pause → first sign that the endpoint took it for the end",
+    "anchor": "first audible sample of the reply → actual start of the user's speech over it",
+    "audible_stop": "the user begins to speak → last audible sample of the reply; only if it was stopped",
+    "provider_stop": "the user begins to speak → the endpoint reports the stop",
+    "heard_after_word": "the endpoint reports the stop → last audible sample of the reply",
+    "discarded": "audible reply audio that arrived but was not heard",
     "new_reply": "the user has finished → first audible sample of the next reply",
-    "overlap": "user and endpoint are audible at once",
-    "trigger": "the user's sound begins → first sign of a response that nothing called for",
+    "overlap": "time in which user and endpoint are both audible",
+    "trigger": "the user's audio begins → first sign of an unprompted response",
 }
 """Start and end of each duration."""
 
@@ -106,13 +106,13 @@ class Outcome(StrEnum):
     IGNORED = "ignored"
     """The endpoint did not respond to audio that needs no response."""
     NATURAL_END = "natural_end"
-    """The reply ended by itself while the user spoke: void."""
+    """The reply ended naturally while the user spoke: void."""
     NOT_OVERLAPPING = "not_overlapping"
     """No reply was audible when the user began to speak: void."""
     UNKNOWN = "unknown"
-    """It is unknown whether the reply stopped or paused: void."""
+    """It is unknown whether the reply stopped or only paused: void."""
     ANCHOR_MISSED = "anchor_missed"
-    """The user began to speak over the reply at another time than the condition's: void."""
+    """The user began to speak over the reply, but not at the time set by the condition: void."""
     FAILED = "failed"
     """The session failed."""
 
@@ -317,7 +317,7 @@ def _not_overlapping(begun: Sequence[AgentSpeech], last: UserSpeech) -> Judgemen
 def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tuple[Outcome, str]:
     lasted_ns = reply.sounds[-1].end_ns - last.start_ns
     if lasted_ns >= YIELD_WITHIN_NS:
-        return Outcome.KEPT_TALKING, f"the reply was audible for {_ms(lasted_ns)} more"
+        return Outcome.KEPT_TALKING, f"the reply remained audible for {_ms(lasted_ns)}"
     if stopped:
         return Outcome.YIELDED, ""
     return _silent(ended=reply.completed)
@@ -337,14 +337,14 @@ def _backchannel(
 
 
 def _silent(*, ended: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a reply that falls silent soon after the user began, with no announced stop."""
+    """Return the outcome of a reply that falls silent soon after the user's start without a reported stop."""
     if ended:
-        return Outcome.NATURAL_END, "the reply ended by itself while the user spoke"
-    return Outcome.FELL_SILENT, "the endpoint does not say whether it stopped or had finished"
+        return Outcome.NATURAL_END, "the reply ended naturally while the user spoke"
+    return Outcome.FELL_SILENT, "the endpoint does not report whether it stopped or finished"
 
 
 def _silence_expected(conversation: Conversation) -> Judgement:
-    """Judge an utterance that needs no response, while nothing else is said.
+    """Judge an utterance that needs no response and overlaps no reply.
 
     If the previous turn is still unanswered, the first response is the answer to that turn.
     """
@@ -362,7 +362,7 @@ def _silence_expected(conversation: Conversation) -> Judgement:
     )
 
 
-# -- What the rules ask --------------------------------------------------------------------------------
+# -- Helpers -------------------------------------------------------------------------------------------
 
 
 def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:

@@ -1,4 +1,4 @@
-"""Group parts of the endpoint's audio into replies, if only silence separates replies. Pure.
+"""Group an endpoint's audio into replies if only silence separates them. Pure.
 
 On continuous media, an endpoint does not report the end of a reply, and most replies contain pauses. Once the
 user has spoken over a reply, audio after a pause is either the rest of that reply or another reply:
@@ -48,9 +48,7 @@ SOONER = 0.8
 """Ratio of the endpoint's shortest possible answer time to its shortest observed answer time."""
 LEAST_REPLIES = 3
 """Minimum number of uninterrupted replies to estimate the endpoint's own pauses and answer times."""
-_FOLLOWS_NS = (
-    2_000_000_000  # a pause that begins this soon after the user's start may be a reaction to the user
-)
+_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user's start may be a reaction
 _WORD_GAP_NS = 250_000_000  # between the words of one reply
 _RARE = 10  # one in this many replies may contain a stall
 
@@ -209,13 +207,13 @@ def _judged(
         return _Pause.END, ""
     if own.is_too_soon(after.start_ns - max(each.end_ns for each in interrupts)):
         return _Pause.OWN, ""
-    heard = f"it was silent for {pause_ns / 1e6:.0f} ms and then heard again"
+    heard = f"it was silent for {pause_ns / 1e6:.0f} ms and then audible again"
     if not known:
         return _Pause.UNKNOWN, (
-            f"{heard}, and fewer than {LEAST_REPLIES} replies that nobody spoke over lasted long enough to "
-            "know its own pauses"
+            f"{heard}, and fewer than {LEAST_REPLIES} uninterrupted replies were long enough to estimate "
+            "its own pauses"
         )
     return _Pause.UNKNOWN, (
-        f"{heard}, which may be a pause of its own (up to {own.longest_pause_ns / 1e6:.0f} ms) or a stop and "
+        f"{heard}, which may be its own pause (up to {own.longest_pause_ns / 1e6:.0f} ms) or a stop and "
         "another reply"
     )

@@ -37,7 +37,7 @@ PAUSE_NS = 150_000_000
 """The shortest user silence that counts as a pause; shorter silences are part of fluent speech."""
 
 SIMULTANEOUS_NS = 50_000_000
-"""The maximum lead of an utterance over a reply at which it still counts as beginning over the reply."""
+"""The maximum lead of an utterance over a reply that still counts as an overlap."""
 
 
 class Stretch(NamedTuple):
@@ -66,12 +66,12 @@ class UserSpeech:
 
     @property
     def start_ns(self) -> int:
-        """When the user begins to speak."""
+        """The start of the first audible segment."""
         return self.sounds[0].start_ns
 
     @property
     def end_ns(self) -> int:
-        """When the user has finished."""
+        """The end of the last audible segment."""
         return self.sounds[-1].end_ns
 
     @property
@@ -86,8 +86,8 @@ class UserSpeech:
     @property
     def phrases(self) -> tuple[Stretch, ...]:
         """The parts between the pauses; at least one."""
-        edges = [self.start_ns, *(edge for pause in self.pauses for edge in pause), self.end_ns]
-        return tuple(Stretch(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
+        bounds = [self.start_ns, *(bound for pause in self.pauses for bound in pause), self.end_ns]
+        return tuple(Stretch(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ def agent_segments(conversation: Conversation) -> list[AgentSegment]:
 
 
 def over_at(conversation: Conversation, segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
-    """Return the segment of `Conversation.reply_at`."""
+    """Return the segment of the reply that is audible at a time, or None; see `Conversation.reply_at`."""
     reply = conversation.reply_at(at_ns)
     return next((each for each in segments if each.response is reply), None)
 

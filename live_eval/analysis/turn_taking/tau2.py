@@ -43,10 +43,10 @@ _REACTION_NS = 2_000_000_000  # or begins this soon
 _ANSWER_NS = 5_000_000_000  # a reply this soon may answer the user's open question: InteractionGym, eval.py
 
 _GRID = "exact times instead of ticks"
-_NATURAL = "replies that end by themselves after the user began are left out"
+_NATURAL = "replies that end naturally after the user's start are excluded"
 _INTERRUPTIONS = (
-    f"{_GRID}; {_NATURAL}, and interruptions with less than 2 s recorded after them; a turn with a vocal "
-    "tic in it is a turn"
+    f"{_GRID}; {_NATURAL}, as are interruptions followed by less than 2 s of recording; a turn that contains "
+    "a vocal tic counts as a turn"
 )
 
 DEFINITIONS = (
@@ -93,11 +93,11 @@ DEFINITIONS = (
             name=f"tau2.{name}",
             means=f"share of {what} that neither silence the agent within 1 s nor make it begin within 2 s",
             better="higher",
-            corrects=f"{_GRID}; {_NATURAL}; one that the agent talks through counts as correct (tau2 counts "
-            "none outside a turn); the answer to the user's turn before it is no reaction; one inside a turn "
-            "is part of the turn",
+            corrects=f"{_GRID}; {_NATURAL}; an event that the agent talks through counts as correct (tau2 "
+            "counts none outside a turn); the answer to the previous turn is not a reaction; an event inside "
+            "a turn is part of it",
         )
-        for name, what in (("S_VT", "vocal tics"), ("S_ND", "utterances to somebody else"))
+        for name, what in (("S_VT", "vocal tics"), ("S_ND", "utterances to other people"))
     ),
     MetricDefinition(
         name="tau2.selectivity",
@@ -116,7 +116,7 @@ _IGNORED = {
 _NONE = {
     SpeechKind.BACKCHANNEL: "no backchannel over the agent's speech",
     SpeechKind.VOCAL_TIC: "no vocal tic",
-    SpeechKind.NON_DIRECTED: "no speech to somebody else",
+    SpeechKind.NON_DIRECTED: "no utterance to other people",
 }
 
 
@@ -147,7 +147,7 @@ def metrics(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> di
         _count_ticks(conversation, tick_ns, defined)
         _count(conversation, exact)
     turns = len(defined.responses_ns) + defined.unanswered
-    natural = {kind: f"natural ends left out: {count}" for kind, count in exact.natural_ends.items()}
+    natural = {kind: f"natural ends excluded: {count}" for kind, count in exact.natural_ends.items()}
     found = {
         "L_R": mean_value(
             _seconds(defined.responses_ns), _seconds(exact.responses_ns), missing="no answered turn"
@@ -191,7 +191,7 @@ def _selectivity(parts: Sequence[MetricValue]) -> MetricValue:
     why = []
     if len(defined) < len(parts):
         counts = ", ".join(str(part.n) for part in parts)
-        why.append(f"as defined: hidden, {counts} events of S_BC, S_VT and S_ND, {MIN_EVENTS} of each needed")
+        why.append(f"as defined: hidden, S_BC, S_VT and S_ND need {MIN_EVENTS} events each and have {counts}")
     if len(corrected) < len(parts):
         why.append("corrected: S_BC, S_VT or S_ND has no event")
     return MetricValue(
@@ -220,7 +220,7 @@ class _Span(NamedTuple):
 
 
 def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> None:
-    """Count events as tau2 does: in ticks, from segments of adjacent ticks."""
+    """Count events by tau2's definition: in ticks, with adjacent ticks joined."""
 
     def span(start_ns: int, end_ns: int, kind: SpeechKind = SpeechKind.TURN) -> _Span:
         origin = conversation.start_ns

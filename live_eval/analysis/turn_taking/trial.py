@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 SENTINEL = "sentinel"
-"""The probe name for drift-check trials."""
+"""The probe name of drift-check trials."""
 
 ANCHOR_WITHIN_NS = 50_000_000
 """Maximum deviation of the user's interruption from the condition's time; beyond it, the trial is void."""
@@ -53,8 +53,7 @@ class Trial:
         trial_id: ID, unique in the campaign; the name of the trial's dialogue.
         probe: Name of the probe.
         condition: Name of the condition.
-        meant: Lower-case words, any of which shows that a correction was understood; empty if nothing is
-            corrected.
+        meant: Lower-case words that each show that a correction was understood; empty without a correction.
     """
 
     trial_id: str
@@ -76,7 +75,7 @@ class TrialResult:
         judgement: Outcome with its reason and durations.
         failure: Failure of the session, or None.
         correction: Whether a correction was understood, by the text of the next ``reply`` and by the text
-            that the endpoint ``heard``; None for a missing text. Empty if nothing is corrected.
+            that the endpoint ``heard``; None for a missing text. Empty without a correction.
     """
 
     facts: Trial
@@ -135,7 +134,7 @@ def trial_result(
     elif conversation is None or len(spoken_turns(turns)) < len(turns):
         judgement = unspoken(conversation)
     else:
-        judgement = _at_its_anchor(judge(conversation, rule), turns[-1])
+        judgement = _checked_anchor(judge(conversation, rule), turns[-1])
     if judgement.outcome is Outcome.NO_REPLY:
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
@@ -147,12 +146,12 @@ def trial_result(
         conversation=conversation,
         judgement=judgement,
         failure=failure,
-        correction=_taken_up(trial.meant, turns[-1]) if trial.meant else {},
+        correction=_understood(trial.meant, turns[-1]) if trial.meant else {},
     )
 
 
-def _at_its_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
-    """Return a judgement; void if the user began to speak over the reply at another time than planned."""
+def _checked_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
+    """Return the judgement, or a void one if the user did not begin to speak at the planned time."""
     anchor, began_ns = turn.case.anchor, judgement.durations_ns.get("anchor")
     if anchor is None or began_ns is None:
         return judgement
@@ -161,7 +160,7 @@ def _at_its_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
     if abs(began_ns - anchor.after_ns) <= max(ANCHOR_WITHIN_NS, frames_ns):
         return judgement
     reason = (
-        f"the user began to speak {began_ns / 1e6:.0f} ms after the reply became audible, and not "
+        f"the user began to speak {began_ns / 1e6:.0f} ms after the reply became audible instead of "
         f"{anchor.after_ns / 1e6:.0f} ms"
     )
     return replace(judgement, outcome=Outcome.ANCHOR_MISSED, reason=reason)
@@ -173,7 +172,7 @@ def _frame_ns(turn: TurnRecord) -> int:
     return int(np.median(np.diff(due_ns))) if len(due_ns) > 1 else 0
 
 
-def _taken_up(meant: Sequence[str], turn: TurnRecord) -> dict[str, bool | None]:
+def _understood(meant: Sequence[str], turn: TurnRecord) -> dict[str, bool | None]:
     return {"reply": _has_one_of(turn.reply_text, meant), "heard": _has_one_of(turn.heard_text, meant)}
 
 

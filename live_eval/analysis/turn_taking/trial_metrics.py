@@ -60,7 +60,7 @@ class ConditionMetrics:
         talk_ratio: Mean ratio of audible endpoint to user speech.
         false_triggers_per_minute: Unprompted responses per minute of noise; None under other rules.
         correction: Share of the corrections that were understood in the ``reply`` and as ``heard``, in per
-            cent; empty if nothing is corrected.
+            cent; empty without a correction.
     """
 
     run: str
@@ -120,7 +120,7 @@ def condition_metrics(
         false_triggers_per_minute=_mean({trial.facts.trial_id: _per_minute(trial) for trial in counted})
         if noisy
         else None,
-        correction={where: _taken_up(counted, where) for where in ("reply", "heard")}
+        correction={where: _share_understood(counted, where) for where in ("reply", "heard")}
         if kept[0].facts.meant
         else {},
     )
@@ -208,7 +208,7 @@ def _share_passed(trials: Sequence[TrialResult]) -> Estimate:
     return _share(trials, lambda trial: bool(trial.passed))
 
 
-def _taken_up(trials: Sequence[TrialResult], where: str) -> Estimate:
+def _share_understood(trials: Sequence[TrialResult], where: str) -> Estimate:
     """Return the share of corrections with a known transcript that were understood."""
     known = [trial for trial in trials if trial.correction.get(where) is not None]
     return _share(known, lambda trial: bool(trial.correction[where]))
@@ -345,12 +345,12 @@ def _longest_pause_ms(
 
 
 def sentinel_drift(trials: Sequence[TrialResult]) -> list[DriftCheck]:
-    """Return the drift of one question's results during a run."""
+    """Return one drift check per part of a run, each against the first part."""
     parts: dict[str, list[TrialResult]] = {}
     for trial in trials:
         if trial.facts.probe == SENTINEL:
             parts.setdefault(trial.facts.condition, []).append(trial)
-    # Questions have the same name in every part, so that parts can be paired.
+    # A question has the same turn ID in every part, so that parts can be paired.
     turns = {
         name: [
             replace(turn, turn_id=str(number)) for number, trial in enumerate(played) for turn in trial.turns

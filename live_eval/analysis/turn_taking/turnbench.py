@@ -21,21 +21,21 @@ __all__ = ["AFTER_NS", "BEFORE_NS", "BUDGET", "DEFINITIONS", "SOURCE", "TaskScor
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
-"""The maximum earliness of a matching prediction: the tolerance of TurnBench's annotations."""
+"""How early a matching prediction may be: the tolerance of TurnBench's annotations."""
 AFTER_NS = 3_000_000_000
-"""The maximum delay of a matching prediction."""
+"""How late a matching prediction may be."""
 BUDGET = 0.1
 """The false-positive rate up to which the leaderboard ranks by recall."""
 
-_EXACT = "no tolerance before an event: our boundaries are exact, so a prediction before it is early"
+_EXACT = "no tolerance before an event, because the boundaries are exact"
 _TASKS = {"eot": "ends of turns", "int": "interruptions"}
-_FOOLS = {"eot": "pauses inside turns", "int": "backchannels, tics, asides and noises"}
+_NEGATIVES = {"eot": "pauses inside turns", "int": "backchannels, tics, asides and noises"}
 
 _PERCENTILES = (10, 50, 90)
 _NO_EVENT = {"eot": "no turn", "int": "no interruption"}
 _SILENT = {
     "eot": "the endpoint reports no end of speech",
-    "int": "the endpoint reports no beginning of speech",
+    "int": "the endpoint reports no start of speech",
 }
 
 DEFINITIONS = tuple(
@@ -50,20 +50,20 @@ DEFINITIONS = tuple(
         ),
         MetricDefinition(
             name=f"turnbench.{task}.fp_rate",
-            means=f"share of {_FOOLS[task]} during which the endpoint reports one",
+            means=f"share of {_NEGATIVES[task]} that the endpoint mistakes for {events}",
             better="lower",
             corrects=_EXACT,
         ),
         MetricDefinition(
             name=f"turnbench.{task}.recall_at_fp_rate",
-            means=f"recall of {events}, where the false-positive rate is at most {BUDGET}",
+            means=f"recall of {events}, if the false-positive rate is at most {BUDGET}",
             better="higher",
             corrects=_EXACT,
         ),
         *(
             MetricDefinition(
                 name=f"turnbench.{task}.latency_p{percent}",
-                means=f"{percent}th percentile of the time until {events} are reported, where they are",
+                means=f"{percent}th percentile of the delay of reported {events}",
                 unit="ms",
                 better="lower",
                 corrects=_EXACT,
@@ -208,11 +208,11 @@ def _missing(task: str, score: TaskScore, *, reported: bool) -> dict[str, str]:
     """Return the reason why each metric would be missing."""
     no_event = "" if score.tp + score.fn else _NO_EVENT[task]
     silent = "" if reported else _SILENT[task]
-    budget = f"the false-positive rate is above {BUDGET}, or there are no {_FOOLS[task]}"
+    budget = f"the false-positive rate is above {BUDGET}, or there are no {_NEGATIVES[task]}"
     late = no_event or silent or f"none of the {_TASKS[task]} was reported"
     return {
         "recall": no_event or silent,
-        "fp_rate": silent or f"no {_FOOLS[task]}",
+        "fp_rate": silent or f"no {_NEGATIVES[task]}",
         "recall_at_fp_rate": no_event or silent or budget,
         **{f"latency_p{percent}": late for percent in _PERCENTILES},
     }

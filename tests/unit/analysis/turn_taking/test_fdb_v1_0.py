@@ -37,7 +37,7 @@ def test_a_negative_latency_stays_negative_once_corrected() -> None:
     latency = found["smooth_turn_taking.latency"]
     assert latency.as_defined == pytest.approx((0.5 + 0) / 2)
     assert latency.corrected == pytest.approx((0.5 - 0.3) / 2)
-    assert latency.why == "negative latencies that the source makes 0: 1"
+    assert latency.why == "negative latencies clamped by the source: 1"
 
 
 def test_speech_that_ends_before_the_user_does_is_no_answer() -> None:
@@ -53,7 +53,7 @@ def test_never_stopping_is_no_success() -> None:
     found = fdb_v1_0.metrics([never, yields])
     tor, latency = found["user_interruption.TOR"], found["user_interruption.latency"]
     assert (tor.as_defined, tor.corrected) == (1.0, 0.5)
-    assert tor.why == "taken over by the interrupted reply alone: 1"
+    assert tor.why == "taken over only by the interrupted reply: 1"
     assert latency.as_defined == pytest.approx((0 + 0.7) / 2)
     assert latency.corrected == pytest.approx(0.7)
 
@@ -126,7 +126,7 @@ def test_jsd_of_the_reference_itself_is_0_and_without_backchannels_1() -> None:
 def test_jsd_without_a_reference_says_so() -> None:
     found = fdb_v1_0.metrics([conversation([said((0, 2))], [reply((3, 5))])])["backchannel.JSD"]
     assert (found.as_defined, found.corrected) == (None, None)
-    assert found.why == "no reference distribution of people's backchannels"
+    assert found.why == "no reference distribution of human backchannels"
 
 
 def test_words_are_spread_evenly_over_the_audible_speech() -> None:

@@ -20,7 +20,7 @@ def test_the_overlap_is_the_stop_latency_and_the_gap_the_response_latency() -> N
 def test_never_stopping_counts_with_the_utterances_length_unless_corrected() -> None:
     found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 9))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == (2.0, None)
-    assert found.why == "corrected: no overlap that the agent yields to; never stopped, left out: 1"
+    assert found.why == "corrected: no overlap that the agent yields to; never stopped, excluded: 1"
 
 
 def test_a_stop_after_a_short_utterance_is_longer_than_the_utterance() -> None:
@@ -34,13 +34,13 @@ def test_a_stop_after_a_short_utterance_is_longer_than_the_utterance() -> None:
 def test_a_natural_end_is_no_stop() -> None:
     found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 3.4)), reply((5.8, 8))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == pytest.approx((0.4, None))
-    assert found.why.endswith("natural ends left out: 1")
+    assert found.why.endswith("natural ends excluded: 1")
 
 
 def test_an_early_reply_has_a_negative_latency_once_corrected() -> None:
     found = fdb_v1_5.metrics([conversation([said((0, 2))], [reply((1.6, 4))])])["response_latency"]
     assert (found.as_defined, found.corrected) == pytest.approx((None, -0.4))
-    assert found.why == "as defined: no reply; early replies that the source leaves out: 1"
+    assert found.why == "as defined: no reply; early replies that the source excludes: 1"
 
 
 def test_a_backchannel_expects_no_answer() -> None:

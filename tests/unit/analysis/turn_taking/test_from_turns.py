@@ -169,7 +169,7 @@ def test_on_continuous_media_replies_are_found_by_the_endpoints_own_pauses() -> 
         ([(1_000, 1_700)], "well now", ""),
         ([(2_300, 2_600)], "", ""),
     ]
-    assert "fewer than 3 replies" in whole.agent[0].unsure
+    assert "fewer than 3 uninterrupted replies" in whole.agent[0].unsure
 
 
 def test_responses_come_in_the_order_in_which_they_began() -> None:
@@ -193,7 +193,7 @@ def test_a_frame_of_speech_that_leaves_late_counts() -> None:
 
 
 def test_a_session_without_an_utterance_is_none() -> None:
-    with pytest.raises(ValueError, match="one in which the user spoke; 0 came"):
+    with pytest.raises(ValueError, match="at least one spoken turn; got 0, none spoken"):
         conversation_of(None, [])
 
 

@@ -44,7 +44,7 @@ def test_a_missing_scene_leaves_no_total() -> None:
     found = humdial.total_score(
         {**BEHAVIOURS, "Pause Handling": ()}, delay(1.0, 1.0), fastest_s=FASTEST_S, baseline_s=BASELINE_S
     )
-    assert (found.as_defined, found.corrected, found.why) == (None, None, "no dialogue of Pause Handling")
+    assert (found.as_defined, found.corrected, found.why) == (None, None, "no dialogue in Pause Handling")
 
 
 def test_a_missing_delay_leaves_no_total() -> None:

@@ -70,7 +70,7 @@ def test_a_natural_end_is_no_yield_once_corrected() -> None:
     spoken = conversation([said((0, 1)), said((3, 4.5))], [reply((2, 3.4)), reply((5, 7))])
     found = interaction_gym.metrics([spoken])["yield"]
     assert (found.as_defined, found.corrected) == (interaction_gym.latency_score(400), None)
-    assert found.why == "corrected: no interruption; natural ends left out: 1"
+    assert found.why == "corrected: no interruption; natural ends excluded: 1"
 
 
 ASIDE = said((4, 4.5), kind=SpeechKind.NON_DIRECTED)

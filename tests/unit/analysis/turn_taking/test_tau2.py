@@ -45,7 +45,7 @@ def test_recorded_calls_have_the_values_that_tau2_expects() -> None:
 def test_selectivity_of_recorded_calls_is_hidden_as_on_the_leaderboard() -> None:
     found = tau2.metrics(tau2_calls.calls())["selectivity"]
     assert found.as_defined is None
-    assert found.why == "as defined: hidden, 3, 7, 6 events of S_BC, S_VT and S_ND, 10 of each needed"
+    assert found.why == "as defined: hidden, S_BC, S_VT and S_ND need 10 events each and have 3, 7, 6"
     assert found.corrected == pytest.approx((1 / 3 + 2 / 5 + 2 / 7) / 3)
 
 
@@ -75,7 +75,7 @@ def test_a_reply_that_ends_by_itself_is_no_yield() -> None:
     found = tau2.metrics([cut, ended, kept])["R_Y"]
     assert (found.as_defined, found.n) == pytest.approx((2 / 3, 3))
     assert (found.corrected, found.n_corrected) == (0.5, 2)
-    assert found.why == "natural ends left out: 1"
+    assert found.why == "natural ends excluded: 1"
     assert tau2.metrics([cut, ended])["L_Y"].corrected == pytest.approx(0.6)
 
 

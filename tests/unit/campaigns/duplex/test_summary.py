@@ -292,4 +292,4 @@ def test_a_trial_whose_user_missed_the_anchor_is_void_and_says_so(tmp_path: Path
     assert (met.outcome, exact.outcome) == (Outcome.YIELDED, Outcome.YIELDED)
     assert (missed.outcome, far.outcome) == (Outcome.ANCHOR_MISSED, Outcome.ANCHOR_MISSED)
     assert far.outcome.void
-    assert far.reason == "the user began to speak 900 ms after the reply became audible, and not 1500 ms"
+    assert far.reason == "the user began to speak 900 ms after the reply became audible instead of 1500 ms"
