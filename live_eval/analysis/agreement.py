@@ -1,4 +1,4 @@
-"""Agreement between judges, between a judge and people, and between people. Pure.
+"""Agreement between judges, between a judge and human raters, and among raters. Pure.
 
 Intervals resample whole scripts; each statistic is computed for all resamples at once, from each value's
 number of draws.
@@ -20,7 +20,7 @@ __all__ = ["Level", "kendall", "krippendorff", "spearman"]
 Level: TypeAlias = Literal["interval", "ordinal"]
 """The distance of two ratings: their difference, or the number of ratings between them."""
 
-_Figures: TypeAlias = NDArray[np.float64]
+_Values: TypeAlias = NDArray[np.float64]
 
 # Maximum number of pair signs in memory: 32 MB as float32.
 _PAIRS = 1 << 23
@@ -34,14 +34,14 @@ def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], 
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
 
-    def figure(drawn: _Figures) -> _Figures:
+    def statistic(drawn: _Values) -> _Values:
         total = drawn.sum(axis=1, keepdims=True)
         ranks = [order.ranks(drawn) for order in (one, other)]
         u, v = (rank - (drawn * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
         products = [(drawn * a * b).sum(axis=1) for a, b in ((u, v), (u, u), (v, v))]
         return _ratio(products[0], np.sqrt(products[1] * products[2]))
 
-    return estimate_statistic(figure, clusters, seed=seed)
+    return estimate_statistic(statistic, clusters, seed=seed)
 
 
 def kendall(
@@ -54,14 +54,14 @@ def kendall(
 ) -> Estimate:
     """Return Kendall's tau-b: concordant minus discordant pairs, normalised by the pairs without ties.
 
-    ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, of which T are tied on a side. From −1 to 1;
-    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). At most about
-    `block_pairs` pairs are compared at a time.
+    ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, T_x of them tied in `first` and T_y in `second`.
+    From −1 to 1; undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). At
+    most about `block_pairs` pairs are compared at a time.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
 
-    def figure(drawn: _Figures) -> _Figures:
+    def statistic(drawn: _Values) -> _Values:
         # Whole numbers below 2^24, so exact in float32.
         light = drawn.astype(np.float32)
         excess = np.zeros(len(drawn))
@@ -72,7 +72,7 @@ def kendall(
             excess += ((light @ signs.astype(np.float32)) * drawn[:, rows]).sum(axis=1)
         return _ratio(excess, np.sqrt(one.untied(drawn) * other.untied(drawn)))
 
-    return estimate_statistic(figure, clusters, seed=seed)
+    return estimate_statistic(statistic, clusters, seed=seed)
 
 
 def krippendorff(
@@ -80,11 +80,11 @@ def krippendorff(
 ) -> Estimate:
     """Return Krippendorff's alpha: 1 for perfect agreement, 0 for chance, negative for less.
 
-    ``α = 1 − D_o / D_e``: the mean squared distance of ratings of the same unit, by that of all ratings. A
-    distance is the difference of the ratings (interval) or of their mean ranks among all ratings (ordinal,
-    which equals
-    Krippendorff's ``Σ n_g − (n_c + n_k) / 2``). Units with fewer than two ratings do not count. Undefined if
-    all ratings are equal. Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
+    ``α = 1 − D_o / D_e``, where D_o is the mean squared distance of ratings of the same unit, and D_e of all
+    ratings. A distance is the difference of the ratings (interval) or of their mean ranks among all ratings
+    (ordinal, which equals Krippendorff's ``Σ n_g − (n_c + n_k) / 2``). Units with fewer than two ratings are
+    excluded. Undefined if all ratings are equal. Source: Krippendorff, "Computing Krippendorff's
+    Alpha-Reliability" (2011).
 
     Args:
         ratings: Shape (units, raters); NaN for a missing rating.
@@ -102,12 +102,12 @@ def krippendorff(
         return Estimate(None, 0, 0, reason="no unit has two ratings")
     order = rows_in_order(kept, *table.T)
     table, kept = table[order], [kept[place] for place in order]
-    there = ~np.isnan(table)
-    sizes = there.sum(axis=1).astype(np.float64)
-    unit, values = np.nonzero(there)[0], table[there]
+    rated = ~np.isnan(table)
+    sizes = rated.sum(axis=1).astype(np.float64)
+    unit, values = np.nonzero(rated)[0], table[rated]
     ranked = _Order(values)
 
-    def figure(drawn: _Figures) -> _Figures:
+    def statistic(drawn: _Values) -> _Values:
         by_rating = drawn[:, unit]
         placed = ranked.ranks(by_rating) if level == "ordinal" else values[None, :]
         # Centred to avoid cancellation in the sums of squares below.
@@ -122,7 +122,7 @@ def krippendorff(
         # If all drawn ratings are equal, their distance is only rounding.
         return 1 - _ratio(observed, np.where(expected > 1e-12 * np.ptp(placed) ** 2, expected, 0.0))
 
-    return estimate_statistic(figure, kept, seed=seed)
+    return estimate_statistic(statistic, kept, seed=seed)
 
 
 class _Order:
@@ -133,16 +133,16 @@ class _Order:
         unique, self._codes = np.unique(values, return_inverse=True)
         self._starts = np.searchsorted(values[self._order], unique)
 
-    def _counts(self, drawn: _Figures) -> _Figures:
+    def _counts(self, drawn: _Values) -> _Values:
         """Return the number of draws of each distinct value, shape (resamples, distinct)."""
         return np.add.reduceat(drawn[:, self._order], self._starts, axis=1)
 
-    def ranks(self, drawn: _Figures) -> _Figures:
+    def ranks(self, drawn: _Values) -> _Values:
         """Return each value's rank among the drawn values, ties at their mean rank, shape (resamples, n)."""
         counts = self._counts(drawn)
         return (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, self._codes]
 
-    def untied(self, drawn: _Figures) -> _Figures:
+    def untied(self, drawn: _Values) -> _Values:
         """Return twice the number of drawn pairs that are not tied, shape (resamples,)."""
         return np.asarray(drawn.sum(axis=1) ** 2 - np.square(self._counts(drawn)).sum(axis=1), np.float64)
 
@@ -156,6 +156,6 @@ def _pairs(
     return x[order], y[order], [clusters[place] for place in order]
 
 
-def _ratio(over: _Figures, under: _Figures) -> _Figures:
+def _ratio(over: _Values, under: _Values) -> _Values:
     """Return ``over / under``; NaN where `under` is 0."""
     return np.where(under > 0, over / np.where(under > 0, under, 1.0), math.nan)

@@ -88,13 +88,13 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAssertion:
-    """An assertion with the measured value; true if the assertion holds.
+    """An assertion with the measured value; its truth value is whether the assertion holds.
 
     Args:
         holds: Whether the assertion holds.
         value: Measured value in the assertion's unit, or None.
         interval: 95 % interval of the value, or None.
-        error_bar_ms: Maximum part of the value due to our own lateness (p99 of `lag`); None if unknown.
+        error_bar_ms: Maximum part of the value due to live-eval's own lateness (p99 of `lag`), or None.
         point: Condition or run of the campaign; empty outside a campaign.
         reason: Reason for a failure that the value alone does not show, or for a missing interval.
     """
@@ -117,9 +117,9 @@ class CheckedAssertion:
     @property
     def in_words(self) -> str:
         """One line: the verdict, and the value with its interval and error bar."""
-        figure = "has no value"
+        result = "has no value"
         if self.value is not None:
-            figure = f"is {self._shown(self.value)} {self.assertion.unit}".rstrip()
+            result = f"is {self._shown(self.value)} {self.assertion.unit}".rstrip()
         details = [f"n {self.n}"]
         if self.interval is not None:
             low, high = map(self._shown, self.interval)
@@ -131,7 +131,7 @@ class CheckedAssertion:
         verdict = "holds" if self.holds else "FAILS"
         where = f" at {self.point}" if self.point else ""
         return (
-            f"{self.assertion.expression}: {verdict}{where}: {self.assertion.name} {figure} "
+            f"{self.assertion.expression}: {verdict}{where}: {self.assertion.name} {result} "
             f"({', '.join(details)})"
         )
 
@@ -168,7 +168,7 @@ def check_estimate(
         found: Estimate in the assertion's unit.
         failure: Reason why the assertion fails even if the value satisfies the bound; empty if there is none.
         digits: Number of decimals of the value.
-        error_bar_ms: Maximum part of the value due to our own lateness, or None.
+        error_bar_ms: Maximum part of the value due to live-eval's own lateness, or None.
         point: Condition or run of the campaign; empty outside a campaign.
     """
     value = rounded(found.value, digits)
@@ -190,13 +190,13 @@ def check_estimate(
 def failure_with_lost(
     assertion: Assertion, measured: Distribution, statistic: str, lost: int, lost_in_words: str
 ) -> str:
-    """Return why an upper bound that the measured values satisfy fails with the lost ones; empty if it holds.
+    """Return why an upper bound fails only because of lost values; empty if it does not.
 
     Lost values, such as the stop of a reply that never stopped, rank after all measured ones.
 
     Args:
         lost: Number of lost values.
-        lost_in_words: The lost values, in words.
+        lost_in_words: Description of the lost values.
     """
     value = rounded(measured[statistic].value, 3)
     if not lost or not assertion.is_upper or value is None or not assertion.holds_for(value):
@@ -206,9 +206,8 @@ def failure_with_lost(
         return f"{lost_in_words}, which counts as beyond the bound"
     if assertion.holds_for(with_lost):
         return ""
-    return (
-        f"{lost_in_words}, which counts as beyond the bound; with them it is {with_lost:.1f} {assertion.unit}"
-    )
+    shown = f"{with_lost:.1f} {assertion.unit}"
+    return f"{lost_in_words}, which counts as beyond the bound; the value with them is {shown}"
 
 
 def parse_bound(text: str, form: str) -> Assertion:
@@ -217,11 +216,11 @@ def parse_bound(text: str, form: str) -> Assertion:
     The bound is in ``ms``, ``s`` or ``%``, or a plain number; check it with `check_unit`.
 
     Args:
-        text: The text.
+        text: Assertion to parse.
         form: The expected form with an example, for errors.
 
     Raises:
-        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+        UsageError: The text is not an assertion.
 
     >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME").bound
     1200.0

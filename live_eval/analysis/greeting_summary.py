@@ -1,4 +1,4 @@
-"""Count and measure the endpoint's greetings before the user's first utterance; latencies exclude them."""
+"""The endpoint's greetings before the user's first utterance, which latencies exclude."""
 
 from __future__ import annotations
 
@@ -43,11 +43,8 @@ class GreetingSummary:
         if self.median_s is None:
             return ""
         over = f"; the user spoke over {self.spoken_over} of the greetings" if self.spoken_over else ""
-        sessions = counted(self.sessions, "session")
-        spoke = (
-            f"the endpoint spoke first in {self.greeted} of {sessions}, for {self.median_s:.1f} s (median)"
-        )
-        return spoke + over
+        sessions = f"{self.greeted} of {counted(self.sessions, 'session')}"
+        return f"the endpoint spoke first in {sessions}, for {self.median_s:.1f} s (median){over}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as printed with ``--json``."""

@@ -1,8 +1,7 @@
 """Estimate a run before it starts: turns, minutes, audio, tokens and cost, of the endpoint and the judges.
 
-Recordings, turns and requests are the plan's own; the length of replies, the latency and the tokens per
-second are `Assumptions`. Not included: retries, the endpoint's transcription of the input, and the loading
-of models.
+Recordings, turns and requests are those of the plan; reply lengths, latency and tokens per second are
+`Assumptions`. Retries, the endpoint's transcription of the input, and model loading are not included.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ from live_eval.types import Case, Modality, Task
 __all__ = ["Assumptions", "JudgeEstimate", "RunEstimate", "estimate_run", "total"]
 
 _RATE_HZ = 16_000
-_MEASURED = 50  # requests per judge; the others have about the same size
+_MEASURED = 50  # sampled requests per judge
 _REPLY_OF_EFFORT_S = 8.0  # `JudgeSpec.effort` is for a reply of this length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """Assumed values of an estimate; None for the endpoint's own.
+    """The assumptions of an estimate; None for a value from the endpoint's specification.
 
     Args:
         reply: Seconds of a reply in a conversation. A transcription is as long as its recording.
         answer: Seconds of the answer to a multiple-choice question.
         latency: Seconds from the end of a recording to the reply, with the connection.
-        speed: Seconds of reply audio that arrive per second. A turn ends when its reply has arrived; in a
+        speed: Seconds of reply audio received per second. A turn ends when its reply has been received; in a
             dialogue, when the user has heard it.
         boundaries: Seconds to find the speech boundaries of a recording, which later runs reuse.
         words: Words per second of speech.
@@ -63,7 +62,7 @@ class Assumptions:
     judge_tokens: float = float(OUTPUT_TOKENS)
 
     def of_endpoint(self, spec: ClientSpec) -> Assumptions:
-        """Return the assumptions with the endpoint's tokens per second of audio, where none are given."""
+        """Return the assumptions, with the endpoint's tokens per second of audio unless given."""
         into, out = self.input_tokens, self.output_tokens
         return replace(
             self,
@@ -74,11 +73,11 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeEstimate:
-    """The work of a judge.
+    """The estimate for a judge.
 
     Args:
-        turns: Turns with everything that the judge needs.
-        calls: Calls of the judge's model; 0 for a local judge.
+        turns: Turns with all inputs of the judge.
+        calls: Model calls; 0 for a local judge.
         tokens: Tokens of all calls, an upper estimate; None if unknown, and for a local judge.
         usd: US dollars of all calls; None if unknown, and for a local judge.
         reason: Reason why `tokens` or `usd` is unknown; empty otherwise.
@@ -101,14 +100,14 @@ class RunEstimate:
 
     Args:
         turns: Turns to run.
-        unusable: Turns of these whose recording cannot be used: they fail at once.
+        unusable: Turns whose recording cannot be used, which fail immediately.
         preparation_minutes: Minutes before the first turn, if no speech boundaries are known yet.
         minutes: Minutes from the first to the last turn.
-        input_minutes: Minutes of audio that are streamed; `output_minutes` of replies.
+        input_minutes: Minutes of streamed audio; `output_minutes` is minutes of reply audio.
         tokens: Tokens of the endpoint; None if its tokens per second of audio are unknown.
         usd: US dollars of the endpoint; None if unknown.
         reason: Reason why `usd` is unknown; empty otherwise.
-        assumptions: The assumed values.
+        assumptions: Assumptions of the estimate.
     """
 
     turns: int
@@ -138,10 +137,10 @@ def estimate_run(
     price: Price | None = None,
     assumptions: Assumptions | None = None,
 ) -> RunEstimate:
-    """Estimate a run without an endpoint and without models.
+    """Estimate a run without calling an endpoint or a model.
 
     Args:
-        jobs: The plan's turns that are still to be run.
+        jobs: Turns of the plan that remain to be run.
         price: The endpoint's price, or None if unknown.
     """
     assumed = (assumptions or Assumptions()).of_endpoint(plan.spec)
@@ -182,7 +181,7 @@ def estimate_run(
 
 
 def total(estimates: Sequence[RunEstimate]) -> RunEstimate:
-    """Return the estimate of runs with one endpoint, one after another, over the same recordings."""
+    """Return the estimate of consecutive runs on one endpoint with the same recordings."""
     first = estimates[0]
     judges: dict[str, list[JudgeEstimate]] = defaultdict(list)
     for judge in (judge for each in estimates for judge in each.judges):
@@ -215,7 +214,7 @@ def _total_of_judge(estimates: Sequence[JudgeEstimate]) -> JudgeEstimate:
 
 
 def _known_sum(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None if a value is unknown."""
+    """Return the sum, or None if a value is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
@@ -249,7 +248,7 @@ def _reply_s(case: Case, input_s: float, assumed: Assumptions) -> float:
 
 
 def _sessions(turns: Iterable[_Turn]) -> Iterable[list[_Turn]]:
-    """Return the turns of each session: of a dialogue, or a single turn."""
+    """Return the turns of each session: a dialogue or a single turn."""
     sessions: dict[tuple[object, ...], list[_Turn]] = defaultdict(list)
     for turn in turns:
         job = turn.job
@@ -259,7 +258,6 @@ def _sessions(turns: Iterable[_Turn]) -> Iterable[list[_Turn]]:
 
 
 def _busy_s(session: Sequence[_Turn], assumed: Assumptions, pause_s: float) -> float:
-    """Return the length of a session in seconds."""
     *heard, last = session
     return (
         sum(turn.input_s + assumed.latency for turn in session)
@@ -269,7 +267,7 @@ def _busy_s(session: Sequence[_Turn], assumed: Assumptions, pause_s: float) -> f
 
 
 def _tokens(sessions: Iterable[Sequence[_Turn]], assumed: Assumptions, *, speaks: bool) -> Tokens | None:
-    """Return the endpoint's tokens; in a dialogue, the earlier turns are input again."""
+    """Return the endpoint's tokens; in a dialogue, earlier turns count as input again."""
     if assumed.input_tokens is None or (assumed.output_tokens is None and speaks):
         return None
     total = dict.fromkeys(("input", "output", "audio_input", "audio_output"), 0.0)
@@ -293,7 +291,7 @@ def _text_tokens(text: str) -> int:
 
 
 def _reply_text(turn: _Turn, assumed: Assumptions) -> str:
-    seconds = turn.reply_s or _reply_s(turn.job.case, turn.input_s, assumed)  # 0 in replies without audio
+    seconds = turn.reply_s or _reply_s(turn.job.case, turn.input_s, assumed)  # reply_s is 0 without audio
     return " ".join(["words"] * max(1, round(seconds * assumed.words)))
 
 
@@ -336,7 +334,7 @@ def _judge(
 def _sizes(
     spec: JudgeSpec, options: JudgeOptions, judged: Sequence[_Turn], assumed: Assumptions
 ) -> list[Tokens]:
-    """Return the sizes of some of a judge's requests, evenly spread over its turns.
+    """Return the sizes of a sample of a judge's requests, spread evenly over its turns.
 
     Raises:
         LiveEvalError: The judge cannot be loaded.
@@ -350,7 +348,7 @@ def _sizes(
 
 
 def _judged(turn: _Turn, assumed: Assumptions) -> JudgedTurn:
-    """Return a turn as it may be recorded: with a reply of the assumed length."""
+    """Return a turn with silent audio and a reply of the assumed length."""
     case = turn.job.case
     return JudgedTurn(
         turn_id=turn.job.turn_id,

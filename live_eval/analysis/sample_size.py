@@ -36,7 +36,7 @@ from live_eval.text.wording import significant
 
 __all__ = ["Aim", "Basis", "SamplePlan", "detectable", "plan_sample", "power_of", "scripts_needed"]
 
-# Most conservative first, which is the value to use.
+# Most conservative first.
 _ASSUMED = (0.0, 0.5)
 _MOST_SCRIPTS = 10_000_000
 
@@ -111,7 +111,9 @@ def scripts_needed(aim: Aim, spread: float) -> int:
     while spread > 0 and power_of(aim.detect, spread, many, aim.level) < aim.power:
         few, many = many + 1, 2 * many
         if many > _MOST_SCRIPTS:
-            raise UsageError(f"to detect {significant(aim.detect)} takes more than {_MOST_SCRIPTS} scripts")
+            raise UsageError(
+                f"detecting {significant(aim.detect)} requires more than {_MOST_SCRIPTS} scripts"
+            )
     while few < many:
         middle = (few + many) // 2
         if power_of(aim.detect, spread, middle, aim.level) < aim.power:
@@ -250,18 +252,18 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
         _check_scripts(" and ".join(run.name for run in runs), series[0].name, len(differences))
         shared = [key for key in series[0].values if key in series[1].values]
         design = _design(aim, runs[0], shared, len(differences))
-        words = f"as differences between {runs[0].name} and {runs[1].name} vary"
+        words = f"from the differences between {runs[0].name} and {runs[1].name}"
         bases = [design.basis("runs", words, None, standard_deviation(differences))]
     else:
         design = _design(aim, runs[0], series[0].values, len(means))
         bases = list(_from_one(runs[0], series[0], means, design))
     notes = []
     if bases[0].spread.value == 0:
-        notes.append("no script differs from another in these runs, so they say little about other runs")
+        notes.append("all scripts differ equally in these runs, so other runs may vary more")
     if aim.tests == 1:
         notes.append(
-            f"for a comparison of {series[0].name} alone (live-eval compare --metric); over more metrics p "
-            "is corrected, and --tests says over how many"
+            f"for a comparison of {series[0].name} alone (live-eval compare --metric); for more metrics, pass "
+            "their number as --tests, because p is corrected"
         )
     return SamplePlan(
         metric=series[0].name,
@@ -308,8 +310,8 @@ class _Design:
 
 def _design(aim: Aim, run: ComparedRun, turns: Collection[TurnKey], scripts: int) -> _Design:
     """Return the design of a run's turns, given the number of scripts with a value."""
-    played = len({run.scripts[key] for key in turns})
-    return _Design(aim, scripts, len(turns) / played, scripts / played)
+    run_scripts = len({run.scripts[key] for key in turns})
+    return _Design(aim, scripts, len(turns) / run_scripts, scripts / run_scripts)
 
 
 def _from_one(
@@ -320,7 +322,7 @@ def _from_one(
     bases = [
         design.basis(
             "assumed",
-            f"if the script means of two runs correlate by {rho:g} (assumed)",
+            f"assuming a correlation of {rho:g} between the script means of two runs",
             rho,
             _scaled(total, math.sqrt(2 * (1 - rho))),
         )
@@ -330,7 +332,7 @@ def _from_one(
     if noise is not None:
         variance = total.value**2 if total.value else 0.0
         rho = None if variance == 0 else max(0.0, 1 - noise / variance)
-        words = f"as two runs of {run.name}'s own endpoint would vary: at least so many for another endpoint"
+        words = f"from the repetitions of {run.name}: a lower bound for another endpoint"
         spread = Estimate(math.sqrt(2 * noise), len(means), len(means), reason="from repetitions")
         bases.append(design.basis("repetitions", words, rho, spread))
     return bases
@@ -369,6 +371,4 @@ def _script_means(run: ComparedRun, series: Series) -> NDArray[np.float64]:
 
 def _check_scripts(who: str, metric: str, scripts: int) -> None:
     if scripts < MIN_CLUSTERS:
-        raise UsageError(
-            f"{who}: expected {metric} of at least {MIN_CLUSTERS} scripts to plan from, found {scripts}"
-        )
+        raise UsageError(f"{who}: expected {metric} for at least {MIN_CLUSTERS} scripts, got {scripts}")

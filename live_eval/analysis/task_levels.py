@@ -89,7 +89,7 @@ The paper does not publish this mapping.
 _COARSE_GRAINED = "coarse-grained"
 _HUMAN, _SYNTHESIS = "human", "synthesis"
 _NEUTRAL = "neutral"
-_UNDEFINED = "all values of one side are alike"
+_UNDEFINED = "all values of one side are equal"
 
 Unit: TypeAlias = Literal["script", "attribute"]
 
@@ -338,7 +338,7 @@ def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Esti
     values = np.asarray([value for value, _, _ in replies])
     known = np.asarray([recognised for _, _, recognised in replies])
 
-    def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+    def difference(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         parts = []
         for side in (known, ~known):
             count = drawn[:, side].sum(axis=1)
@@ -346,7 +346,7 @@ def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Esti
             parts.append(np.where(count > 0, total / np.maximum(count, 1), np.nan))
         return np.asarray(parts[0] - parts[1], np.float64)
 
-    return estimate_statistic(figure, [script for _, script, _ in replies])
+    return estimate_statistic(difference, [script for _, script, _ in replies])
 
 
 def _speech_source(table: ScoreTable, turns: Sequence[Observation]) -> Iterator[SourceGap]:

@@ -133,7 +133,7 @@ def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> Tra
     for place, run, summary, score in scored:
         why = _incomparable(first, of_first, run, score)
         if why:
-            notes.append(f"{run.name} is left out: {why}")
+            notes.append(f"{run.name} is excluded: {why}")
             continue
         median = summary.latencies[LATENCY].measured["p50"]
         if median.value is not None and score.mean.value is not None:
@@ -162,8 +162,8 @@ def _incomparable(first: ComparedRun, mine: ScoreSummary, other: ComparedRun, th
     """Return the reason why a run is not comparable with the first run; empty if it is."""
     if mine.column.version != theirs.column.version:
         return (
-            f"{mine.column.judge} judged it in version {theirs.column.version}, and {first.name} in version "
-            f"{mine.column.version}"
+            f"it was scored by version {theirs.column.version} of {mine.column.judge}, and {first.name} by "
+            f"version {mine.column.version}"
         )
     return latencies_differ(first, other)
 

@@ -143,7 +143,7 @@ class TurnView:
             marks += [
                 (kind, title, None if found.ns is None else trace.voice_end_ns + found.ns)
                 for kind, title, found in (
-                    ("endpointing", "endpoint heard the end", timing.endpointing),
+                    ("endpointing", "end of speech detected", timing.endpointing),
                     ("byte", "first byte", timing.first_byte),
                     ("audible", "first audible sample", timing.voice_to_voice),
                 )

@@ -89,7 +89,7 @@ class ByPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaResult:
-    """The results of an arena, from a judge and from people's votes, if any.
+    """The results of an arena: by a judge, by human votes, or both.
 
     `agreement` is the share of pairs with the same verdict (first, second or tie) from both.
     """
@@ -139,7 +139,7 @@ def run_arena(
     """
     first, *others = runs
     if not others:
-        raise UsageError("one run was named, expected at least two")
+        raise UsageError("expected at least two runs, got one")
     if plan is None and votes is None:
         raise UsageError("expected a judge to ask, or votes (--votes FILE)")
     for other in others:
@@ -211,7 +211,6 @@ def _of_votes(votes: Votes, runs: Sequence[str]) -> Mapping[_PairKey, float]:
 
 
 def _means(verdicts: Iterable[tuple[_PairKey, float]]) -> Mapping[_PairKey, float]:
-    """Return the mean verdict for each case and pair of runs."""
     found: dict[_PairKey, list[float]] = {}
     for key, verdict in verdicts:
         found.setdefault(key, []).append(verdict)

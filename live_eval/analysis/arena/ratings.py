@@ -30,9 +30,9 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
-# Resamples without a finite rating are beyond one end of an interval; with more, that end is unknown.
+# The largest share of resamples without a finite rating for which both ends of an interval are known.
 _MOST_INFINITE = 0.002
-NO_RATING = "no finite rating: for each run some chain of wins has to lead to every other"
+NO_RATING = "no finite rating: a chain of wins must lead from each run to every other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +155,13 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
     flat = points.reshape(len(scripts), len(runs) ** 2)
 
     def rating_of(place: int) -> Estimate:
-        def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        def rating(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
             strengths = bradley_terry((drawn @ flat).reshape(len(drawn), len(runs), len(runs)))
             return np.asarray(MIDDLE + POINTS * strengths[:, place], np.float64)
 
         if 0 < len(scripts) < MIN_CLUSTERS:
             return Estimate(None, len(scripts), len(scripts), reason=f"fewer than {MIN_CLUSTERS} scripts")
-        found = estimate_statistic(figure, range(len(scripts)), most_undefined=_MOST_INFINITE, seed=seed)
+        found = estimate_statistic(rating, range(len(scripts)), most_undefined=_MOST_INFINITE, seed=seed)
         if found.value is not None or not scripts:
             return found
         return Estimate(None, found.n, found.clusters, reason=NO_RATING)

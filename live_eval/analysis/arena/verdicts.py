@@ -101,7 +101,7 @@ def judge_pairs(
     """
     spec = registry.judge(plan.judge)
     if spec.kind is not JudgeKind.PAIRWISE:
-        raise UsageError(f"judge {spec.name!r} judges single turns, expected one that compares two replies")
+        raise UsageError(f"expected a pairwise judge, but judge {spec.name!r} judges single turns")
     check_options([spec], options)
     spec = as_configured(spec, options)
     judged = PairVerdicts(judge=spec.name, version=scoring_version(spec, options))

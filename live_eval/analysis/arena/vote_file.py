@@ -1,4 +1,4 @@
-"""People's votes on pairs of replies, from a CSV file."""
+"""Human votes on pairs of replies, from a CSV file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
         elif verdict is None:
             problem = f"winner {row['winner']!r}: expected first, second, tie, {first!r} or {second!r}"
         elif rater and (before := seen.setdefault((case, frozenset((first, second)), rater), line)) != line:
-            problem = f"a second vote of {rater!r} about this pair; the first is on line {before}"
+            problem = f"a second vote by {rater!r} on this pair; the first is on line {before}"
         if problem is not None or verdict is None:
             wrong.append(f"{path}:{line}: {problem}")
         elif first not in runs or second not in runs:
@@ -91,8 +91,8 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
     if not votes.votes:
         known = ", ".join(runs)
         raise DataError(
-            f"{path}: no vote about these runs ({known}) and their cases: {votes.n_other} rows are about "
-            f"others, {votes.n_unknown} about cases missing from them"
+            f"{path}: no vote on these runs ({known}) and their cases: {votes.n_other} rows are for other "
+            f"runs, {votes.n_unknown} for unknown cases"
         )
     return votes
 

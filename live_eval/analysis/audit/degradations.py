@@ -1,4 +1,4 @@
-"""Known degradations of replies that an audio or text judge should notice. Pure, with a seed.
+"""Known degradations of replies that an audio or text judge should detect. Pure and seeded.
 
 The sample rate and length of audio are unchanged. Levels are active speech levels (`speech_level`), so that
 pauses do not affect the degradation. Each degradation changes one property and preserves loudness.
@@ -36,7 +36,7 @@ _SEARCHED_S = 2.0
 _WINDOW_S = 0.02
 # Audio this far below the active level is a pause, and its loudness is unchanged.
 _PAUSE_DB = 20.0
-# About a syllable: a shorter window would raise consonants to the level of vowels, which is not delivery.
+# About a syllable: a shorter window would raise consonants to the level of vowels.
 _EVENED_S = 0.2
 
 
@@ -67,9 +67,9 @@ def flatten(audio: Audio) -> Audio:
     """Return the recording with constant pitch and loudness, and with words and timing unchanged.
 
     WORLD (Morise et al. 2016) decomposes the recording into pitch, spectral envelope and aperiodicity. Every
-    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. The result is brought to the active
-    level, except in pauses (20 dB or more below that level), by its power in 200 ms around each sample, with
-    gains smoothed in decibels over the same window. The overall level is unchanged.
+    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. A gain for each sample brings the
+    power in the surrounding 200 ms to the active level, except in pauses (20 dB or more below that level);
+    gains are smoothed in decibels over the same window. The overall level is unchanged.
 
     The vocoder adds artefacts: compare the result with `resynthesise`, not with the recording.
     """

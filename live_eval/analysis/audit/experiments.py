@@ -15,8 +15,8 @@ from live_eval.analysis.audit.reliability import (
     Degraded,
     Repeated,
     consistency,
+    degradation_effect,
     order_effect,
-    sight,
 )
 from live_eval.analysis.audit.sample import Opponents
 from live_eval.judging import (
@@ -137,12 +137,14 @@ class Experiments(ABC):
             # A preference between two replies always has a direction.
             if self._spec.kind is JudgeKind.PAIRWISE or output.higher_is_better is not None
         }
-        control = "the turn as it is" if probed.probe.control is None else "the method's own traces"
+        control = "the unchanged turn" if probed.probe.control is None else "the method's artefacts alone"
         return {
             "title": probed.probe.title,
             "held_against": control,
             "outputs": {
-                score_name(self._spec.name, output): sight(rows, directed=output in directed, seed=self._seed)
+                score_name(self._spec.name, output): degradation_effect(
+                    rows, directed=output in directed, seed=self._seed
+                )
                 for output, rows in probed.rows.items()
             },
             **probed.tally.as_json(),
@@ -161,7 +163,7 @@ class Experiments(ABC):
     def _changed(
         self, probe: JudgeProbe, change: Change | None, turn: JudgedTurn
     ) -> JudgedTurn | Unscored | Failed:
-        """Return the degraded turn, or the reason why that is impossible; the turn itself for no change."""
+        """Return the degraded turn, the turn itself for no change, or why the turn cannot be degraded."""
         if change is None:
             return turn
         donor = turn if probe.donor is None else self._donor(turn, probe.donor)

@@ -61,12 +61,11 @@ def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
     """Read labels for a judge's scores from a UTF-8 CSV file with a header.
 
     Columns: ``score``; ``turn_id``, or ``case_id`` if the run has only one turn of the case; and optionally
-    ``rater`` and ``output`` (an output of the judge, or the name of a score, as ``rubric.c4``; the judge's
-    first output by default). Rows about other scores or other turns are counted and ignored.
+    ``rater`` and ``output`` (an output of the judge or a score such as ``rubric.c4``; by default the judge's
+    first output). Rows about other scores or other turns are counted and ignored.
 
     Raises:
-        DataError: The file cannot be read, or a row is invalid; the message has the row and the expected
-            value.
+        DataError: The file cannot be read, or a row is invalid; the message contains the line.
     """
     labels = Labels(path.name)
     seen: dict[tuple[str, str, str], int] = {}
@@ -138,7 +137,7 @@ def agreement_json(
     *,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the agreement of a judge, with `values` by turn, with people, and between people."""
+    """Return the agreement of a judge, with `values` by turn, with human raters, and among the raters."""
     raters = {rater for by_turn in labels.scores.values() for given in by_turn.values() for rater in given}
     return {
         "file": labels.file,

@@ -1,4 +1,4 @@
-"""The known degradations, and the subset that a judge could notice. Pure."""
+"""The known degradations, and the subset that a judge could detect. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class JudgeProbe:
         title: Human-readable title.
         change: Function that degrades a turn.
         donor: Kind of donor turn, or None.
-        control: Function that applies the method without degrading, for the turn to compare with.
+        control: Function that produces the turn to compare with, by the same method without the degradation;
+            None to compare with the unchanged turn.
     """
 
     name: str
@@ -57,19 +58,19 @@ class JudgeProbe:
 def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
     """Return the degradations of a judge's inputs.
 
-    A pairwise judge compares replies to the same case, so cases are not exchanged for pairwise judges.
+    A pairwise judge compares replies to the same case, so it gets no degradation that exchanges cases.
     """
     looks_at = spec.needs | spec.uses
     probes: list[JudgeProbe] = []
     if Need.REPLY_AUDIO in spec.needs:
-        probes += _SOUND
+        probes += _AUDIO_PROBES
     if spec.kind is not JudgeKind.PAIRWISE and looks_at & {Need.CUE, Need.REFERENCE_AUDIO}:
         with_speaker = Need.SPEAKER_AUDIO in looks_at
         probes.append(
             JudgeProbe(
                 "wrong_emotion",
                 "another turn's cue",
-                lambda turn, donor, seed: _as_if(turn, donor, with_speaker=with_speaker),
+                lambda turn, donor, seed: _with_voice_of(donor, turn, with_speaker=with_speaker),
                 DonorKind.EMOTION,
             )
         )
@@ -78,7 +79,7 @@ def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
     return probes
 
 
-def _on_sound(change: Callable[[Audio, int], Audio]) -> Change:
+def _on_audio(change: Callable[[Audio, int], Audio]) -> Change:
     def changed(turn: JudgedTurn, donor: JudgedTurn, seed: int) -> JudgedTurn:
         assert turn.reply is not None  # the judge needs this input and could judge the turn
         return replace(turn, reply=change(turn.reply, _seed(turn, seed)))
@@ -86,21 +87,21 @@ def _on_sound(change: Callable[[Audio, int], Audio]) -> Change:
     return changed
 
 
-_SOUND = (
-    JudgeProbe("noise_10db", "noise 10 dB", _on_sound(lambda reply, seed: add_noise(reply, 10.0, seed))),
-    JudgeProbe("noise_0db", "noise 0 dB", _on_sound(lambda reply, seed: add_noise(reply, 0.0, seed))),
-    JudgeProbe("clipping", "clipping 10 %", _on_sound(lambda reply, seed: clip(reply, 0.1))),
-    JudgeProbe("dropouts", "dropouts 10 %", _on_sound(lambda reply, seed: drop_frames(reply, 0.1, seed))),
+_AUDIO_PROBES = (
+    JudgeProbe("noise_10db", "noise 10 dB", _on_audio(lambda reply, seed: add_noise(reply, 10.0, seed))),
+    JudgeProbe("noise_0db", "noise 0 dB", _on_audio(lambda reply, seed: add_noise(reply, 0.0, seed))),
+    JudgeProbe("clipping", "clipping 10 %", _on_audio(lambda reply, seed: clip(reply, 0.1))),
+    JudgeProbe("dropouts", "dropouts 10 %", _on_audio(lambda reply, seed: drop_frames(reply, 0.1, seed))),
     JudgeProbe(
         "flat",
         "flat delivery",
-        _on_sound(lambda reply, seed: flatten(reply)),
-        control=_on_sound(lambda reply, seed: resynthesise(reply)),
+        _on_audio(lambda reply, seed: flatten(reply)),
+        control=_on_audio(lambda reply, seed: resynthesise(reply)),
     ),
 )
 
 
-def _as_if(turn: JudgedTurn, donor: JudgedTurn, *, with_speaker: bool) -> JudgedTurn:
+def _with_voice_of(donor: JudgedTurn, turn: JudgedTurn, *, with_speaker: bool) -> JudgedTurn:
     """Return the turn with the user's voice from the donor turn.
 
     A judge that uses the user's audio gets the donor's audio and words.

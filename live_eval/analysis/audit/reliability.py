@@ -27,11 +27,11 @@ __all__ = [
     "Repeated",
     "Visibility",
     "consistency",
+    "degradation_effect",
     "order_effect",
-    "sight",
 ]
 
-_Figures = NDArray[np.float64]
+_Values = NDArray[np.float64]
 
 # Scores this close count as equal: the conformance suite allows every judge this difference between batches
 # (`live_eval.testing.judges.check_judge`).
@@ -74,7 +74,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
     squares = np.asarray([np.square(spread).sum() for spread in spreads])
     centred = means - np.mean([value for row in rows for value in row.values])
 
-    def variances(drawn: _Figures) -> tuple[_Figures, _Figures, _Figures]:
+    def variances(drawn: _Values) -> tuple[_Values, _Values, _Values]:
         """Return the variance within turns, the variance between them and the ICC of each resample."""
         turns, scores = drawn.sum(axis=1), drawn @ counts
         grand = drawn @ (counts * centred) / scores
@@ -125,11 +125,10 @@ def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` pairs: ``flipped``, the share whose
-        verdict changes
-        when they are swapped, including from or to a tie; ``position``, the mean of both verdicts, from −1
-        (always the second) to 1 (always the first), 0 for a judge that ignores the order; ``preference``, the
-        mean of ``(forward − backward) / 2``: how much better one side is, with the order effect removed; and
-        the share of verdicts that are ``ties``.
+        verdict changes when they are swapped, including from or to a tie; ``position``, the mean of both
+        verdicts, from −1 (always the second) to 1 (always the first), 0 for a judge that ignores the order;
+        ``preference``, the mean of ``(forward − backward) / 2``, which removes the order effect; and the
+        share of verdicts that are ``ties``.
     """
     scripts = [row.script_id for row in rows]
     verdicts = [verdict for row in rows for verdict in (row.forward, row.backward)]
@@ -153,7 +152,7 @@ class Visibility(StrEnum):
     BLIND = "does not see"
     """The interval contains 0."""
     PREFERS = "prefers"
-    """The interval is on the better side of 0: the judge takes the degradation for an improvement."""
+    """The interval is on the better side of 0: the judge mistakes the degradation for an improvement."""
     TOO_FEW = "too few to say"
     """There are too few scripts for an interval."""
 
@@ -167,8 +166,8 @@ class Degraded:
     after: float
 
 
-def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> dict[str, Any]:
-    """Return whether a judge notices a degradation; without a direction, any change beyond chance counts.
+def degradation_effect(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> dict[str, Any]:
+    """Return whether a judge detects a degradation; without a direction, any change beyond chance counts.
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` turns: the mean ``difference``, degraded

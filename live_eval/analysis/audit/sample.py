@@ -19,7 +19,7 @@ from live_eval.scoring.scoring_run import AUDIO_NEEDS, before_asking, read_turn
 __all__ = ["JudgeSample", "Opponents", "spread_over_scripts", "turn_in_other"]
 
 _CHUNK_TURNS = 16
-_OF_THE_USER = AUDIO_NEEDS - {Need.REPLY_AUDIO}
+_USER_AUDIO = AUDIO_NEEDS - {Need.REPLY_AUDIO}
 
 
 class JudgeSample:
@@ -92,21 +92,21 @@ class JudgeSample:
     def donor(self, turn: JudgedTurn, kind: DonorKind) -> JudgedTurn | None:
         """Return a donor turn from another script, or None."""
         random = np.random.default_rng([self._seed, zlib.crc32(turn.turn_id.encode())])
-        lent = self._looks_at & _OF_THE_USER if kind is DonorKind.EMOTION else frozenset[Need]()
+        donated = self._looks_at & _USER_AUDIO if kind is DonorKind.EMOTION else frozenset[Need]()
         for place in random.permutation(len(self._known)):
             other = self._known[place]
-            if not self._lends(turn, other, kind):
+            if not self._can_donate(turn, other, kind):
                 continue
-            item = read_turn(self._run, self._run.turn(other.turn_id), lent, self._sendable)
+            item = read_turn(self._run, self._run.turn(other.turn_id), donated, self._sendable)
             if item.withheld and self._spec.kind is not JudgeKind.LOCAL:
                 continue
             needed = {Need.REFERENCE_AUDIO: turn.reference, Need.SPEAKER_AUDIO: turn.speaker}
-            there = {Need.REFERENCE_AUDIO: item.turn.reference, Need.SPEAKER_AUDIO: item.turn.speaker}
-            if all(needed[need] is None or there[need] is not None for need in lent):
+            available = {Need.REFERENCE_AUDIO: item.turn.reference, Need.SPEAKER_AUDIO: item.turn.speaker}
+            if all(needed[need] is None or available[need] is not None for need in donated):
                 return item.turn
         return None
 
-    def _lends(self, turn: JudgedTurn, other: JudgedTurn, kind: DonorKind) -> bool:
+    def _can_donate(self, turn: JudgedTurn, other: JudgedTurn, kind: DonorKind) -> bool:
         if other.case.script_id == turn.case.script_id:
             return False
         if kind is DonorKind.WORDS:
@@ -132,7 +132,7 @@ def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
 
 
 class Opponents:
-    """The replies to compare a run's replies with: those of the run in `path`, or the reference replies.
+    """The replies to compare a run's replies with: from the run in `path`, or else the reference replies.
 
     Raises:
         StoreError: The folder is not a run.
@@ -167,7 +167,7 @@ def turn_in_other(
 ) -> JudgedTurn | Unscored | Failed:
     """Return another run's turn with the judge's inputs, or the reason why it cannot be judged."""
     if turn_id not in run:
-        return Unscored("the other run has no such turn")
+        return Unscored("the turn is missing in the other run")
     item = read_turn(run, run.turn(turn_id), spec.needs | spec.uses, sendable)
     verdict = before_asking(spec, item)
     return item.turn if verdict is None else verdict

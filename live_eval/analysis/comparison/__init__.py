@@ -1,5 +1,4 @@
 """Compare runs: paired by case, averaged within scripts, tested over scripts.
 
-For every metric, the denominator is the common turns; turns without a value in either run are counted with
-the pairs.
+Every metric covers the common turns; turns without a value in one of the runs are counted beside the pairs.
 """

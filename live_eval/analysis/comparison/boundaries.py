@@ -18,7 +18,7 @@ UNKNOWN_METHOD = "not recorded"
 
 @dataclass(frozen=True, slots=True)
 class SpeechEnd:
-    """The end of the user's speech in a turn, from the recording's first sample, and its detection method."""
+    """The end of the user's speech in a turn, relative to the first sample, and its detection method."""
 
     method: str
     at_ns: int

@@ -112,9 +112,9 @@ class Difference:
             return self.verdict.value
         if self._out_of_reach and self.p_holm is not None:
             return (
-                f"{self.verdict.value}: {self.difference.clusters} scripts give no p below "
-                f"{least_p(self.difference.clusters):.2g}, which over {self.tests} tests is too large; "
-                "compare fewer metrics or runs"
+                f"{self.verdict.value}: with {self.difference.clusters} scripts, p is at least "
+                f"{least_p(self.difference.clusters):.2g}, too large for {self.tests} tests; compare fewer "
+                "metrics or runs"
             )
         reason = self.difference.reason if self.difference.value is None else self.test.reason
         return f"{self.verdict.value}: {reason or self.difference.reason}"

@@ -15,11 +15,11 @@ _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
 def headline(first: str, comparison: RunComparison) -> str:
-    """Return what changed between two runs, what is not shown, and how many scripts would show it.
+    """Return the differences shown, the number not shown, and the scripts needed to show the main one.
 
     Args:
         first: Name of the first run.
-        comparison: The comparison of another run with it.
+        comparison: Comparison of another run with the first.
     """
     differences = comparison.differences
     parts = [_lost(first, comparison)]
@@ -36,7 +36,7 @@ def headline(first: str, comparison: RunComparison) -> str:
 
 
 def _lost(first: str, comparison: RunComparison) -> str:
-    """Return how many turns each run lost, if any."""
+    """Return the number of turns that each run lost; empty if none."""
     most = max(comparison.differences.values(), key=lambda each: each.turns, default=None)
     if most is None:
         return f"{comparison.other} and {first} have no metric in common"
@@ -53,7 +53,7 @@ def _is_measured(difference: Difference) -> bool:
 
 
 def _reach(difference: Difference) -> str:
-    """Return the difference that these scripts can show, and the scripts that would show the measured one."""
+    """Return the smallest difference that can be shown, and the scripts needed to show the measured one."""
     value, effect = difference.difference.value, difference.effect.value
     scripts = difference.difference.clusters
     assert value is not None

@@ -70,8 +70,8 @@ class BestPrompt:
         if found.interval is not None:
             lead += f" ({found.interval.low:+.2f} … {found.interval.high:+.2f})"
         return (
-            f"best prompt by {self.metric}, as the paper's table picks it: {prompts[self.best]} ({means}; "
-            f"{self.n} turns with a value under each); against the next best {lead}: {self.lead.in_words}"
+            f"best prompt by {self.metric}, chosen as in the paper's table: {prompts[self.best]} ({means}; "
+            f"{self.n} turns with a value for each); against the second best {lead}: {self.lead.in_words}"
         )
 
 
@@ -79,7 +79,7 @@ class BestPrompt:
 class PromptSensitivity:
     """Runs of one endpoint that differ only in the prompt, by run and by metric.
 
-    `stating_cue` contains the runs whose prompt states the cue: an upper bound, not eligible as best prompt.
+    `stating_cue` lists the runs whose prompt states the cue: an upper bound, not eligible as best prompt.
     """
 
     prompts: Mapping[str, str]
@@ -95,15 +95,11 @@ class PromptSensitivity:
         }
 
     def in_words(self) -> tuple[str, ...]:
-        """Return sentences on the effect of the prompt, to print below a difference table."""
+        """Return sentences on the effect of the prompt, to print below a table of differences."""
         stated = ", ".join(self.prompts[name] for name in self.stating_cue)
         return (
-            "The runs differ in no setting but the prompt. Latencies also differ by the load of the day.",
-            *(
-                [f"{stated}: states the cue in words, so it is excluded from the best prompt"]
-                if stated
-                else ()
-            ),
+            "The runs differ only in the prompt. Latencies also vary with the load of the endpoint.",
+            *([f"{stated}: excluded as best prompt, because it states the cue"] if stated else ()),
             *(best.in_words(self.prompts) for best in self.best.values()),
         )
 
@@ -126,11 +122,11 @@ def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], 
         return BestPrompt(metric=metric, means={}, best=None, lead=None, n=0, reason=reason)
 
     if len({prompts[run.name] for run in runs}) < 2:
-        return none("expected at least two prompts that leave the cue to be heard")
+        return none("expected at least two prompts that do not state the cue")
     if unscored := [run.name for run in runs if metric not in run.series]:
         return none(f"{', '.join(unscored)}: not scored by {metric}")
     if len({run.series[metric].version for run in runs}) > 1:
-        return none(f"{metric} is of different versions")
+        return none(f"{metric} has different versions")
     repeated: dict[str, list[ComparedRun]] = {}
     for run in runs:
         repeated.setdefault(prompts[run.name], []).append(run)

@@ -10,12 +10,7 @@ from typing import Any
 from live_eval.analysis.comparison.boundaries import Boundaries, boundaries_of
 from live_eval.analysis.comparison.difference import Difference, Verdict, difference_of
 from live_eval.analysis.comparison.run_settings import Setting, settings_that_differ
-from live_eval.analysis.comparison.series import (
-    CAPTURED,
-    ComparedRun,
-    Series,
-    find_series,
-)
+from live_eval.analysis.comparison.series import CAPTURED, ComparedRun, Series, find_series
 from live_eval.analysis.statistics.paired import flips_for, holm
 from live_eval.analysis.summary.observations import TurnKey
 from live_eval.errors import UsageError
@@ -44,7 +39,7 @@ class RunComparison:
         settings: Differing settings of the endpoint and the prompt.
         differences: Differences by metric.
         without_flagged: Differences of the latencies, without turns that are flagged in either run.
-        flagged_first: Number of common turns flagged in the first run, because the harness itself was late.
+        flagged_first: Number of common turns flagged in the first run, because live-eval itself was late.
         flagged_other: Number of common turns flagged in the other run.
         flagged: Number of common turns flagged in either run.
         boundaries: Differences between the speech boundaries.
@@ -133,7 +128,7 @@ def compare_runs(
     """
     first, *others = runs
     if not others:
-        raise UsageError("one run was named, expected at least two")
+        raise UsageError("expected at least two runs, got one")
     for other in others:
         check_same_data(first, other, common=common)
     # Look up the metrics in every run, to report wrong names.
@@ -142,7 +137,7 @@ def compare_runs(
     flips = flips_for(len(others) * len(wanted[0] or first.series))
     made = [_compare(first, other, wanted[0], flips, seed) for other in others]
     corrected = _corrected([comparison.differences for comparison in made])
-    # The same tests, as if the flagged turns had not been run.
+    # The same tests without the flagged turns.
     unflagged = _corrected([{**each.differences, **each.without_flagged} for each in made])
     comparisons = tuple(
         replace(
@@ -201,7 +196,7 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
     if all(prints) and prints[0] != prints[1]:
         names = [str(part.get("name") or "unnamed data") for part in data]
         yield (
-            f"they are of different data, {names[0]} (fingerprint {prints[0][:12]}) and {names[1]} "
+            f"their data differ: {names[0]} (fingerprint {prints[0][:12]}) and {names[1]} "
             f"(fingerprint {prints[1][:12]})"
         )
     shared = [key for key in first.scripts if key in other.scripts]
@@ -209,12 +204,12 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
         yield "they have no case in common"
     changed = [key for key in shared if first.contents[key] != other.contents[key]]
     if changed:
-        yield f"in {_cases(changed)} not the same is said or asked"
+        yield f"the speech or the question differs in {_cases(changed)}"
     if common:
         return
     if first.tasks != other.tasks:
         tasks = (", ".join(sorted(run.tasks)) for run in (first, other))
-        yield f"the tasks are {' in the one and '.join(tasks)} in the other; --common compares what both have"
+        yield f"the tasks are {' in one and '.join(tasks)} in the other; --common compares the common turns"
     unshared = [
         f"{_cases([key for key in one.scripts if key not in two.scripts])} only in {one.name}"
         + ("" if two.ended else f" ({two.name} is incomplete)")
@@ -222,7 +217,7 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
         if one.scripts.keys() - two.scripts.keys()
     ]
     if unshared:
-        yield f"there are {', and '.join(unshared)}; --common compares the {len(shared)} that both have"
+        yield f"there are {', and '.join(unshared)}; --common compares the {len(shared)} common turns"
 
 
 def _cases(keys: Sequence[TurnKey]) -> str:
@@ -264,7 +259,7 @@ def _compare(
         if (wanted and name not in wanted) or (series.kind == "latency" and no_latencies):
             continue
         if theirs is None:
-            notes.append(f"{name} is not compared: {other.name} does not have it")
+            notes.append(f"{name} is not compared: missing in {other.name}")
             continue
         if series.version != theirs.version:
             notes.append(f"{name} is not compared: {_versions_differ(first, series, other, theirs)}")
@@ -277,7 +272,7 @@ def _compare(
     if unflagged and (shown := boundaries.in_words(first.name, other.name)):
         notes.append(shown)
     notes += [
-        f"{name} is not compared: {first.name} does not have it"
+        f"{name} is not compared: missing in {first.name}"
         for name in other.series
         if name not in first.series and (not wanted or name in wanted)
     ]
@@ -312,7 +307,6 @@ def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, the
 
 
 def _versions_differ(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> str:
-    """Return a note on the judge versions."""
     return f"judged by version {mine.version} in {first.name} and by {theirs.version} in {other.name}"
 
 
@@ -325,7 +319,7 @@ def latencies_differ(first: ComparedRun, other: ComparedRun) -> str:
     if len({endpoint.get("comparable") is not False for endpoint in endpoints}) > 1:
         return "only one of the endpoints is realtime"
     if mixed := [run.name for run in (first, other) if run.timing_version is None]:
-        return f"those of {' and of '.join(mixed)} follow several definitions; --retime recomputes them"
+        return f"{' and '.join(mixed)}: latencies by several definitions; --retime recomputes them"
     if first.timing_version != other.timing_version:
-        return "they follow different definitions; --retime recomputes them"
+        return "their definitions differ; --retime recomputes them"
     return ""

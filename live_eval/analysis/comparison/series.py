@@ -95,7 +95,7 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
     """
     folders = [path.resolve() for path in paths]
     if len(set(folders)) < len(folders):
-        raise UsageError("a run was named twice, expected different ones")
+        raise UsageError("expected different runs, got one of them twice")
     names = [folder.name for folder in folders]
     if len(set(names)) < len(names):
         names = [str(path) for path in paths]
@@ -188,11 +188,11 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
     ends = [name for name in run.series if key in _short_names(name.casefold(), run.tasks)]
     if len(ends) == 1:
         return run.series[ends[0]]
-    there = (
-        f"unknown{did_you_mean(wanted, run.series)}; expected one of {', '.join(run.series)}, or what "
-        "live-eval score adds with another judge"
+    unknown = (
+        f"unknown{did_you_mean(wanted, run.series)}; expected one of {', '.join(run.series)}, or a score "
+        "added by live-eval score"
     )
-    problem = f"could be {', '.join(ends)}" if ends else there
+    problem = f"could be {', '.join(ends)}" if ends else unknown
     raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
 
 

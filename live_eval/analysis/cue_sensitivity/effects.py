@@ -34,7 +34,7 @@ PERMUTATIONS = 2_000
 NEIGHBOURS = 12
 """Number of other replies drawn for each reply, since all pairs of a run would be too many."""
 
-_UNDEFINED = "not defined: replies do not depend on the words"
+_UNDEFINED = "undefined: replies do not depend on the words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,10 @@ def scripts_of(
     """
     found: dict[int, list[ScriptEffect]] = {}
     # Measures of the same replies share the random draws.
-    for there in dict.fromkeys(measure.there for measure in measures):
-        same = [place for place, measure in enumerate(measures) if measure.there == there]
-        scripts = _scripts([measures[place] for place in same], replies, there, np.random.default_rng(seed))
+    for measurable in dict.fromkeys(measure.measurable for measure in measures):
+        same = [place for place, measure in enumerate(measures) if measure.measurable == measurable]
+        random = np.random.default_rng(seed)
+        scripts = _scripts([measures[place] for place in same], replies, measurable, random)
         found.update(zip(same, scripts, strict=True))
     return [found[place] for place in range(len(measures))]
 
@@ -114,12 +115,12 @@ def scripts_of(
 def _scripts(
     measures: Sequence[Measure],
     replies: Sequence[Reply],
-    there: frozenset[int],
+    measurable: frozenset[int],
     random: np.random.Generator,
 ) -> list[list[ScriptEffect]]:
-    neighbours = _neighbours(replies, there, random)
+    neighbours = _neighbours(replies, measurable, random)
     parts: dict[str, list[list[tuple[float, float, NDArray[np.float64]]]]] = defaultdict(list)
-    for (script_id, _), places in _groups(replies, there).items():
+    for (script_id, _), places in _groups(replies, measurable).items():
         if script_id in neighbours and _usable(replies, places):
             parts[script_id].append(_contrasts(measures, replies, places, random))
     return [
@@ -213,11 +214,11 @@ def _usable(replies: Sequence[Reply], places: Sequence[int]) -> bool:
 
 
 def _neighbours(
-    replies: Sequence[Reply], there: frozenset[int], random: np.random.Generator
+    replies: Sequence[Reply], measurable: frozenset[int], random: np.random.Generator
 ) -> Mapping[str, list[tuple[int, int]]]:
-    """Return each script's replies with replies to other scripts in the same style."""
+    """Return random pairs of each script's replies with replies to other scripts in the same style."""
     by_style: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place in sorted(there):
+    for place in sorted(measurable):
         by_style[replies[place].source, replies[place].variant].append(place)
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for places in by_style.values():
@@ -243,7 +244,7 @@ def _contrasts(
     ones, others = np.asarray(pairs).T
     drawn = np.vstack([labels, random.permuted(np.tile(labels, (PERMUTATIONS, 1)), axis=1)])
     same = (drawn[:, ones] == drawn[:, others]).astype(np.float64)
-    inside = int(same[0].sum())  # for any permutation of the styles
+    inside = int(same[0].sum())  # the same for every permutation
     found = []
     for measure in measures:
         distances = np.asarray([measure.distance(places[one], places[other]) for one, other in pairs])

@@ -59,14 +59,14 @@ class Measure:
     Args:
         title: Human-readable title.
         distance: Function from two reply indices to a distance; 0 for equal replies, never negative.
-        there: Indices of the measurable replies.
+        measurable: Indices of the measurable replies.
         needs: Required reply data, and the number of replies with this data.
     """
 
     name: str
     title: str
     distance: Callable[[int, int], float]
-    there: frozenset[int]
+    measurable: frozenset[int]
     needs: Mapping[str, int]
 
 
@@ -121,8 +121,8 @@ def read_measures(
 def _measure(
     name: str, title: str, needs: str, places: Iterable[int], distance: Callable[[int, int], float]
 ) -> Measure:
-    there = frozenset(places)
-    return Measure(name, title, distance, there, {needs: len(there)})
+    measurable = frozenset(places)
+    return Measure(name, title, distance, measurable, {needs: len(measurable)})
 
 
 def _meaning(replies: Sequence[Reply], embedder: Embedder) -> Measure:
@@ -143,7 +143,7 @@ def _words(replies: Sequence[Reply]) -> Measure:
     def distance(one: int, other: int) -> float:
         return float(Levenshtein.normalized_distance(words[one], words[other]))
 
-    return _measure("words", "edit distance of words, by the longer text's", _TEXT, words, distance)
+    return _measure("words", "edit distance in words over the longer text's length", _TEXT, words, distance)
 
 
 def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
@@ -156,7 +156,7 @@ def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
     def distance(one: int, other: int) -> float:
         return math.dist(rows[one], rows[other])
 
-    title = f"distance of {', '.join(_FEATURES)}, each by its spread over the run"
+    title = f"distance of {', '.join(_FEATURES)}, each divided by its spread over the run"
     return _measure(JudgeRole.PROSODY.value, title, f"scores of {judge}", rows, distance)
 
 

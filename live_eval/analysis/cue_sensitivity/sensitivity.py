@@ -38,7 +38,7 @@ from live_eval.types import Task
 __all__ = ["CueSensitivity", "cue_sensitivity"]
 
 _PROMPT_DIFFERS = (
-    "its session's prompt differs between the styles of its script: run with --prompt no or basic"
+    "the session's prompt differs between the styles of the script: run with --prompt no or basic"
 )
 
 
@@ -52,7 +52,7 @@ class CueSensitivity:
         overall: Effect by all components together.
         components: Names of the components.
         measures: Effects by measure.
-        attributes: Effects by the overall measure for each script attribute, with Holm-corrected p.
+        attributes: Effects by the overall measure for each attribute of the scripts, with Holm-corrected p.
         left_out: Number of excluded turns, by reason.
         replies: Number of included replies.
         notes: Remarks.
@@ -143,7 +143,7 @@ def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
     for turn in run.turns():
         case = turn.case
         if case.task is not Task.CONVERSATION:
-            left_out["no conversation"] += 1
+            left_out["not a conversation"] += 1
         elif case.dialogue_id is not None:  # the reply depends on earlier turns
             left_out["a turn of a dialogue"] += 1
         elif not turn.captured:
@@ -180,7 +180,7 @@ def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
 def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) -> Measure:
     """Return the mean of the measures, each divided by its mean distance over the run."""
     scales = [_spread(measure, seed) for measure in measures]
-    there = frozenset.intersection(*(measure.there for measure in measures))
+    measurable = frozenset.intersection(*(measure.measurable for measure in measures))
 
     def distance(one: int, other: int) -> float:
         parts = [
@@ -189,7 +189,9 @@ def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) 
         return sum(parts) / len(parts)
 
     needs = {what: count for measure in measures for what, count in measure.needs.items()}
-    return Measure("overall", "mean of the components, each by its scale", distance, there, needs)
+    return Measure(
+        "overall", "mean of the components, each divided by its scale", distance, measurable, needs
+    )
 
 
 def _spread(measure: Measure, seed: int) -> float:
@@ -197,7 +199,7 @@ def _spread(measure: Measure, seed: int) -> float:
 
     Unlike the distance of replies to different scripts, it is not 0 if replies follow only the voice.
     """
-    places = sorted(measure.there)
+    places = sorted(measure.measurable)
     drawn = np.random.default_rng(seed).integers(0, max(1, len(places)), (len(places), NEIGHBOURS))
     distances = [
         measure.distance(place, places[number])
@@ -236,12 +238,12 @@ def _notes(
     notes = []
     if embedder is None:
         notes.append(
-            f"replies are compared word by word ({no_embedder}): a model of sentences "
-            f"(judge {_first(JudgeRole.SENTENCE_EMBEDDING)}) would distinguish paraphrases from other replies"
+            f"replies are compared word by word ({no_embedder}): a sentence model (judge "
+            f"{_first(JudgeRole.SENTENCE_EMBEDDING)}) would distinguish paraphrases from other replies"
         )
     if JudgeRole.PROSODY.value not in components:
         notes.append(
-            "how replies are spoken is left out: score the run with the judge "
+            "delivery is not compared: score the run with the judge "
             f"{_first(JudgeRole.PROSODY)} to include it"
         )
     heard: dict[str, set[str]] = defaultdict(set)
@@ -251,7 +253,7 @@ def _notes(
     differing = sum(len(texts) > 1 for texts in heard.values())
     if differing:
         notes.append(
-            f"in {differing} of {len(heard)} scripts the endpoint's transcriber heard other words in some of "
-            "the recordings: where it misheard, the reply may change without the voice having been heard"
+            f"in {differing} of {len(heard)} scripts, the endpoint's transcripts of the recordings differ: "
+            "after a mishearing, a reply may change without an effect of the voice"
         )
     return notes

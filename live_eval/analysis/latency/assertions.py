@@ -40,7 +40,7 @@ def parse_assertion(text: str) -> Assertion:
     The time is in ``ms`` or ``s``.
 
     Raises:
-        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+        UsageError: The text is not an assertion.
 
     >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound
     1200.0
@@ -65,7 +65,7 @@ def check_assertion(
     Args:
         assertion: Assertion to check.
         latency: Metrics of the latency.
-        error_bar_ms: Maximum part of a value due to our own lateness, or None.
+        error_bar_ms: Maximum part of a value due to live-eval's own lateness, or None.
         point: Condition of the campaign; empty outside a campaign.
     """
     found = latency.measured[assertion.statistic]

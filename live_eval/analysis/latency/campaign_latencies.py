@@ -143,7 +143,7 @@ def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
 
 
 def _counted(turn: TurnRecord, name: str) -> Latency:
-    """Return one of `METRICS` of a turn as it counts: a failed turn has none, except the time to connect."""
+    """Return one of `METRICS` of a turn for statistics; a failed turn has none except the time to connect."""
     if turn.failure is None:
         return latency_of(turn, name)
     kind = turn.failure.kind
@@ -153,9 +153,7 @@ def _counted(turn: TurnRecord, name: str) -> Latency:
         if kind is FailureKind.DIALOGUE_ENDED:
             return Latency(None, "an earlier turn ended the session")
         found = latency_of(turn, name)
-        if (
-            found.ns is not None or turn.trace.t0_ns is not None
-        ):  # the turn had a session, maybe from an earlier turn
+        if found.ns is not None or turn.trace.t0_ns is not None:  # an earlier turn may have connected
             return found
     return Latency(None, TURN_FAILED)
 
@@ -221,10 +219,10 @@ def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
 def tail(values: Sequence[float]) -> list[list[float]]:
     """Return the distribution at percentiles with increasing resolution, as ``[percentile, value]``.
 
-    As HdrHistogram's percentile iterator with five ticks for each halving of the distance to 100
-    (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
-    100. Each value is the smallest that is at least as large as that share of all. The ticks end when less
-    than one value is beyond.
+    The percentiles are those of HdrHistogram's percentile iterator with five ticks for each halving of the
+    distance to 100 (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, …
+    75, 77.5, …, and 100. Each value is the smallest that is at least as large as that share of all values.
+    Ticks beyond which less than one value remains are omitted, except 100.
 
     >>> tail([4.0, 1.0, 3.0, 2.0])[-3:]
     [[70.0, 3.0], [75.0, 3.0], [100.0, 4.0]]

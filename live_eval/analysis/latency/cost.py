@@ -53,7 +53,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
 def unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
     """Return the missing price; empty if none is missing. Audio costs several times as much as text."""
     if price is None:
-        return "the price of the model is not known"
+        return "the price of the model is unknown"
     if price.audio_input is None and any(each.audio_input for each in tokens):
         return "the price of input audio is unknown (audio_input)"
     if price.audio_output is None and any(each.audio_output for each in tokens):

@@ -99,9 +99,9 @@ def aiewf_wav_v2v(evidence: Evidence) -> Latency:
     if not user:
         return Latency(None, "Silero finds no speech of the user")
     after = reply[1:] if reply and reply[0][0] < user[0][0] else reply
-    return (
-        Latency(after[0][0] - user[0][1]) if after else Latency(None, "Silero finds no speech in the reply")
-    )
+    if not after:
+        return Latency(None, "Silero finds no speech in the reply")
+    return Latency(after[0][0] - user[0][1])
 
 
 def tau2_response_latency(evidence: Evidence) -> Latency:
@@ -121,7 +121,7 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
     ended = math.ceil((trace.voice_end_ns - trace.t0_ns) / _TICK_NS)
     began = (at_ns.ns - trace.t0_ns) // _TICK_NS
     if began <= ended:
-        return Latency(None, "left out: the agent speaks by the first tick after the user")
+        return Latency(None, "excluded: the agent speaks by the first tick after the user")
     return Latency((began - ended) * _TICK_NS)
 
 
@@ -323,7 +323,7 @@ def _user_audio_end_ns(evidence: Evidence) -> Latency:
 
 
 class _SileroModel:
-    """Our network with the interface expected by silero's own functions."""
+    """The voice activity network with the interface that Silero's functions expect."""
 
     def __init__(self) -> None:
         self._vad = StreamingVad()

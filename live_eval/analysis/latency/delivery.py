@@ -61,13 +61,13 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> DeliveryRate:
     """Return the median and the 5th percentile of the replies' delivery rates."""
     rates = [rate for reply in _replies(turns) if (rate := delivery_rate_of(reply)) is not None]
     if not rates:
-        return DeliveryRate(0, None, None, "no reply in two chunks or more")
+        return DeliveryRate(0, None, None, "no reply of at least two chunks")
     median, p05 = (float(np.quantile(rates, share, method="inverted_cdf")) for share in (0.5, 0.05))
     return DeliveryRate(
         len(rates),
         round(median, 3) if math.isfinite(median) else None,
         round(p05, 3) if math.isfinite(p05) else None,
-        "" if math.isfinite(median) else "the chunks of half of the replies arrived all at once",
+        "" if math.isfinite(median) else "at least half of the replies arrived all at once",
     )
 
 

@@ -117,9 +117,9 @@ def _tail_ms(turn: TurnRecord) -> float:
     if trace.user_done_ns is None or trace.voice_end_ns is None:
         return 0.0
     due = trace.frame_deadline_ns
-    holds = due[due >= trace.voice_end_ns]
-    held_ns = int(holds[0]) if len(holds) else trace.user_done_ns
-    return max(0, trace.user_done_ns - held_ns) / 1e6
+    since_end = due[due >= trace.voice_end_ns]
+    sent_ns = int(since_end[0]) if len(since_end) else trace.user_done_ns
+    return max(0, trace.user_done_ns - sent_ns) / 1e6
 
 
 def _paired(

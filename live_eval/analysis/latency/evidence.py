@@ -17,7 +17,7 @@ from live_eval.speech.recognition import Word
 
 __all__ = ["NO_RECOGNISER", "Evidence", "read_evidence"]
 
-NO_RECOGNISER = "no words: the offline recogniser was not asked"
+NO_RECOGNISER = "no words: the offline recogniser was not run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -38,7 +38,7 @@ class Distribution:
     missing: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, statistic: str) -> Estimate:
-        """Return one of the requested statistics; too few values have none, with the reason."""
+        """Return one of the requested statistics; too few values give None, with the reason."""
         return self.estimates[statistic]
 
     @property
@@ -65,9 +65,8 @@ class Distribution:
         highest = math.ceil(round(share * (self.n + lost - 1), 9))
         if highest >= self.n:
             return None
-        return quantile(
-            [*self.values, *[max(self.values)] * lost], share
-        )  # values beyond the rank are irrelevant
+        # Values beyond the rank do not affect the result.
+        return quantile([*self.values, *[max(self.values)] * lost], share)
 
 
 def distribution(

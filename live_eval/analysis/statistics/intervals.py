@@ -214,7 +214,7 @@ def estimate_means(
         return np.asarray(drawn @ sums / (drawn @ sizes)[:, None], np.float64)
 
     no_width = [
-        f"all {drawn_as} have the same mean" if np.ptp(array) else "all values are alike" for array in arrays
+        f"all {drawn_as} have the same mean" if np.ptp(array) else "all values are equal" for array in arrays
     ]
     found = _intervals(statistic, count, seed, 0.0, no_width, drawn_as)
     return [
@@ -293,7 +293,7 @@ def estimate_statistic(
     clusters: Sequence[Hashable],
     *,
     most_undefined: float = 0.05,
-    no_width: str = "all resamples are alike",
+    no_width: str = "all resamples are equal",
     seed: int = 0,
 ) -> Estimate:
     """Return any statistic of values with its interval.
@@ -314,7 +314,7 @@ def estimate_statistic(
         return Estimate(None, 0, 0, reason="no values")
     value = float(compute(np.ones((1, len(members))))[0])
     if math.isnan(value):
-        return Estimate(None, len(members), count, reason="not defined for these values")
+        return Estimate(None, len(members), count, reason="undefined for these values")
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         return compute(drawn[:, members])
@@ -361,7 +361,7 @@ def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -
 
 
 class _Blocks:
-    """Finds values by rank in resamples of ascending values: first the block, then the position in it."""
+    """An index of ascending values that finds a rank in resamples: first the block, then the position."""
 
     def __init__(self, owners: NDArray[np.int64], clusters: int) -> None:
         self._size = math.isqrt(len(owners) - 1) + 1
@@ -426,7 +426,7 @@ def _intervals(
     found: list[tuple[Interval | None, str]] = []
     for missing, is_defined, reason in zip(undefined.tolist(), defined, no_width, strict=True):
         if not is_defined:
-            found.append((None, f"not defined in {missing} of {RESAMPLES} resamples"))
+            found.append((None, f"undefined in {missing} of {RESAMPLES} resamples"))
             continue
         low, high = next(ends)
         too_narrow = reason and high - low <= _ROUNDING * max(abs(low), abs(high))

@@ -1,5 +1,4 @@
-"""Test whether two runs on the same cases differ: sign-flip tests, Holm's correction, standardised
-difference.
+"""Test whether two runs on the same cases differ: sign flips, Holm's correction, standardised difference.
 
 The unit is the script: its variants and repetitions are averaged first, so that each script counts once.
 """
@@ -119,8 +118,7 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
     """Test whether paired differences, shape (scripts,), are centred on 0, by swapping their sides at random.
 
     ``p = #{|Σ s d| ≥ |Σ d|} / #s`` over assignments s of signs: all of them for up to `EXACT_SCRIPTS`
-    differences
-    that are not 0; otherwise `flips` random ones plus the observed one (Phipson and Smyth,
+    differences that are not 0; otherwise `flips` random ones plus the observed one (Phipson and Smyth,
     "Permutation P-values Should Never Be Zero", 2010).
 
     The null hypothesis is that a difference is as probable as its negative. Scripts are assumed independent;
@@ -189,7 +187,7 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
         return Estimate(None, 0, 0, reason="no values")
     spread = float(_spread(array, np.ones((1, count)))[0])
     if spread == 0:
-        return Estimate(None, count, count, reason="not defined for these values")
+        return Estimate(None, count, count, reason="undefined for these values")
     if count < MIN_CLUSTERS:
         return Estimate(None, count, count, reason=f"fewer than {MIN_CLUSTERS} scripts")
     value = float(array.mean()) / spread
@@ -212,7 +210,7 @@ def _effect_at(value: float, count: int, share: float) -> float:
 
 
 def noncentral_below(bound: float, freedom: int, centre: float) -> float:
-    """Return ``P(T ≤ bound)`` for T of the non-central t.
+    """Return ``P(T ≤ bound)`` for T with a non-central t distribution.
 
     >>> round(noncentral_below(2.0, 9, 1.0), 4)
     0.8041

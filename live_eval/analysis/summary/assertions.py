@@ -36,11 +36,11 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
     """Parse ``SCORE.mean < NUMBER``, ``LATENCY.STATISTIC < TIME`` or ``failed < SHARE``.
 
     Args:
-        text: The text.
-        scores: Names of the scores that the run's judges give.
+        text: Assertion to parse.
+        scores: Names of the scores of the run's judges.
 
     Raises:
-        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+        UsageError: The text is not an assertion.
     """
     assertion = parse_bound(text, _FORM)
     if assertion.name == _FAILED:
@@ -66,14 +66,8 @@ def _check(assertion: Assertion, summary: RunSummary, turns: Sequence[TurnRecord
         return check_turns(assertion, turns)
     if assertion.name == _FAILED:
         share = 100 * (summary.total - summary.captured) / summary.total if summary.total else None
-        return _checked(
-            assertion, Estimate(share, summary.total, 0, reason="" if summary.total else "no turns")
-        )
-    score = summary.scores.get(assertion.metric)
-    return _checked(
-        assertion, Estimate(None, 0, 0, reason="no turn was judged") if score is None else score.mean
-    )
-
-
-def _checked(assertion: Assertion, found: Estimate) -> CheckedAssertion:
+        found = Estimate(share, summary.total, 0, reason="" if summary.total else "no turns")
+    else:
+        score = summary.scores.get(assertion.metric)
+        found = Estimate(None, 0, 0, reason="no turn was judged") if score is None else score.mean
     return check_estimate(assertion, found, digits=6)

@@ -21,10 +21,10 @@ class AuditSummary:
 
     Args:
         repeats: Agreement of the judge with itself.
-        sees: Noticed degradations, with the outputs that notice them, if not all.
+        sees: Degradations that the judge detects, with the outputs that detect them unless all do.
         does_not_see: Degradations that the judge misses or prefers, and degradations with too few turns.
         order: Order effect, for pairwise judges.
-        labels: Agreement with people.
+        labels: Agreement with human labels.
         other_judge: Agreement with another judge.
         n_failed: Number of failed judgements in the audit.
     """

@@ -72,7 +72,7 @@ class LatencySummary:
 
 
 def percentiles_json(values: Distribution) -> dict[str, Any]:
-    """Return the percentiles of some of the turns, as printed with ``--json``."""
+    """Return percentiles as printed with ``--json``."""
     return {
         "n": values.n,
         "p50": rounded(values["p50"].value, 3),

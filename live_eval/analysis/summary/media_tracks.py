@@ -14,7 +14,7 @@ __all__ = ["MediaSummary", "summarise_media"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaSummary:
-    """The media tracks of a run's turns, failed ones included.
+    """The media tracks of a run's turns, including failed turns.
 
     Args:
         turns: Number of turns with a track.
@@ -58,9 +58,9 @@ class MediaSummary:
         share = f"{100 * self.lost / sent:.2g} % lost" if self.lost else "none lost"
         parts = [f"media: {self.packets} packets, {share}"]
         if self.lost:
-            parts.append(f"in {self.lossy} of {self.turns} turns ({self.concealed_ms:.0f} ms silenced)")
+            parts.append(f"in {self.lossy} of {self.turns} turns ({self.concealed_ms:.0f} ms of silence)")
         if self.sent_lost:
-            parts.append(f"the endpoint lost {self.sent_lost} of our packets")
+            parts.append(f"the endpoint reports {self.sent_lost} of our packets as lost")
         if self.jitter_ms is not None:
             parts.append(f"jitter p50 {self.jitter_ms:.1f} ms")
         if self.setup_ms:

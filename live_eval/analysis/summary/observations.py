@@ -85,7 +85,7 @@ def latency(timing: Latencies, name: str) -> Latency:
 
 
 def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
-    """Return a run's observations; dialogue turns after a failed turn have the same cause."""
+    """Return a run's observations; dialogue turns skipped after a failure have the cause of that failure."""
     facts: list[Observation] = []
     causes: dict[tuple[str, int], FailureCause] = {}
     followers: list[int] = []

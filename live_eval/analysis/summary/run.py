@@ -44,7 +44,7 @@ __all__ = [
 _LONGEST_S = 1e10  # maximum outage length, and maximum time since the Unix epoch
 _NAMED = 5
 _NOT_IN_JSON = frozenset({"voice", "planned", "unfinished", "outages"})
-_NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
+_NOT_COMPARABLE = "one request per turn: latencies are not comparable with those of realtime endpoints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class RunFacts:
     Args:
         name: Name of the run folder.
         model: Model reported by the endpoint, or else the requested model.
-        turn_mode: Turn mode: who ended the user's turns.
+        turn_mode: Turn mode, which determines who ends the user's turns.
         comparable: Whether the latencies are comparable with realtime endpoints.
         state: State: ``running`` (or died), ``interrupted`` or ``finished``.
         started_at: Start time, ISO 8601 in UTC.
@@ -205,12 +205,14 @@ class RunSummary:
         """Notes on the latencies, one sentence each."""
         notes = [] if self.facts.comparable else [_NOT_COMPARABLE]
         if len(self.tasks) > 1:
-            notes.append(f"over the turns of all tasks: {', '.join(each.task.value for each in self.tasks)}")
+            notes.append(
+                f"covers the turns of all tasks: {', '.join(each.task.value for each in self.tasks)}"
+            )
         if self.lost_audio:
             named = [*list(self.lost_audio)[:_NAMED], *(["…"] if len(self.lost_audio) > _NAMED else [])]
             notes.append(
-                f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}): it "
-                "cannot be played back, judged or timed again"
+                f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}), so "
+                "they cannot be played back, judged or retimed"
             )
         if greetings := self.greetings.in_words():
             notes.append(greetings)
@@ -323,9 +325,9 @@ def outages_in_words(kept: object) -> str:
     if not spans:
         return ""
     open_loop = any(span.open_loop for span in spans)
-    meanwhile = "sessions due meanwhile began late" if open_loop else "the run paused meanwhile"
+    meanwhile = "sessions due meanwhile began late" if open_loop else "the run paused"
     times, seconds = counted(len(spans), "time"), sum(span.seconds for span in spans)
-    return f"the endpoint could not be reached {times}, for {seconds:.0f} s in all; {meanwhile}"
+    return f"the endpoint was unreachable {times}, for {seconds:.0f} s in total; {meanwhile}"
 
 
 class OutageSpan(NamedTuple):
@@ -373,7 +375,7 @@ def nodes_in_words(nodes: object) -> str:
         return ""
     names = ", ".join(node["name"] for node in used)
     refused = [
-        f"; {node['name']} took no timed work: {node['refused']}" for node in listed if node not in used
+        f"; {node['name']} ran no timed sessions: {node['refused']}" for node in listed if node not in used
     ]
     return f"sessions ran on {counted(len(used), 'node')} ({names}){''.join(refused)}"
 

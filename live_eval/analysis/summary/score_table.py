@@ -103,7 +103,7 @@ class ScoreTable:
         if row.status != "scored":
             return ScoreCell(row.status, None, row.reason)
         if column.output not in row.values:
-            return ScoreCell("unscored", None, f"the judge gave no {column.output or 'score'}")
+            return ScoreCell("unscored", None, f"the judge returned no {column.output or 'score'}")
         return ScoreCell("scored", row.values[column.output], "")
 
     def column(self, name: str) -> ScoreColumn | None:

@@ -75,11 +75,11 @@ class TestCorrelations:
         rising = np.arange(20.0)
         perfect = correlation(rising, rising**3, range(20))
         assert perfect.value == pytest.approx(1)
-        assert (perfect.interval, perfect.reason) == (None, "all resamples are alike")
+        assert (perfect.interval, perfect.reason) == (None, "all resamples are equal")
         assert correlation(rising, -rising, range(20)).value == pytest.approx(-1)
         alike = correlation(rising, np.ones(20), range(20))
         assert alike.value is None
-        assert "not defined" in alike.reason
+        assert "undefined" in alike.reason
         assert correlation([], [], []).value is None
 
     def test_scripts_are_resampled_and_few_give_no_interval(self) -> None:

@@ -71,7 +71,7 @@ def test_tokens_of_audio_are_the_endpoints(data: Path) -> None:
 
 def test_an_unknown_price_or_rate_leaves_the_cost_unknown(data: Path) -> None:
     without = estimated(plan_of(data), price=None)
-    assert (without.usd, without.reason) == (None, "the price of the model is not known")
+    assert (without.usd, without.reason) == (None, "the price of the model is unknown")
     text_only = estimated(plan_of(data), price=Price(input=1, output=1))
     assert (text_only.usd, text_only.reason) == (None, "the price of input audio is unknown (audio_input)")
     local = estimated(plan_of(data, endpoint={"name": "reference"}))

@@ -168,22 +168,20 @@ def test_one_run_with_repetitions_gives_a_lower_bound() -> None:
     assert (half.rho, none.rho) == (0.5, 0.0)
     assert repetitions.scripts < half.scripts < none.scripts
     assert repetitions.turns == repetitions.scripts * 6
-    assert "at least" in repetitions.in_words
+    assert "a lower bound" in repetitions.in_words
 
 
 def test_one_run_alone_uses_the_most_conservative_assumption() -> None:
     plan = plan_sample([made_run("a", 1)], "C4", Aim(detect=0.2))
     assert [basis.rho for basis in plan.bases] == [0.0, 0.5]
     careful, _ = plan.bases
-    assert "assumed" in careful.in_words
+    assert "assuming" in careful.in_words
     assert careful.spread.value == pytest.approx(math.sqrt(2 * 1.5), rel=0.1)
     assert plan.as_json()["scripts"] == careful.scripts
 
 
 def test_too_few_scripts_are_refused() -> None:
-    with pytest.raises(
-        UsageError, match=r"a: expected rubric.c4 of at least 8 scripts to plan from, found 5"
-    ):
+    with pytest.raises(UsageError, match=r"a: expected rubric.c4 for at least 8 scripts, got 5"):
         plan_sample([made_run("a", 1, scripts=5)], "C4", Aim(detect=0.2))
 
 
@@ -194,7 +192,7 @@ def test_plans_are_made_from_folders(run_folder: Path, slower_run_folder: Path) 
     assert told["metric"] == "first_byte"
     assert told["scripts"] == told["bases"][0]["scripts"] >= 8
     both = CliRunner().invoke(cli, [*asked, "--and", str(slower_run_folder)], catch_exceptions=False)
-    assert "as differences between first and second vary" in both.stdout
+    assert "from the differences between first and second" in both.stdout
     assert "from first and second: 10 scripts, 83 % of those run; 2.00 turns a script" in both.stdout
 
 

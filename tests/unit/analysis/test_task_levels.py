@@ -324,7 +324,7 @@ def test_levels_are_related_on_the_same_recordings_by_script(levels: TaskLevels)
     assert by_script.n == SCRIPTS
     assert by_script.interval is not None
     assert found["understanding", "C1", "script"].value is None
-    assert found["understanding", "C1", "script"].reason == "all values of one side are alike"
+    assert found["understanding", "C1", "script"].reason == "all values of one side are equal"
     by_attribute = found["understanding", "C4", "attribute"]
     assert (by_attribute.value, by_attribute.n) == (None, len(CUES))
     assert by_attribute.reason == f"too few: {len(CUES)} attributes, expected at least {MIN_CLUSTERS}"
@@ -381,7 +381,7 @@ def test_the_gap_between_sources_is_paired(levels: TaskLevels) -> None:
     assert gap.task is Task.CONVERSATION
     assert gap.difference.value == pytest.approx(-0.5)
     assert gap.difference.n == SCRIPTS
-    assert (gap.difference.interval, gap.difference.reason) == (None, "all values are alike")
+    assert (gap.difference.interval, gap.difference.reason) == (None, "all values are equal")
     assert gap.human == pytest.approx(np.mean(C4) - 0.5)
     assert gap.unpaired == 0
 

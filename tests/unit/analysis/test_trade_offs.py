@@ -76,7 +76,7 @@ def test_an_incomparable_run_is_left_out(
         assert [each.run for each in found.runs] == [0]
         assert {turn.run for turn in found.turns} == {0}
         assert found.notes == (
-            "second is left out: the user's turns were ended by server_vad in first and by manual in second",
+            "second is excluded: the user's turns were ended by server_vad in first and by manual in second",
         )
 
 

@@ -51,7 +51,7 @@ def test_a_view_has_latencies_scores_marks_and_notes(folder: Path) -> None:
     assert captured.latency_ms["first_byte"] == 900
     assert failed.latencies["first_byte"].reason == "no response"
     assert captured.scores["taste.sweet"].value == 4
-    assert captured.scores["taste.sour"].reason == "the judge gave no sour"
+    assert captured.scores["taste.sour"].reason == "the judge returned no sour"
     assert [row["reason"] for row in failed.judgements] == [None, "no nose"]
     assert [mark.kind for mark in captured.marks][:3] == ["end", "endpointing", "byte"]
     notes = captured.notes

@@ -42,9 +42,9 @@ def test_an_estimate_needs_no_key_and_starts_nothing() -> None:
 
 def test_an_unknown_price_is_said_and_json_has_the_same_values() -> None:
     done = run("openai", "--estimate", "--judges", "")
-    assert "unknown: the price of the model is not known (--price)" in done.stdout
+    assert "unknown: the price of the model is unknown (--price)" in done.stdout
     as_json = json.loads(run("openai", "--estimate", "--judges", "", "--json").stdout)
-    assert (as_json["usd"], as_json["reason"]) == (None, "the price of the model is not known")
+    assert (as_json["usd"], as_json["reason"]) == (None, "the price of the model is unknown")
     assert as_json["assumptions"]["input_tokens"] == 10
 
 

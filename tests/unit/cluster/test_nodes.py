@@ -148,6 +148,6 @@ def test_a_summary_says_where_sessions_were_held() -> None:
         {"name": "b", "workers": 0, "refused": "its error of first_byte is 30.0 ms (p99)"},
     ]
     assert nodes_in_words(nodes) == (
-        "sessions ran on 1 node (a); b took no timed work: its error of first_byte is 30.0 ms (p99)"
+        "sessions ran on 1 node (a); b ran no timed sessions: its error of first_byte is 30.0 ms (p99)"
     )
     assert nodes_in_words(None) == nodes_in_words([]) == nodes_in_words([{"no": "name"}]) == ""

@@ -38,8 +38,8 @@ def test_runs_with_different_prompts_show_its_effect_and_the_best(tmp_path: Path
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None
-        assert "differ in no setting but the prompt" in text
-        assert "it: enhance (enhance 3.50, no 2.00; 10 turns" in text.replace("\\", "")
+        assert "differ only in the prompt" in text
+        assert "table: enhance (enhance 3.50, no 2.00; 10 turns" in text.replace("\\", "")
 
 
 def test_runs_of_different_models_show_no_effect_of_prompts(tmp_path: Path) -> None:
@@ -51,10 +51,7 @@ def test_runs_of_different_models_show_no_effect_of_prompts(tmp_path: Path) -> N
 
 def test_runs_of_different_data_are_not_paired(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "no", 3.5, data="g")]
-    words = (
-        "a and b cannot be compared: they are of different data, data f (fingerprint f) and data g "
-        "(fingerprint g)"
-    )
+    words = "a and b cannot be compared: their data differ: data f (fingerprint f) and data g (fingerprint g)"
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None

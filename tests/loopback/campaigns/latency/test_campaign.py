@@ -325,7 +325,7 @@ def test_the_command_prints_figures_and_checks_assertions(
     jsonschema.validate(summary, summary_schema(), jsonschema.Draft202012Validator)
     assert summary["error_bar"]["calibration"]["errors_p99_ms"] == CALIBRATION.errors_p99_ms
     assert summary["points"][0]["latencies"]["voice_to_voice"]["n"] == 2
-    assert summary["points"][0]["cost_per_minute"]["reason"] != "the price of the model is not known"
+    assert summary["points"][0]["cost_per_minute"]["reason"] != "the price of the model is unknown"
     (checked,) = summary["asserts"]
     assert (checked["expression"], checked["holds"], checked["point"]) == (asserted, status == 0, "c2")
     assert ("holds at c2" if status == 0 else "FAILS at c2") in result.stderr

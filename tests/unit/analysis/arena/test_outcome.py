@@ -228,7 +228,7 @@ def test_votes_that_are_all_ties_have_no_interval(runs: list[Path], tmp_path: Pa
     command = ["arena", *map(str, runs[:2]), "--votes", str(file), "--no-judge", "--out", str(tmp_path / "o")]
     told = CliRunner().invoke(cli, command, catch_exceptions=False).stdout
     assert "win rate 0.500\n" in told
-    assert "ratings: no interval: all resamples are alike" in told
+    assert "ratings: no interval: all resamples are equal" in told
 
 
 def test_verdicts_are_written_to_the_target_of_a_link(runs: list[Path], tmp_path: Path) -> None:
@@ -254,12 +254,12 @@ def test_invalid_votes_are_reported_by_line(tmp_path: Path) -> None:
     told = str(raised.value).splitlines()
     assert [line.split(":")[1] for line in told] == ["2", "3", "4", "6"]
     assert "expected first, second, tie, 'short' or 'long'" in told[0]
-    assert "a second vote of 'ann' about this pair; the first is on line 5" in told[3]
+    assert "a second vote by 'ann' on this pair; the first is on line 5" in told[3]
     with pytest.raises(DataError, match=r":2: expected 5 cells \(.*\), found 2"):
         read_votes(votes_file(file, "0/target,short"), ["short", "long"], {})
     with pytest.raises(DataError, match=r":1: expected the columns .*winner.*; found case_id, first, second"):
         read_votes(votes_file(file, heading="case_id,first,second"), ["short", "long"], {})
-    with pytest.raises(DataError, match="no vote about these runs"):
+    with pytest.raises(DataError, match="no vote on these runs"):
         read_votes(votes_file(file), ["short", "long"], {})
     with pytest.raises(DataError, match=r"none\.csv: cannot be read"):
         read_votes(tmp_path / "none.csv", ["short", "long"], {})

@@ -111,9 +111,9 @@ def test_runs_that_never_differ_have_ratings_without_interval() -> None:
     ratings = rate([Match(f"s{number}", "a", "b", 0.0) for number in range(20)], ["a", "b"])
     for run in ratings.runs:
         assert (run.rating.value, run.rating.interval) == (MIDDLE, None)
-        assert run.rating.reason == "all resamples are alike"
+        assert run.rating.reason == "all resamples are equal"
         assert (run.win_rate.value, run.win_rate.interval) == (0.5, None)
-        assert run.win_rate.reason == "all values are alike"
+        assert run.win_rate.reason == "all values are equal"
 
 
 def test_a_win_rate_of_all_has_the_exact_interval_of_a_share() -> None:
@@ -130,6 +130,6 @@ def test_where_resamples_are_infinite_at_one_end_there_is_no_interval() -> None:
     [best, _] = rate(matches, ["a", "b"]).runs
     assert best.rating.value == pytest.approx(1000 + 200 * math.log10(57 / 3))
     assert best.rating.interval is None, "about 5 % of resamples have no loss at all"
-    assert best.rating.reason.startswith("not defined in")
+    assert best.rating.reason.startswith("undefined in")
     assert best.win_rate.interval is not None
     assert best.win_rate.interval.high == pytest.approx(1.0)

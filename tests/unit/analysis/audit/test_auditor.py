@@ -208,7 +208,7 @@ class TestLocal:
         Toy.judge = staticmethod(peak)
         report = audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
         flat = report["sensitivity"]["degradations"]["flat"]
-        assert "traces" in flat["held_against"]
+        assert "artefacts" in flat["held_against"]
         assert flat["outputs"]["toy"]["difference"]["value"] == pytest.approx(-0.25 * 0.25, abs=1e-3)
         # Each turn as it is, with five degradations, and the control.
         assert sum(map(len, Toy.batches)) == 7 * 2 * SCRIPTS
@@ -473,7 +473,7 @@ class TestStored:
     def test_mistakes_are_reported_before_any_request(self, run: Path, tmp_path: Path) -> None:
         labels = tmp_path / "people.csv"
         labels.write_text("turn_id,score\n0/target,good\n")
-        with pytest.raises(UsageError, match="has no scores of toy in version 7; first: live-eval score"):
+        with pytest.raises(UsageError, match="has no scores of toy in version 7; first run: live-eval score"):
             audit_run(run, "toy", AuditPlan(labels=labels))
         score_run(run, ["toy"])
         Toy.batches = []

@@ -15,8 +15,8 @@ from live_eval.analysis.audit.reliability import (
     Repeated,
     Visibility,
     consistency,
+    degradation_effect,
     order_effect,
-    sight,
 )
 from live_eval.errors import DataError
 from live_eval.judging import JudgeKind, JudgeSpec, Need, OutputSpec
@@ -96,7 +96,7 @@ class TestOrder:
             1,
             0,
         )
-        assert (found["position"]["interval"], found["position"]["reason"]) == (None, "all values are alike")
+        assert (found["position"]["interval"], found["position"]["reason"]) == (None, "all values are equal")
         low, high = found["flipped"]["interval"]
         assert 0.8 < low < high == 1
 
@@ -111,9 +111,9 @@ class TestSensitivity:
         ("effect", "verdict"), [(-1.0, Visibility.SEES), (0.0, Visibility.BLIND), (1.0, Visibility.PREFERS)]
     )
     def test_the_same_difference_everywhere_is_seen(self, effect: float, verdict: Visibility) -> None:
-        found = sight([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(8)])
-        assert (found["verdict"], found["difference"]["reason"]) == (verdict, "all values are alike")
-        few = sight([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(7)])
+        found = degradation_effect([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(8)])
+        assert (found["verdict"], found["difference"]["reason"]) == (verdict, "all values are equal")
+        few = degradation_effect([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(7)])
         assert few["verdict"] == Visibility.TOO_FEW
 
     @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ class TestSensitivity:
         before = random.normal(3, 1, 40)
         after = before + random.normal(effect, 0.3, 40) - (random.normal(0, 0.3, 40).mean())
         rows = [Degraded(f"s{i % 20}", b, a) for i, (b, a) in enumerate(zip(before, after, strict=True))]
-        found = sight(rows)
+        found = degradation_effect(rows)
         assert found["verdict"] == verdict
         assert found["difference"]["value"] == pytest.approx(effect, abs=0.2)
         assert found["difference"]["scripts"] == 20
@@ -135,20 +135,20 @@ class TestSensitivity:
     def test_without_a_direction_either_side_is_seen(self, effect: float, verdict: Visibility) -> None:
         random = np.random.default_rng(3)
         rows = [Degraded(f"s{i}", 3.0, 3.0 + effect + random.normal(0, 0.3)) for i in range(30)]
-        found = sight(rows, directed=False)
+        found = degradation_effect(rows, directed=False)
         assert (found["verdict"], found["worse"]) == (verdict, None)
         assert found["difference"]["value"] == pytest.approx(effect, abs=0.2)
 
     def test_no_change_at_all_is_not_seen(self) -> None:
-        found = sight([Degraded(f"s{i}", 3.0, 3.0) for i in range(10)])
+        found = degradation_effect([Degraded(f"s{i}", 3.0, 3.0) for i in range(10)])
         assert found["verdict"] == Visibility.BLIND
         assert found["worse"] == 0
 
     def test_few_scripts_are_too_few_however_many_turns(self) -> None:
-        found = sight([Degraded(f"s{i % 7}", 3.0, 1.0) for i in range(70)])
+        found = degradation_effect([Degraded(f"s{i % 7}", 3.0, 1.0) for i in range(70)])
         assert found["verdict"] == Visibility.TOO_FEW
         assert found["difference"]["reason"] == "fewer than 8 scripts"
-        assert sight([])["verdict"] == Visibility.TOO_FEW
+        assert degradation_effect([])["verdict"] == Visibility.TOO_FEW
 
 
 SPEC = JudgeSpec(

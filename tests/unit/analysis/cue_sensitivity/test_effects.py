@@ -124,7 +124,7 @@ def test_words_are_compared_without_case_marks_and_typography() -> None:
     assert measure.name == "words"
     assert measure.distance(0, 1) == 0
     assert measure.distance(0, 2) == pytest.approx(2 / 3)
-    assert measure.there == {0, 1, 2}
+    assert measure.measurable == {0, 1, 2}
 
 
 def in_two_sources(replies: Sequence[Reply]) -> list[Reply]:
@@ -183,7 +183,7 @@ def test_the_permutation_test_approximates_the_exact_one() -> None:
 def test_an_endpoint_that_replies_by_voice_alone_has_no_effect_size() -> None:
     effect = measured(replies_of(10), lambda reply: float(VARIANTS.index(reply.variant)))
     assert effect.estimate.value is None
-    assert effect.estimate.reason == "not defined: replies do not depend on the words"
+    assert effect.estimate.reason == "undefined: replies do not depend on the words"
     assert effect.p is not None
     assert effect.p < 0.001
     # |0 - 1|, |0 - 2| and |1 - 2|, equally often.

@@ -142,7 +142,7 @@ def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
         run.end(finished=True)
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         notes = " ".join(cue_sensitivity(reader, scores).notes)
-    assert "in 1 of 1 scripts the endpoint's transcriber heard other words" in notes
+    assert "in 1 of 1 scripts, the endpoint's transcripts of the recordings differ" in notes
 
 
 def by_voice(case: Case) -> str:
@@ -154,13 +154,13 @@ def test_a_run_of_replies_by_voice_alone_is_noted(tmp_path: Path) -> None:
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     assert told.exit_code == 0, told.output
     assert (
-        "Replies differ more between styles than between repeats of one recording. Size of the effect: not "
-        "defined: replies do not depend on the words." in told.stdout
+        "Replies differ more between styles than between repeats of one recording. Size of the effect: "
+        "undefined: replies do not depend on the words." in told.stdout
     )
     done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--json"])
     overall = json.loads(done.stdout)["overall"]
     assert (overall["effect"], overall["low"], overall["high"]) == (None, None, None)
-    assert overall["reason"] == "not defined: replies do not depend on the words"
+    assert overall["reason"] == "undefined: replies do not depend on the words"
     assert overall["p"] < 0.001
 
 
@@ -218,7 +218,7 @@ def test_scripts_whose_prompts_differ_by_style_are_left_out(tmp_path: Path, apar
     path = a_run(tmp_path / "run", hearing, told=told)
     with RunReader.open(path) as run, ScoreReader.open(path) as scores:
         found = cue_sensitivity(run, scores)
-    reason = "its session's prompt differs between the styles of its script: run with --prompt no or basic"
+    reason = "the session's prompt differs between the styles of the script: run with --prompt no or basic"
     assert found.left_out == {"the turn failed": 1, reason: apart * 6}
     assert found.replies == left * 6
     assert found.overall.scripts == left

@@ -209,9 +209,9 @@ def test_the_rate_of_delivery_is_1_at_the_pace_of_speech() -> None:
     assert delivery_rate_of(reply([0, 0])) == float("inf")
     assert delivery_rate_of(reply([0])) is None
     burst = with_headline(spoken_turn(a_case(0)), chunk_arrival_ns=np.full(11, 5 * MS, np.int64))
-    at_once = "the chunks of half of the replies arrived all at once"
+    at_once = "at least half of the replies arrived all at once"
     assert delivery_rate([burst]) == DeliveryRate(1, None, None, at_once)
-    assert delivery_rate([]) == DeliveryRate(0, None, None, "no reply in two chunks or more")
+    assert delivery_rate([]) == DeliveryRate(0, None, None, "no reply of at least two chunks")
 
 
 def test_a_deeper_jitter_buffer_stalls_less() -> None:
@@ -247,7 +247,7 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     metrics = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32, audio_output=64))
     dollars = (200 * 4 + 800 * 32 + 100 * 16 + 400 * 64) / 1e6
     assert metrics.usd == pytest.approx(dollars * 60 / seconds, rel=0.001)
-    assert cost_per_minute([turn]).reason == "the price of the model is not known"
+    assert cost_per_minute([turn]).reason == "the price of the model is unknown"
     without = with_headline(turn, usage=None)
     assert cost_per_minute([without]).reason == "the endpoint reports no usage"
 

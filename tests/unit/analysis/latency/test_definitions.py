@@ -193,7 +193,7 @@ def test_the_table_shows_how_far_each_definition_moves_the_number() -> None:
     assert difference.interval is not None
     assert difference.interval.low < difference.value < difference.interval.high
     assert rows["fdb_latency"].n == 0
-    assert rows["fdb_latency"].missing == {"no words: the offline recogniser was not asked": 12}
+    assert rows["fdb_latency"].missing == {"no words: the offline recogniser was not run": 12}
 
 
 def test_evidence_is_read_from_a_run_and_lost_audio_is_a_reason(tmp_path: Path) -> None:

@@ -169,11 +169,11 @@ def test_a_share_of_all_or_none_has_the_exact_binomial_interval(clusters: int) -
 
 def test_identical_values_have_no_interval_of_their_mean() -> None:
     alike = estimate_mean([5.0] * 24, [number // 3 for number in range(24)])
-    assert (alike.value, alike.interval, alike.reason) == (5.0, None, "all values are alike")
+    assert (alike.value, alike.interval, alike.reason) == (5.0, None, "all values are equal")
     # 0.1 three times over is not three times 0.1.
     assert estimate_mean([0.1] * 30, [number // 3 for number in range(30)]).interval is None
     differences = paired_difference(np.arange(10.0), np.arange(10.0), range(10))
-    assert (differences.value, differences.reason) == (0.0, "all values are alike")
+    assert (differences.value, differences.reason) == (0.0, "all values are equal")
     paired = estimate_mean([1.0, 3.0] * 10, [number // 2 for number in range(20)])
     assert (paired.interval, paired.reason) == (None, "all scripts have the same mean")
     assert estimate_mean([5.0] * 7, range(7)).reason == "fewer than 8 scripts"
@@ -187,7 +187,7 @@ def test_a_constant_statistic_has_an_interval_only_on_request() -> None:
         return np.zeros(len(drawn))
 
     found = estimate_statistic(figure, range(10))
-    assert (found.value, found.interval, found.reason) == (0.0, None, "all resamples are alike")
+    assert (found.value, found.interval, found.reason) == (0.0, None, "all resamples are equal")
     assert estimate_statistic(figure, range(10), no_width="").interval == Interval(0.0, 0.0)
 
 

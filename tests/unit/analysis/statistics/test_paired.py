@@ -120,7 +120,7 @@ def test_the_standardised_mean_is_that_of_the_sample() -> None:
     few = standardised_mean([1.0, 2.0, 4.0])
     assert (few.interval, few.reason) == (None, f"fewer than {MIN_CLUSTERS} scripts")
     assert standardised_mean([]).reason == "no values"
-    assert standardised_mean([0.3] * 10).reason == "not defined for these values"
+    assert standardised_mean([0.3] * 10).reason == "undefined for these values"
 
 
 def test_false_positives_are_as_rare_as_the_level() -> None:

@@ -154,11 +154,11 @@ def test_outages_are_noted(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", {}) as writer:
         for seconds in (100.4, 23.2):
             writer.add_outage({"since_wall_ns": 1, "seconds": seconds, "over": True, "reason": "refused"})
-    note = "the endpoint could not be reached 2 times, for 124 s in all; the run paused meanwhile"
+    note = "the endpoint was unreachable 2 times, for 124 s in total; the run paused"
     assert note in notes_of(tmp_path / "run")
 
 
 @pytest.mark.parametrize("outages", ["x", 3, {}, [], [None, "x"]])
 def test_invalid_outages_are_ignored(outages: object, tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "run", {"outages": outages}).close()
-    assert "could not be reached" not in notes_of(tmp_path / "run")
+    assert "was unreachable" not in notes_of(tmp_path / "run")

@@ -264,9 +264,7 @@ def test_outages_are_noted_by_run(tmp_path: Path) -> None:
     trials = [("pause", "300 ms", written.pause("t", 300, waits=True))]
     folder = written.write_duplex_campaign(tmp_path / "c", {"clean": trials}, outages=outages)
     (note,) = duplex_summary(read_duplex(folder)).notes
-    assert (
-        note == "clean: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
-    )
+    assert note == "clean: the endpoint was unreachable 1 time, for 19 s in total; the run paused"
 
 
 @pytest.mark.parametrize(("frame_ms", "void"), [(20, True), (80, False)])

@@ -60,7 +60,7 @@ def test_outages_are_noted_by_point(tmp_path: Path) -> None:
     outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES))], outages=outages)
     (note,) = valid(campaign_summary(read_campaign(folder), words=False))["notes"]
-    assert note == "c1: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
+    assert note == "c1: the endpoint was unreachable 1 time, for 19 s in total; the run paused"
 
 
 def test_a_delay_by_an_outage_is_not_put_down_to_the_limit_on_sessions(tmp_path: Path) -> None:
@@ -75,9 +75,7 @@ def test_a_delay_by_an_outage_is_not_put_down_to_the_limit_on_sessions(tmp_path:
 
     wall_ns = turns_at(TIMES)[0].wall_ns
     away = {"since_wall_ns": wall_ns - 21 * 10**9, "seconds": 19.2, "over": True, "open_loop": True}
-    outage = (
-        "c8: the endpoint could not be reached 1 time, for 19 s in all; sessions due meanwhile began late"
-    )
+    outage = "c8: the endpoint was unreachable 1 time, for 19 s in total; sessions due meanwhile began late"
     assert due_s_before([9.0] * 12, [away]) == [outage]
     queue, then = due_s_before([9.0] * 8 + [1.0] * 4, [away])
     assert "began 1,000 ms after they were due at p95, with at most 8 at a time" in queue
