@@ -262,8 +262,8 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
         notes.append("all scripts differ equally in these runs, so other runs may vary more")
     if aim.tests == 1:
         notes.append(
-            f"for a comparison of {series[0].name} alone (live-eval compare --metric); for more metrics, pass "
-            "their number as --tests, because p is corrected"
+            f"for a comparison of {series[0].name} alone (live-eval compare --metric); for more metrics, "
+            "pass their number as --tests, because p is corrected"
         )
     return SamplePlan(
         metric=series[0].name,
