@@ -1,4 +1,4 @@
-"""Measure the tables of docs/reference/faults.md and docs/reference/impairments.md.
+"""Measure the tables in tests/support/outcomes/.
 
 Run ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py`` in the repository root: a run of one turn for
 each fault and dialect, eight at a time, five to ten minutes on two cores. Prints the duration, the load, and
@@ -18,6 +18,8 @@ from live_eval.reference.faults.script import parse_faults
 from live_eval.session.event_loop import run
 from tests.support.fault_matrix import BEGIN, END, TOXIC_DIALECTS, Cell, cells, measured, table, toxic_cells
 
+OUTCOMES = Path("tests/support/outcomes")
+
 
 def main() -> int:
     """Measure all cells, write them to the pages, and return the number of unexpected cells."""
@@ -26,8 +28,8 @@ def main() -> int:
         os.environ["XDG_CACHE_HOME"] = folder
         found = run(measured(list(cells()), Path(folder) / "faults"))
         toxic = run(measured(list(toxic_cells()), Path(folder) / "toxics"))
-    write(Path("docs/reference/faults.md"), table(found))
-    write(Path("docs/reference/impairments.md"), table(toxic, TOXIC_DIALECTS))
+    write(OUTCOMES / "faults.md", table(found))
+    write(OUTCOMES / "toxics.md", table(toxic, TOXIC_DIALECTS))
     unexpected = [cell for cell in found if is_unexpected(cell)]
     for cell in unexpected:
         print(f"{cell.dialect} {cell.fault}: {cell}: {cell.message}")

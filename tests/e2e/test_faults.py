@@ -32,9 +32,9 @@ def compare(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_fault_has_its_documented_outcome(dialect: str, tmp_path: Path) -> None:
-    compare(cells([dialect]), "reference/faults.md", tmp_path)
+    compare(cells([dialect]), "faults.md", tmp_path)
 
 
 @pytest.mark.parametrize("dialect", TOXIC_DIALECTS)
 def test_every_toxic_has_its_documented_outcome(dialect: str, tmp_path: Path) -> None:
-    compare(toxic_cells([dialect]), "reference/impairments.md", tmp_path, TOXIC_DIALECTS)
+    compare(toxic_cells([dialect]), "toxics.md", tmp_path, TOXIC_DIALECTS)

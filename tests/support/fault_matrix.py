@@ -73,7 +73,7 @@ AT_A_TIME = 8
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 """What encloses the table of a page."""
 
-_DOCS = Path(__file__).parents[2] / "docs"
+_OUTCOMES = Path(__file__).parent / "outcomes"
 _ROW = re.compile(r"^\| (`.+`) \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
 _GROUPS = {
     "websocket": ("openai", "openai-beta", "openai-live", "gemini-live", "moshi"),
@@ -245,13 +245,13 @@ async def measured(
 
 
 def documented(page: str, of: Collection[str] = DIALECTS) -> dict[tuple[str, str], str]:
-    """Return the outcome of each cell that a page of docs/ states.
+    """Return the outcome of each cell that a page of outcomes/ states.
 
     Args:
         page: Its file.
         of: All dialects.
     """
-    stated = (_DOCS / page).read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    stated = (_OUTCOMES / page).read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
     return {
         (fault, dialect): result
         for injected, dialects, result in _ROW.findall(stated)
