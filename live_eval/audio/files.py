@@ -89,13 +89,13 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     except (soundfile.LibsndfileError, RuntimeError, ValueError, MemoryError, OSError) as error:
         reason = getattr(error, "error_string", None) or getattr(error, "strerror", None) or error
         raise AudioError(
-            FailureKind.AUDIO_UNREADABLE, f"{path}: expected a sound file that libsndfile reads; {reason}"
+            FailureKind.AUDIO_UNREADABLE, f"{path}: expected an audio file that libsndfile reads; {reason}"
         ) from None
     count = len(sound.samples)
     if count > most:
         raise _too_long(path, max_s, "it lasts longer")
     if count == 0:
-        raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected sound, but the file has no samples")
+        raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected audio, but the file has no samples")
     finite = np.isfinite(sound.samples)
     if not finite.all():
         raise AudioError(
@@ -123,7 +123,7 @@ def recording_s(path: Path, *, max_s: float = MAX_RECORDING_S) -> float:
         AudioError: The recording cannot be used; see `read_audio`. Samples are not checked if the header is
             reliable.
     """
-    # `read_audio` below reports whatever is wrong.
+    # `read_audio` below reports any problem.
     with suppress(soundfile.LibsndfileError, RuntimeError, ValueError, OSError), _opened(path) as file:
         length_s = file.frames / file.samplerate
         if file.format in _LENGTH_IS_SURE and 0 < length_s <= max_s:
@@ -174,7 +174,7 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         return
     size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
     with open_regular(path, links=True) as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
-        content[chunk.at - 4 : chunk.at] = size  # not in the file
+        content[chunk.at - 4 : chunk.at] = size  # in memory only
         with _Stream(content) as file:
             yield file
 
@@ -253,9 +253,9 @@ def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str
     if chunk is not None and chunk.riff == _STREAM_SIZE:
         yield f"the header states the size of a stream (0x{_STREAM_SIZE:X})"
     elif chunk is not None and (chunk.stated > chunk.present or chunk.surplus):
-        yield f"the data chunk states {chunk.stated} bytes, {chunk.present} are there"
+        yield f"the data chunk states {chunk.stated} bytes, but has {chunk.present}"
     elif samples != stated_samples and 0 <= stated_samples < _UNKNOWN_SAMPLES:
-        yield f"the header states {stated_samples} samples, {samples} are there"
+        yield f"the header states {stated_samples} samples, but the file has {samples}"
 
 
 def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:

@@ -31,13 +31,13 @@ class OggReader:
         self._sequence: int | None = None
 
     def push(self, data: bytes) -> Iterator[bytes]:
-        """Add bytes and yield the packets that they complete, header packets included.
+        """Add bytes and yield the packets that they complete, including header packets.
 
         The first page of a logical stream, even of another stream, restarts the reader.
 
         Raises:
-            AudioError: The bytes are not Ogg pages, or a page's checksum is wrong: the reader drops all
-                bytes up to the end of the broken page. Or a page is out of order: its packets are yielded
+            AudioError: The bytes are not Ogg pages or a page has a wrong checksum, and the reader drops all
+                bytes up to the end of the broken page; or a page is out of order, and its packets are yielded
                 first. The reader accepts more bytes after an error.
         """
         self._buffer += data
@@ -50,7 +50,7 @@ class OggReader:
             begin = bytes(buffer[:8])
             found = buffer.find(_CAPTURE, 1)
             del buffer[: found if found != -1 else len(buffer)]
-            raise _broken(f"expected a page that begins with 'OggS', but {begin!r} came")
+            raise _broken(f"expected a page that begins with 'OggS', got {begin!r}")
         if len(buffer) < _HEADER.size:
             return None
         segments = buffer[_HEADER.size - 1]
@@ -72,7 +72,7 @@ class OggReader:
     def _packets(self, page: bytes) -> Iterator[bytes]:
         _, version, flags, _, _, sequence, _, segments = _HEADER.unpack_from(page)
         if version != 0:
-            raise _broken(f"expected version 0 of Ogg, but {version} came")
+            raise _broken(f"expected version 0 of Ogg, got {version}")
         if flags & _FIRST:
             self._partial, self._sequence = None, None
         expected, self._sequence = self._sequence, sequence
@@ -90,7 +90,7 @@ class OggReader:
                 packet, skip = bytearray(), False
         self._partial = packet if segments and page[_HEADER.size + segments - 1] == _LACING else None
         if expected is not None and sequence != (expected + 1) & 0xFFFFFFFF:
-            raise _broken(f"expected page {expected + 1}, but page {sequence} came")
+            raise _broken(f"expected page {expected + 1}, got page {sequence}")
 
 
 class OggWriter:

@@ -122,7 +122,7 @@ def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
     if codec.name is CodecName.PCM16:
         if len(data) % 2:  # all later samples would be misaligned
             raise AudioError(
-                FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, but {len(data)} bytes came"
+                FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, got {len(data)} bytes"
             )
         return np.frombuffer(data, dtype="<i2").astype(np.int16, copy=False)
     samples, _ = soundfile.read(

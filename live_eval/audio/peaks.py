@@ -20,7 +20,7 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -
         step_ns: Length of audio per peak.
 
     Returns:
-        uint8, shape (n, 2), 255 for full scale, on a square-root scale so that quiet speech shows.
+        uint8, shape (n, 2), 255 for full scale, on a square-root scale so that quiet speech is visible.
     """
     step = max(1, rate_hz * step_ns // 1_000_000_000)
     # NumPy can vectorise only if each side's samples are contiguous.

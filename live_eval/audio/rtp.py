@@ -50,10 +50,10 @@ class MediaStats:
         late: Number of packets that arrived after a later packet; also counted as lost.
         doubled: Number of duplicate packets.
         concealed_ns: Length of concealed audio.
-            jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
-            sent_packets: Number of the user's audio packets sent, from RTCP; None if unknown.
-            sent_lost: Number of the user's audio packets lost, from the endpoint's receiver reports, or None.
-            round_trip_ns: Round-trip time from RTCP, or None.
+        jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
+        sent_packets: Number of the user's audio packets sent, from RTCP; None if unknown.
+        sent_lost: Number of the user's audio packets lost, from the endpoint's receiver reports, or None.
+        round_trip_ns: Round-trip time from RTCP, or None.
     """
 
     packets: int = 0

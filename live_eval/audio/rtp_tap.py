@@ -124,7 +124,7 @@ class RtcTap:
     async def _packet(self, packet: WirePacket, arrival_time_ms: int) -> None:
         codec = self._codecs.get(packet.payload_type)
         if codec is None:
-            self._without_sound(packet)
+            self._without_audio(packet)
             return
         stream = self._streams.get(packet.ssrc)
         if stream is None:
@@ -132,12 +132,12 @@ class RtcTap:
         stream.add(packet)
         known = RTC_CODECS.get(codec.mimeType.lower())
         if known is None:
-            self._without_sound(packet)
+            self._without_audio(packet)
             return
         self._last_codec = known
         self._hear(packet, packet.payload, known)
 
-    def _without_sound(self, packet: WirePacket) -> None:
+    def _without_audio(self, packet: WirePacket) -> None:
         """Report a packet in another format (comfort noise, a DTMF event), which does not count as lost."""
         if self._last_codec is not None:
             self._hear(packet, b"", self._last_codec)

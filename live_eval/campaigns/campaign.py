@@ -136,11 +136,11 @@ class Campaign(ABC):
                 stopped = await self._run_steps(observer, stop)
             finally:
                 self._notes += [stopped] * bool(stopped)
-                await asyncio.to_thread(self._leave)
+                await asyncio.to_thread(self._close)
             failed = await asyncio.to_thread(self._count_failed)
         return CampaignOutcome(failed, stop.requested and not self._complete, stopped)
 
-    # -- Decided by each kind of campaign ---------------------------------------------------------------
+    # -- Implemented by each kind of campaign ------------------------------------------------------------
 
     @abstractmethod
     def _make_plans(self) -> Mapping[str, Plan]:
@@ -170,7 +170,7 @@ class Campaign(ABC):
         """Return notes on the plans."""
         return [note for plan in (self._base, *self._plans.values()) for note in plan.notes]
 
-    # -- Before -----------------------------------------------------------------------------------------
+    # -- Preparation -------------------------------------------------------------------------------------
 
     def _check_new(self) -> None:
         """Check that a campaign can be started in the folder."""
@@ -208,10 +208,10 @@ class Campaign(ABC):
                 own_folder(self.folder, path)
         return path
 
-    # -- Meanwhile --------------------------------------------------------------------------------------
+    # -- Execution ---------------------------------------------------------------------------------------
 
     async def _run_steps(self, observer: Observer, stop: StopSignals) -> str:
-        """Run every step; return the reason for an early stop, or nothing."""
+        """Run every step; return the reason for an early stop, or an empty string."""
         async with contextlib.AsyncExitStack() as stack:
             with stop.cancelling():
                 endpoint = running_endpoint(self._launched, self.folder)
@@ -268,7 +268,7 @@ class Campaign(ABC):
         await asyncio.to_thread(self._writers.pop(name).end)
         self._ended.add(name)
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         for writer in self._writers.values():
             writer.end(finished=False)
         self._write()
@@ -292,7 +292,7 @@ def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> No
         StoreError: The plans differ; the message contains the first difference.
     """
     if not isinstance(before, dict):
-        raise StoreError(f"{folder}: cannot resume this campaign: another version of live-eval began it")
+        raise StoreError(f"{folder}: cannot resume this campaign: begun by another version of live-eval")
     then, wanted = dict(flattened(before)), dict(flattened(json.loads(json.dumps(SECRETS.values(now)))))
     for name in dict.fromkeys((*then, *wanted)):
         if then.get(name) != wanted.get(name):

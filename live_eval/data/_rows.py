@@ -59,7 +59,7 @@ class FieldMap:
         for name in mapping:
             if name not in known:
                 raise UsageError(
-                    f"unknown field {name!r}{did_you_mean(name, known)} in the mapping of fields; "
+                    f"unknown field {name!r}{did_you_mean(name, known)} in the field mapping; "
                     f"there are: {', '.join(known)}"
                 )
         self._mapping = dict(mapping)
@@ -171,7 +171,7 @@ class Row:
         tried = ", ".join(self._fields.paths(name, self._variant))
         self.complain(
             f"expected {what} under one of the fields {tried}; "
-            f"the fields there are: {', '.join(field_names(self._record)) or 'none'}"
+            f"the entry's fields are: {', '.join(field_names(self._record)) or 'none'}"
         )
 
     def path(self, name: str, *roots: Path) -> Path | None:
@@ -181,7 +181,7 @@ class Row:
             return None
         candidates = [path for root in roots if (path := inside(root, stated)) is not None]
         if not candidates:
-            self.complain(f"the path {stated!r} as {name} leads out of {roots[0]}")
+            self.complain(f"the path {stated!r} as {name} is outside {roots[0]}")
             return None
         return next((path for path in candidates if os.path.isfile(path)), candidates[0])
 
@@ -191,7 +191,7 @@ class Row:
         return cue_of(phrase) if phrase else None
 
     def audio(self, *roots: Path) -> Path | None:
-        """Return the path of the recording; a missing one is a problem."""
+        """Return the path of the recording; a missing recording is a problem of the row."""
         before = len(self.problems)
         path = self.path("audio", *roots)
         self.lacks_recording = path is None
@@ -319,7 +319,7 @@ def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
         ValueError: The value is not such a list, or the segments overlap or are out of order.
     """
     if isinstance(value, str):
-        with contextlib.suppress(ValueError, RecursionError):  # the JSON text is not a list either
+        with contextlib.suppress(ValueError, RecursionError):  # invalid JSON is reported as not a list
             value = json.loads(value)
     if value is None:
         return ()
@@ -338,7 +338,7 @@ def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
             raise ValueError(
                 f"expected parts in order, each with onset_ms < end_ms, but part {number} goes from "
                 f"{onset:.10g} to {end:.10g} ms"
-                + (f" and the one before ends at {parts[-1].end_ns / 1e6:.10g}" if parts else "")
+                + (f" and the previous part ends at {parts[-1].end_ns / 1e6:.10g}" if parts else "")
             )
         parts.append(part)
     return tuple(parts)

@@ -106,9 +106,11 @@ class DataReport:
     @property
     def apart(self) -> list[Case]:
         """Questions about recordings without a conversation, for which no related reply exists."""
-        played = {case.audio_path for case in self.dataset.cases}
+        recordings = {case.audio_path for case in self.dataset.cases}
         return [
-            case for case in self.dataset.questions if case.problem is None and case.audio_path not in played
+            case
+            for case in self.dataset.questions
+            if case.problem is None and case.audio_path not in recordings
         ]
 
     @property
@@ -229,7 +231,7 @@ def check(
 
 
 def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
-    """Sort by the taxonomy; unknown names come last."""
+    """Sort by the taxonomy, with unknown names last."""
     return dict(sorted(counts.items(), key=lambda item: _PLACES.get(item[0], len(_PLACES))))
 
 
@@ -284,7 +286,7 @@ def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
     if mix_ns is None or clean_ns is None or abs(mix_ns - clean_ns) <= _ALIGNED_NS:
         return None
     return (
-        f"lasts {mix_ns / 1e6:.0f} ms, but its clean take {case.clean_audio_path.name} "
+        f"lasts {mix_ns / 1e6:.0f} ms, but its clean take {case.clean_audio_path.name} lasts "
         f"{clean_ns / 1e6:.0f} ms: they cannot be aligned"
     )
 

@@ -45,7 +45,7 @@ class DataOptions:
             spellings. A dot selects a nested field, and ``{variant}`` is replaced with target, neutral or
             alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
         audio_root: Base folder for paths in the data; defaults to ``audio`` next to script_info, or to the
-            manifest's folder. Paths in the data must not lead out of this folder.
+            manifest's folder. Paths in the data must be inside this folder.
     """
 
     neutral_rule: bool = True
@@ -57,8 +57,8 @@ class DataOptions:
 class DataSet:
     """The conversations and multiple-choice questions of a data set, including those with a problem.
 
-    `unread` contains the problems of unreadable question files, by task, and `syntax_errors` those of rows
-    that are not JSON objects.
+    `unread` contains the problems of unreadable question files, by task; `syntax_errors` contains the
+    problems of rows that are not JSON objects.
     """
 
     name: str  # folder or file of the data set
@@ -128,7 +128,8 @@ class DataSet:
             of = f"any of {len(cases)} recordings" if len(cases) > 1 else "a recording"
             raise DataError(f"{self.root}: expected {of}, found none: {why}")
         return [
-            f"{self.root}: {len(missing)} of {counted(len(cases), 'recording')} missing, and will fail: {why}"
+            f"{self.root}: {len(missing)} of {counted(len(cases), 'recording')} missing, so their turns will "
+            f"fail: {why}"
         ]
 
     @property
@@ -200,14 +201,13 @@ def select(
     for what, wanted, names_of in criteria:
         if not wanted:
             continue
-        there = Counter(name.casefold() for case in everything for name in names_of(case) if name)
-        unknown = [value for value in wanted if value.casefold() not in there]
+        present = Counter(name.casefold() for case in everything for name in names_of(case) if name)
+        unknown = [value for value in wanted if value.casefold() not in present]
         if unknown:
             spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
             raise UsageError(
                 f"no case with the {what} {', '.join(map(repr, unknown))}"
-                f"{did_you_mean(unknown[0], spelled)}; "
-                f"there are: {_listed(spelled)}"
+                f"{did_you_mean(unknown[0], spelled)}; there are: {_listed(spelled)}"
             )
         keys = {value.casefold() for value in wanted}
         chosen = [case for case in chosen if any(name.casefold() in keys for name in names_of(case))]

@@ -181,7 +181,7 @@ def _load_part(
     if skipped:
         notes.append(
             f"neutral skipped for {skipped} of {len(entries)} scripts, whose cue is male, female, child, "
-            "adult or elderly, as the benchmark does; --neutral-rule off keeps it"
+            "adult or elderly, as in the benchmark; --neutral-rule off keeps it"
         )
     return cases, notes + annotated.notes()
 

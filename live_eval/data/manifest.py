@@ -2,7 +2,7 @@
 
 A manifest has one row per recording or, in JSONL, per dialogue, with the dialogue's recordings under
 ``turns``. `KNOWN_FIELDS` lists the columns with their known spellings; only ``audio`` is required. Paths are
-relative to the manifest's folder, or to `DataOptions.audio_root`, and must not lead out of it.
+relative to the manifest's folder, or to `DataOptions.audio_root`, and must be inside it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
         raise DataError(f"{path}: expected a row for each recording, but there is none")
     records = [line.record for line in lines if line.record]
     if not records:
-        raise DataError(f"{path}: no row can be read; the first: {lines[0].problem}")
+        raise DataError(f"{path}: no row can be read; first problem: {lines[0].problem}")
     fields.check_mapping(records, str(path), row="row")
     fields.check_recordings(records, str(path), row="row")
     root = options.audio_root or path.parent
@@ -126,7 +126,7 @@ def _notes(lines: Sequence[_Line], cases: Sequence[Case], fields: FieldMap) -> I
     }
     unread = sorted({key for line in lines for key in line.record if key.casefold() not in read})
     if unread:
-        yield f"fields that are not used: {', '.join(unread)} (--map OURS=THEIRS names one of ours)"
+        yield f"unused fields: {', '.join(unread)} (map a field with --map OURS=THEIRS)"
     mute = sum(not case.text for case in cases)
     if mute:
         yield f"{mute} of {len(cases)} cases have no text"
@@ -142,7 +142,7 @@ def load_folder(path: Path, options: DataOptions) -> DataSet:
         UsageError: A field mapping was given.
     """
     if options.fields:
-        raise UsageError(f"{path}: a folder of recordings has no fields, but a mapping of fields was given")
+        raise UsageError(f"{path}: a folder of recordings has no fields, but a field mapping was given")
     found = recordings(path)
     if not found:
         raise DataError(
@@ -243,8 +243,7 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
             else:
                 yield _Line(where, record)
     except csv.Error as error:
-        # DictReader counts the lines of the rows read so far; the underlying reader also counts the failed
-        # line.
+        # DictReader's line number excludes the failed line; the underlying reader's includes it.
         raise DataError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
 
 
@@ -267,8 +266,8 @@ def _case(
     variant, speech, anchor, parts = _variant(row), row.speech(), row.anchor(), row.parts()
     if anchor is not None and not line.turn:
         row.complain(
-            f"the anchor {anchor} needs an utterance before it, and this is "
-            + ("no turn of a dialogue" if line.dialogue is None else "the first turn of its dialogue")
+            f"the anchor {anchor} needs an earlier utterance, but this is "
+            + ("not a turn of a dialogue" if line.dialogue is None else "the first turn of its dialogue")
         )
     audio = row.audio(root)
     whole = row if line.dialogue is None else Row(fields, line.dialogue, Variant.TARGET, line.where)

@@ -147,7 +147,7 @@ def read_questions(
     records = [entry for of_file in entries.values() for entry in of_file if isinstance(entry, dict)]
     if records:
         fields.check_mapping(records, ", ".join(file.where for file in entries), prefix=MAPPED)
-    notes = [f"{task} questions are left out: {why}" for task, reasons in unread.items() for why in reasons]
+    notes = [f"{task} questions are excluded: {why}" for task, reasons in unread.items() for why in reasons]
     scripts = _Scripts(conversations)
     cases: list[Case] = []
     for file, of_file in entries.items():
@@ -181,7 +181,7 @@ def _absent_keys(
         tried = ", ".join(fields.paths("answer", Variant.TARGET))
         yield (
             f"{file.where}: the answer key is missing from {len(keyless)} of {len(cases)} questions; tried "
-            f"{tried}; the fields there are: {', '.join(field_names(keyless[0]))} (--map {MAPPED}answer=NAME)"
+            f"{tried}; the fields are: {', '.join(field_names(keyless[0]))} (--map {MAPPED}answer=NAME)"
         )
 
 
@@ -190,7 +190,7 @@ def _repeated_ids(file: QuestionFile, cases: Sequence[Case]) -> Iterator[str]:
     repeated = [question_id for question_id, count in ids.items() if count > 1]
     if repeated:
         shown = ", ".join(repeated[:_MOST_SHOWN]) + (", …" if len(repeated) > _MOST_SHOWN else "")
-        yield f"{file.where}: several questions have the id {shown}; those after the first are numbered"
+        yield f"{file.where}: several questions have the id {shown}; repeated ids are numbered"
 
 
 def _read_file(
@@ -259,7 +259,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
     path = row.audio(*inner, *roots)
     # Ignore folders on other machines; the recording may still be in a local folder.
     if not inner and path is not None and not os.path.isfile(path):
-        row.complain(f"the path {folder!r} as folder leads out of {roots[0]}, and {path.name} is missing")
+        row.complain(f"the path {folder!r} as folder is outside {roots[0]}, and {path.name} is missing")
         row.lacks_recording = True
         return None
     return path

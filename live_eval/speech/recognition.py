@@ -209,8 +209,8 @@ def find_model(model: Path | None = None) -> Path:
         packaged = _packaged_folder()
         if packaged is None:
             raise UsageError(
-                f"recognition needs a Whisper model: {install_command('local')}, or name the folder of a "
-                f"CTranslate2 model in {MODEL_VARIABLE}"
+                f"recognition needs a Whisper model: {install_command('local')}, or set {MODEL_VARIABLE} to "
+                "the folder of a CTranslate2 model"
             )
         folder, origin = packaged, f"the model of the package {_PACKAGE}"
     missing = [name for name in _MODEL_FILES if not (folder / name).is_file()]

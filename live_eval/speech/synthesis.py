@@ -47,7 +47,7 @@ class Voice:
         """Synthesise an English text at 24_000 Hz; the result is empty if the text has no words.
 
         Args:
-            text: The text.
+            text: Text to speak.
             speed: Speech rate, 0.5 to 2; 1 is the voice's natural rate.
 
         Raises:

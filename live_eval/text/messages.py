@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["MOST_VALUES", "has_too_many_values"]
 
 MOST_VALUES = 100_000
-"""The most JSON values in a message: no service sends so many, and each takes about a hundred bytes."""
+"""The maximum number of JSON values in a message, far more than any service sends (about 100 bytes each)."""
 
 
 def has_too_many_values(message: str | bytes) -> bool:

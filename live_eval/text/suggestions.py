@@ -1,4 +1,4 @@
-"""Suggest the known name that a mistyped one is closest to."""
+"""Suggest the closest known name for a mistyped name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 __all__ = ["did_you_mean"]
 
-_LIKENESS = 0.75  # unrelated short names have up to 0.73, such as --device and --voice
+_LIKENESS = 0.75  # unrelated short names such as --device and --voice reach 0.73
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known name closest to `name`, to append to it; empty if none is close.
+    """Return a hint with the known name closest to `name`, to append to `name`; empty if none is close.
 
     >>> did_you_mean("bargein", ["barge-in", "pauses"]), did_you_mean("x", ["barge-in"])
     (' (did you mean barge-in?)', '')

@@ -132,7 +132,7 @@ def find_weights(spec: WeightsSpec) -> FoundWeights:
     """Return the recorded weights after checking their hashes.
 
     Raises:
-        JudgeError: They are missing, or a file has a wrong hash. The message says what to do.
+        JudgeError: They are missing, or a file has a wrong hash; the message describes the fix.
     """
     kept = _kept_files(spec)
     if kept is None:
@@ -148,7 +148,7 @@ def recorded_weights(spec: WeightsSpec) -> FoundWeights | None:
     """Return the recorded weights without hashing their files; None if nothing is recorded.
 
     Raises:
-        JudgeError: The record is damaged or a file is missing. The message describes the fix.
+        JudgeError: The record is damaged or a file is missing; the message describes the fix.
     """
     kept = _kept_files(spec)
     return None if kept is None else _found(spec, kept)
@@ -171,7 +171,7 @@ def chosen_weights(value: str, spec: WeightsSpec, *, any_hash: bool = False) -> 
         any_hash: Whether the user's own weights may differ from the published weights.
 
     Raises:
-        JudgeError: They are missing, or a file has a wrong hash. The message says what to do.
+        JudgeError: They are missing, or a file has a wrong hash; the message describes the fix.
     """
     return find_weights(spec) if value == spec.name else weights_at(Path(value), spec, any_hash=any_hash)
 
@@ -212,7 +212,7 @@ def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
         path: Path of the file, or of the folder with all files.
 
     Raises:
-        JudgeError: A file is missing or has another hash than the specification names.
+        JudgeError: A file is missing, or its hash differs from the specification.
         UsageError: The record cannot be written.
     """
     # Keep links: files in the hub's own cache are links into a blobs folder.
@@ -228,7 +228,7 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
         paths: Paths of the files in `spec`, by file name.
 
     Raises:
-        JudgeError: A file is missing or has another hash than the specification names.
+        JudgeError: A file is missing, or its hash differs from the specification.
         UsageError: The record cannot be written.
     """
     record = _record_file(spec)

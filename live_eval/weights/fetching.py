@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["HUB", "FetchProgress", "check_redirect", "fetch_weights", "published_at"]
 
 FetchProgress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with a file's name, the number of its bytes that are here, and their total if it is known."""
+"""Called with a file's name, the number of bytes present, and the total number, or None if unknown."""
 
 _CHUNK_BYTES = 1 << 20
 _CONNECT_S = 30.0
@@ -67,7 +67,7 @@ _RESUME = "; the partial download is kept, and the next fetch resumes it"
 _WHY = {
     401: "it needs a token: set HF_TOKEN, or download the file yourself and add it",
     403: "access denied: you may have to accept its licence on its page first, with a token in HF_TOKEN",
-    404: "there is no such file any more",
+    404: "the file no longer exists",
 }
 
 
@@ -90,7 +90,7 @@ def fetch_weights(
         again: Whether to download all files again, and accept hashes that differ from the record (but never
             from the specification).
         progress: Callback for received data.
-        clock: The clock that times the pauses between attempts.
+        clock: Clock for the pauses between attempts.
         idle_s: Seconds without data after which a transfer is interrupted and retried.
 
     Returns:
@@ -215,9 +215,9 @@ class _Download:
         found, wanted = file_sha256(self.part), expected or reported
         if wanted is not None and found != wanted:
             self.part.unlink()
-            what = f"expected SHA-256 {wanted}, got a file with {found}: not kept"
+            what = f"expected SHA-256 {wanted}, got {found}; the file was discarded"
             if expected is not None and self.file.sha256 is None:
-                what += f"; if a new version was published: {command} --again"
+                what += f"; if a new version was published, run {command} --again"
             raise self._problem(what)
 
     def _attempt(self, here: int) -> str | None:
@@ -233,12 +233,12 @@ class _Download:
             with self._request(here) as response:
                 if response.status_code == 416:  # the partial download is longer than the file
                     self.part.unlink()
-                    raise _InterruptedError("the published file is not the one that was partly downloaded")
+                    raise _InterruptedError("the published file differs from the partial download")
                 self._check_status(response)
                 if response.status_code == 206:
                     if not response.headers.get("Content-Range", "").startswith(f"bytes {here}-"):
                         self.part.unlink()
-                        raise _InterruptedError("the server sent another part than was requested")
+                        raise _InterruptedError("the server did not send the requested range")
                 else:
                     here = 0
                     self.part.unlink(missing_ok=True)
@@ -257,9 +257,8 @@ class _Download:
         token, to = os.environ.get("HF_TOKEN", "").strip(), urlsplit(self.url)
         private = to.scheme == "https" or is_loopback(to.hostname or "")
         if token and private and self.file.url.startswith(HUB + "/") and "@" not in self.url:
-            headers["Authorization"] = (
-                f"Bearer {token}"  # requests drops this header on a redirect to another host
-            )
+            # requests drops this header on a redirect to another host.
+            headers["Authorization"] = f"Bearer {token}"
         if here:
             headers["Range"] = f"bytes={here}-"
         try:
@@ -277,8 +276,8 @@ class _Download:
                 raise _InterruptedError(f"the transfer was interrupted ({type(error).__name__})") from error
             raise self._problem(
                 f"Cannot connect to host {to.netloc.rpartition('@')[2]} "
-                f"({type(error.args[0].reason).__name__}). Is there a network? "
-                "To use a file that you have: live-eval weights add"
+                f"({type(error.args[0].reason).__name__}). Check the network, or use an existing file: "
+                "live-eval weights add"
             ) from error
         except requests.RequestException as error:
             raise self._problem(f"expected the address of a file: {type(error).__name__}") from error
@@ -295,7 +294,7 @@ class _Download:
         if status not in (200, 206):
             raise self._problem(f"HTTP {status}: {_WHY.get(status, 'it cannot be downloaded')}")
         if response.headers.get("Content-Type", "").startswith("text/html"):
-            raise self._problem("expected a file of weights, got a web page (a login page of the network?)")
+            raise self._problem("expected a file of weights, got a web page (perhaps a network's login page)")
 
     def _receive(self, response: requests.Response, here: int) -> None:
         """Append the response to the `here` bytes of the partial download."""
@@ -305,7 +304,7 @@ class _Download:
         free = shutil.disk_usage(self.part.parent).free
         if length is not None and free < length + _SPARE_BYTES:
             raise UsageError(
-                f"{self.part.parent}: expected room for {length / 1e6:.0f} MB, there is {free / 1e6:.0f} MB"
+                f"{self.part.parent}: expected {length / 1e6:.0f} MB of free space, found {free / 1e6:.0f} MB"
             )
         self.progress(self.file.name, here, total)
         with self.part.open("ab") as content:
@@ -323,7 +322,7 @@ class _Download:
             self.part.unlink(missing_ok=True)
             raise self._problem(
                 f"expected a file of at most {self.most_bytes / 1e6:.0f} MB, "
-                f"got {size / 1e6:.0f} MB or more: not kept"
+                f"got {size / 1e6:.0f} MB or more, which was discarded"
             )
 
     def _idle(self) -> _InterruptedError:

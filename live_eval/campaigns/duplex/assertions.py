@@ -1,7 +1,7 @@
 """Assertions on turn-taking, such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p95 < 400ms``.
 
-A value covers all conditions of a probe, without void trials. An assertion without a value fails. For an
-upper bound on a duration, trials without one (a reply that never stopped) rank after all others.
+A value covers all conditions of a probe, excluding void trials. An assertion without a value fails. For an
+upper bound on a duration, trials without this duration (a reply that never stopped) rank after all others.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _STATISTICS = ("p50", "p90", "p95", "max")
 def parse_duplex_assertion(text: str) -> Assertion:
     """Parse ``PROBE.OUTCOME >= SHARE`` or ``PROBE.DURATION.STATISTIC < TIME``.
 
-    OUTCOME is ``passed`` or an outcome; DURATION is one of `DURATIONS`, or ``stop`` and ``latency`` for
-    short. The hyphens of a probe may be underscores.
+    OUTCOME is ``passed`` or an outcome; DURATION is one of `DURATIONS`, or ``stop`` or ``latency`` for short.
+    Underscores may replace the hyphens of a probe.
 
     Raises:
-        UsageError: The text is not an assertion; the message contains the expected and the actual text.
+        UsageError: The text is not an assertion.
     """
     assertion = parse_bound(text, _FORM)
     probe, *rest = assertion.name.split(".")

@@ -1,5 +1,4 @@
-"""A duplex campaign: probe trials in one ordinary run, and optionally again in a second run with an
-impairment.
+"""A duplex campaign: probe trials in one run, and optionally again in a second run with an impairment.
 
 On disk, ``recordings/<campaign>/`` contains `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli and their manifest
 in ``stimuli/``, and the runs ``clean/`` and ``impaired/``. A void trial is repeated as a repetition of its
@@ -74,7 +73,7 @@ class DuplexPlan:
 
 
 class DuplexCampaign(Campaign):
-    """Runs the trials of a duplex campaign; repeats void trials at most twice.
+    """A duplex campaign, which repeats void trials at most twice.
 
     The campaign stops if no session of the first drift check succeeds.
 
@@ -101,7 +100,7 @@ class DuplexCampaign(Campaign):
         self._order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
         trials = [script.trial for script in self._scripts]
         self._readers = {name: TrialReader(folder / name, trials) for name in self._order}
-        self._played: dict[str, Sequence[TrialResult]] = {}
+        self._results: dict[str, Sequence[TrialResult]] = {}
         base = make_plan(plan.config.model_copy(update={"data": DataTable()}))
         _check(base)  # rejects invalid settings before anything is written
         asked = {
@@ -115,7 +114,7 @@ class DuplexCampaign(Campaign):
         }
         super().__init__(folder, base, self._order, {"trials": asked}, resume=resume)
 
-    # -- Before -----------------------------------------------------------------------------------------
+    # -- Preparation -------------------------------------------------------------------------------------
 
     def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
         self._recorded |= {(name, turn.case.dialogue_id) for turn in turns}
@@ -138,7 +137,7 @@ class DuplexCampaign(Campaign):
             notes = [_unused(self._data, self._probes), note_on_pauses(self._probes), *notes]
         return list(filter(None, notes))
 
-    # -- Meanwhile --------------------------------------------------------------------------------------
+    # -- Execution ---------------------------------------------------------------------------------------
 
     async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
         name = self._order[step]
@@ -165,7 +164,7 @@ class DuplexCampaign(Campaign):
         jobs = list(planned)
         yield jobs
         for playing in range(1, MOST_ATTEMPTS):
-            if not (void := to_repeat(self._played[name])):
+            if not (void := to_repeat(self._results[name])):
                 return
             observer.note(f"{name}: repeating {counted(len(void), 'void trial')}")
             jobs += [Job(job.case, playing) for job in planned if job.case.dialogue_id in void]
@@ -173,17 +172,17 @@ class DuplexCampaign(Campaign):
 
     def _read(self, name: str) -> Sequence[TrialResult]:
         """Read a run's trial results so far."""
-        self._played[name] = self._readers[name].read()
-        return self._played[name]
+        self._results[name] = self._readers[name].read()
+        return self._results[name]
 
     # -- On disk ----------------------------------------------------------------------------------------
 
     def _count_failed(self) -> int:
         for name in self._order:
-            if name not in self._played and self._has_begun(name):
+            if name not in self._results and self._has_begun(name):
                 self._read(name)
-        played = map(last_attempts, self._played.values())
-        return sum(each.outcome is Outcome.FAILED for trials in played for each in trials)
+        last = map(last_attempts, self._results.values())
+        return sum(each.outcome is Outcome.FAILED for trials in last for each in trials)
 
     def _facts(self) -> dict[str, Any]:
         impairment = self._plans[IMPAIRED].impairment if IMPAIRED in self._plans else None
@@ -234,14 +233,12 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
 def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
     """Return a note on the user's recordings that no probe uses; empty if all are used."""
     pieces = (piece for lines in sessions_of(probes) for line in lines for piece in line.pieces)
-    played = {piece.path for piece in pieces if isinstance(piece, Recorded)}
-    unused = sum(case.audio_path not in played for case in data.cases)
-    return (
-        f"{data.root}: {unused} of {counted(len(data.cases), 'recording')} not played: not annotated, or no "
-        "speaker who pauses"
-        if unused
-        else ""
-    )
+    used = {piece.path for piece in pieces if isinstance(piece, Recorded)}
+    unused = sum(case.audio_path not in used for case in data.cases)
+    if not unused:
+        return ""
+    total = counted(len(data.cases), "recording")
+    return f"{data.root}: {unused} of {total} not used: not annotated, or no speaker who pauses"
 
 
 def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
@@ -266,6 +263,6 @@ def _check(plan: Plan) -> None:
         raise UsageError(f"{spec.name} makes one request for each turn: it has no session to speak over")
     if plan.turn_mode is TurnMode.MANUAL:
         raise UsageError(
-            f"{spec.name} with manual turns hears the user only when a turn is committed, so it cannot be "
-            "spoken over: expected the turn mode server_vad or full_duplex"
+            f"{spec.name} with manual turns receives the user's speech only when a turn is committed, so the "
+            "user cannot interrupt it: expected the turn mode server_vad or full_duplex"
         )

@@ -47,10 +47,7 @@ __all__ = [
 ]
 
 STIMULI_VERSION: Final = 3
-"""Version of the stimuli; results of different versions are not comparable.
-
-Version 1 kept the voice's pauses (up to 770 ms) and annotated whole pieces, pauses included.
-"""
+"""Version of the stimuli; results of different versions are not comparable."""
 LONGEST_SILENCE_MS: Final = 80
 """Maximum length of the voice's own pauses; strict detectors add up to 100 ms of faint audio."""
 RATE_HZ = 24_000
@@ -171,7 +168,7 @@ class _Sound(NamedTuple):
 
 
 class Composer:
-    """Makes recordings from pieces; the same pieces always produce the same samples.
+    """A composer of recordings from pieces; the same pieces always produce the same samples.
 
     Raises:
         UsageError: The bundled voice is missing; the message contains the install command.
@@ -192,15 +189,13 @@ class Composer:
         at = 0
         for piece in pieces:
             pcm, stretches = self._sound(piece)
-            known = (
-                isinstance(piece, Say) and len(stretches) == 1
-            )  # it is unknown which words are in which part
-            text = piece.text if isinstance(piece, Say) and known else ""
+            # It is unknown which words are in which of several parts.
+            text = piece.text if isinstance(piece, Say) and len(stretches) == 1 else ""
             parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)
             at += len(pcm)
         if not parts:
-            raise UsageError(f"expected an utterance with a sound, found {pieces!r}")
+            raise UsageError(f"expected an audible utterance, got {pieces!r}")
         return Recording(np.concatenate(sounds), tuple(parts))
 
     def _sound(self, piece: Piece) -> _Sound:
@@ -225,10 +220,10 @@ class Composer:
         pcm = float_to_int16(audio.samples * np.float32(10 ** (piece.gain_db / 20)))
         if not (stretches := audible_stretches(pcm, RATE_HZ)):
             raise UsageError(f"expected words to speak, but {piece.text!r} is silent")
-        return _closed_up(pcm, stretches)
+        return _without_long_silences(pcm, stretches)
 
 
-def _closed_up(pcm: NDArray[np.int16], stretches: Sequence[tuple[int, int]]) -> _Sound:
+def _without_long_silences(pcm: NDArray[np.int16], stretches: Sequence[tuple[int, int]]) -> _Sound:
     """Return speech from its first to its last audible segment, with long silences shortened."""
     most = LONGEST_SILENCE_MS * RATE_HZ // 1000
     kept: list[NDArray[np.int16]] = []
@@ -287,7 +282,7 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
     name = f"{words or 'sound'}-{zlib.crc32(repr((STIMULI_VERSION, line.pieces)).encode()):08x}.flac"
     write_flac(folder / name, recording.pcm, RATE_HZ)
     first, last = recording.parts[0], recording.parts[-1]
-    return {"audio": name, **_edges(first.onset_ns, last.end_ns, recording.parts)}
+    return {"audio": name, **_boundary_columns(first.onset_ns, last.end_ns, recording.parts)}
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
@@ -298,11 +293,12 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
             shutil.copyfile(recorded.path, part)
     found, parts = recorded.boundaries, recorded.parts
     if found is not None:
-        return {"audio": name, **_edges(found.onset_ns, found.voice_end_ns, parts)}
-    return {"audio": name, **(_edges(parts[0].onset_ns, parts[-1].end_ns, parts) if parts else {})}
+        return {"audio": name, **_boundary_columns(found.onset_ns, found.voice_end_ns, parts)}
+    columns = _boundary_columns(parts[0].onset_ns, parts[-1].end_ns, parts) if parts else {}
+    return {"audio": name, **columns}
 
 
-def _edges(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:
+def _boundary_columns(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:
     """Return the manifest columns for a recording's audible parts."""
     listed = [
         {"onset_ms": part.onset_ns / 1e6, "end_ms": part.end_ns / 1e6, "text": part.text} for part in parts

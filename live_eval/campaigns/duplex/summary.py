@@ -1,4 +1,4 @@
-"""The metrics of a campaign, and their form as one JSON object, printed by ``live-eval duplex --json``.
+"""The metrics of a campaign, and the JSON object printed by ``live-eval duplex --json``.
 
 Its keys are stable: new ones may be added.
 """
@@ -257,7 +257,7 @@ def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) ->
     ones, others = recordings(first), recordings(second)
     both = [name for name in ones if name in others]
     differ = sum(ones[name] != others[name] for name in both)
-    note = f"{differ} of {counted(len(both), 'pair')} play other recordings in one campaign than in the other"
+    note = f"the recordings differ in {differ} of {counted(len(both), 'pair')}"
     return [note] if differ else []
 
 
@@ -291,6 +291,6 @@ def _in_listing_order(trials: Iterable[TrialResult]) -> list[TrialResult]:
 def _paired(campaign: DuplexRecord) -> list[ConditionDifference]:
     """Return the differences between the impaired and the clean run."""
     impaired = [run for run in campaign.trials if run != CLEAN]
-    return (
-        differences(_in_listing_order(campaign.last(CLEAN)), campaign.last(impaired[0])) if impaired else []
-    )
+    if not impaired:
+        return []
+    return differences(_in_listing_order(campaign.last(CLEAN)), campaign.last(impaired[0]))

@@ -31,10 +31,10 @@ _Attempt: TypeAlias = tuple[str | None, int]
 
 
 class TrialReader:
-    """Reads the results of a run's trials while the run grows: each turn is read and heard once.
+    """A reader of a run's trial results while the run grows; each turn is read once.
 
-    All trials are judged at each reading, since replies are distinguished from pauses by all conversations of
-    the run.
+    Every call of `read` judges all trials, since replies are distinguished from pauses by all conversations
+    of the run.
 
     Args:
         folder: Run folder.
@@ -45,8 +45,8 @@ class TrialReader:
         self._folder = folder
         self._trials = trials
         self._known = 0
-        self._played: dict[_Attempt, list[TurnRecord]] = {}
-        self._heard: dict[_Attempt, Conversation | None] = {}
+        self._turns: dict[_Attempt, list[TurnRecord]] = {}
+        self._conversations: dict[_Attempt, Conversation | None] = {}
 
     def read(self) -> list[TrialResult]:
         """Return all attempts at each trial so far, trial by trial; the run may be incomplete.
@@ -61,29 +61,29 @@ class TrialReader:
             (trial, playing, attempt)
             for trial in self._trials
             for playing in range(MOST_ATTEMPTS)
-            if (attempt := (trial.trial_id, playing)) in self._played
+            if (attempt := (trial.trial_id, playing)) in self._turns
         ]
-        heard = [self._heard[attempt] for _, _, attempt in listed]
-        replies = iter(as_replies([each for each in heard if each is not None], silence_ns))
+        found = [self._conversations[attempt] for _, _, attempt in listed]
+        replies = iter(as_replies([each for each in found if each is not None], silence_ns))
         return [
             trial_result(
-                trial, playing, self._played[attempt], None if conversation is None else next(replies)
+                trial, playing, self._turns[attempt], None if conversation is None else next(replies)
             )
-            for (trial, playing, attempt), conversation in zip(listed, heard, strict=True)
+            for (trial, playing, attempt), conversation in zip(listed, found, strict=True)
         ]
 
     def _read_new(self, run: RunReader) -> None:
         new: set[_Attempt] = set()
         for turn in run.turns(latest=len(run) - self._known if self._known else -1):
             attempt = (turn.case.dialogue_id, turn.repeat)
-            self._played.setdefault(attempt, []).append(turn)
+            self._turns.setdefault(attempt, []).append(turn)
             self._known += 1
             new.add(attempt)
         for attempt in new:
-            turns = self._played[attempt]
+            turns = self._turns[attempt]
             turns.sort(key=lambda turn: turn.case.turn_index)
             spoken = spoken_turns(turns)
-            self._heard[attempt] = conversation_of(run, spoken) if spoken else None
+            self._conversations[attempt] = conversation_of(run, spoken) if spoken else None
 
 
 def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:

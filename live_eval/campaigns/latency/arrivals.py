@@ -20,7 +20,7 @@ from live_eval.errors import UsageError
 
 __all__ = ["ArrivalKind", "Arrivals"]
 
-_EXPECTED = "expected closed, poisson:RATE or constant:RATE, with RATE in turns a second"
+_EXPECTED = "expected closed, poisson:RATE or constant:RATE, with RATE in turns per second"
 
 
 class ArrivalKind(StrEnum):

@@ -12,7 +12,7 @@ from live_eval.campaigns.latency.points import PointRole
 
 __all__ = ["check_campaign"]
 
-_NOTHING_MEASURED = Estimate(None, 0, 0, reason="no point of the campaign was measured")
+_NOTHING_MEASURED = Estimate(None, 0, 0, reason="no condition of the campaign was measured")
 
 
 def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetrics]) -> list[CheckedAssertion]:

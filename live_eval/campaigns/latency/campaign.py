@@ -46,7 +46,7 @@ __all__ = ["LatencyCampaign"]
 
 
 class LatencyCampaign(Campaign):
-    """Runs the conditions of a latency campaign.
+    """A latency campaign, run condition by condition.
 
     The campaign stops if the machine or the sessions cannot sustain the load, or if no turn of a condition
     was captured.
@@ -68,7 +68,7 @@ class LatencyCampaign(Campaign):
         self._plan = plan
         self._steps = steps_of(plan)
         self._points = {step.point.name: step.point for step in self._steps}
-        self._held: int | None = None
+        self._sustained: int | None = None
         self._ended_turns: defaultdict[str, PointOutcomes] = defaultdict(PointOutcomes)  # by point
         _check(plan)
         base = make_plan(_base_of(plan))  # rejects invalid settings before anything is written
@@ -79,16 +79,16 @@ class LatencyCampaign(Campaign):
         most = max(point.concurrency for point in self._points.values())
         self._calibration = nearest(base.spec.transport_kind.value, most, base.processes)
 
-    # -- Before -----------------------------------------------------------------------------------------
+    # -- Preparation -------------------------------------------------------------------------------------
 
     def _recall(self, name: str, turns: Sequence[TurnRecord], *, ended: bool) -> None:
         for turn in turns:
             self._ended_turns[name].take(turn.failure)
         if ended:
-            self._note_held(self._points[name])
+            self._note_sustained(self._points[name])
 
     def _progress(self) -> str:
-        return f"{len(self._ended)} of {counted(len(self._points), 'point')}"
+        return f"{len(self._ended)} of {counted(len(self._points), 'condition')}"
 
     def _notes_before(self) -> Sequence[str]:
         return (*super()._notes_before(), *(self._measurable.notes if self._measurable else ()))
@@ -112,7 +112,7 @@ class LatencyCampaign(Campaign):
         sessions = len(sessions_of(jobs))
         if sessions < point.concurrency and not point.arrivals.open_loop:
             raise UsageError(
-                f"{point.name}: expected at least as many sessions as run at a time; "
+                f"{point.name}: expected at least {point.concurrency} sessions; "
                 f"{counted(len(jobs), 'turn')} of the data's dialogues make {sessions}"
             )
         return replace(plan, jobs=jobs)
@@ -136,7 +136,7 @@ class LatencyCampaign(Campaign):
         config = config.model_copy(update={"data": data, "endpoint": endpoint})
         return _with_turns(config, concurrency=point.concurrency, mode=point.turn_mode)
 
-    # -- Meanwhile --------------------------------------------------------------------------------------
+    # -- Execution ---------------------------------------------------------------------------------------
 
     async def _run_step(self, step: int, observer: Observer, stop: StopSignals) -> str:
         point, half = self._steps[step].point, self._steps[step].half
@@ -147,9 +147,9 @@ class LatencyCampaign(Campaign):
             jobs = [job for jobs in sessions[: len(sessions) // 2] for job in jobs]
         how = f"{counted(point.turns, 'turn')}, {counted(point.concurrency, 'session')} at a time"
         observer.note(f"{step + 1} of {len(self._steps)}: {point.name} ({how}, {point.arrivals})")
-        load = LoadWatch(point.concurrency, point.arrivals.per_s, self._held)
+        load = LoadWatch(point.concurrency, point.arrivals.per_s, self._sustained)
         ended = self._ended_turns[point.name]
-        watch = StepWatch(observer, load, ended, holds_sessions=not plan.processes)
+        watch = StepWatch(observer, load, ended, in_process=not plan.processes)
         starts = point.arrivals.starts(plan.config.turns.seed + half)
         stopped, missing = "", 0
         try:
@@ -168,13 +168,13 @@ class LatencyCampaign(Campaign):
             return f"{counted(missing, 'turn')} of {point.name} not recorded: the campaign stops here"
         if not half:
             await self._end(point.name)
-            self._note_held(point)
+            self._note_sustained(point)
         return ""
 
-    def _note_held(self, point: CampaignPoint) -> None:
+    def _note_sustained(self, point: CampaignPoint) -> None:
         """Record the load of a condition that was sustained to its end."""
         if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
-            self._held = max(self._held or 0, point.concurrency)
+            self._sustained = max(self._sustained or 0, point.concurrency)
 
     def _count_failed(self) -> int:
         return sum(ended.failed for ended in self._ended_turns.values())
@@ -225,7 +225,7 @@ def _base_of(plan: CampaignPlan) -> RunConfig:
     """Return the shared settings: no judges, and no retries because retries would hide failures."""
     config = plan.config.model_copy(update={"judges": JudgesTable(names=())})
     processes = config.turns.processes
-    if processes is None:  # the same for all points
+    if processes is None:  # the same for all conditions
         kind = client(config.endpoint.name).transport_kind
         processes = default_processes(kind, max(plan.concurrency))
     return _with_turns(config, concurrency=plan.concurrency[0], processes=processes, repeat=1, retries=0)
@@ -256,7 +256,7 @@ def _check(plan: CampaignPlan) -> None:
     modes = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     if plan.endpointing and not set(modes) <= set(spec.turn_modes):
         raise UsageError(
-            f"endpointing needs the turn modes {' and '.join(modes)}; {spec.name} offers "
+            f"endpointing needs the turn modes {' and '.join(modes)}; {spec.name} supports "
             f"{', '.join(spec.turn_modes)}"
         )
 
@@ -267,9 +267,9 @@ def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
     If there are enough turns, the number of sessions is the concurrency.
     """
     longest = max(1, min(LONGEST_WARM, len(jobs) // concurrency))
-    for repeat, played in itertools.groupby(jobs, key=lambda job: job.repeat):
+    for repeat, of_repeat in itertools.groupby(jobs, key=lambda job: job.repeat):
         single = 0
-        for job in played:
+        for job in of_repeat:
             case = job.case
             if case.dialogue_id is None:
                 name, index = f"warm-{single // longest + 1}", single % longest

@@ -98,7 +98,7 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
         if len(speech) == _MOST_INPUTS:
             break
     if not speech:
-        raise UsageError(f"expected recordings to cut inputs from, but none can be played: {problem}")
+        raise UsageError(f"expected recordings to cut inputs from, but none can be read: {problem}")
     return speech
 
 

@@ -21,8 +21,8 @@ class MeasurableCases:
     """The chosen cases, and notes on the others.
 
     Args:
-        case_ids: Chosen cases, also those whose recording cannot be used: their turns fail in the run.
-        notes: One sentence for each fact that the user must know.
+        case_ids: Chosen cases, including those with an unusable recording, whose turns fail in the run.
+        notes: Notes for the user, one sentence each.
     """
 
     case_ids: frozenset[str]
@@ -65,9 +65,9 @@ def choose_measurable(
 def _notes(chosen: int, uncertain: int, reasons: str, turns: int) -> Iterator[str]:
     if uncertain:
         yield (
-            f"{uncertain} of {counted(chosen + uncertain, 'recording')} left out, because the end of speech "
-            f"is uncertain ({reasons}); --uncertain runs them too"
+            f"{uncertain} of {counted(chosen + uncertain, 'recording')} excluded, because the end of speech "
+            f"is uncertain ({reasons}); --uncertain includes them"
         )
         if chosen < turns:
             certain = counted(chosen, "recording")
-            yield f"the end of speech is certain in {certain}: repeated for {turns} turns"
+            yield f"the end of speech is certain in {certain}, which are repeated for {turns} turns"

@@ -69,8 +69,8 @@ class CampaignPlan:
             then uses the first detector only.
         sentinel_turns: Number of turns per drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
-        uncertain: Whether to run recordings whose end of speech is uncertain, too. No latency can be measured
-            from such an end.
+        uncertain: Whether to also run recordings with an uncertain end of speech, from which no latency can
+            be measured.
 
     Raises:
         UsageError: The values are inconsistent.
@@ -91,8 +91,8 @@ class CampaignPlan:
     def __post_init__(self) -> None:
         if self.arrivals.open_loop and SessionKind.WARM in self.sessions:
             raise UsageError(
-                f"arrivals {self.arrivals} begin a session for each turn, and warm sessions have several: "
-                "expected closed arrivals or cold sessions"
+                f"arrivals {self.arrivals} begin a session for each turn, but warm sessions have several "
+                "turns: expected closed arrivals or cold sessions"
             )
         if self.endpointing and self.config.turns.mode is TurnMode.MANUAL:
             raise UsageError("endpointing compares manual turns with the endpoint's detector, which is off")
@@ -103,11 +103,10 @@ class CampaignPlan:
         most = max(self.concurrency)
         if most > self.turns and not self.arrivals.open_loop:
             raise UsageError(
-                f"--concurrency {most}: expected at most as many sessions at a time as turns; --turns is "
-                f"{self.turns}"
+                f"--concurrency {most}: expected at most as many sessions as turns (--turns {self.turns})"
             )
         if (points := len(steps_of(self))) > MOST_POINTS:
-            raise UsageError(f"expected a campaign of at most {MOST_POINTS} points, found {points}")
+            raise UsageError(f"expected a campaign of at most {MOST_POINTS} conditions, got {points}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The metrics of a campaign, and their form as one JSON object, printed by ``live-eval latency --json``.
+"""The metrics of a campaign, and the JSON object printed by ``live-eval latency --json``.
 
 `schema.json` next to this module describes it. Its keys are stable: new ones may be added.
 """
@@ -214,7 +214,7 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
         if turn.failure is not None and turn.failure.kind in OUR_FAILURES
     )
     if ours:
-        whose = "the fault of this machine or of live-eval, not of the endpoint; assertions leave them out"
+        whose = "not caused by the endpoint, and excluded from assertions"
         yield f"{name}: {counted(ours.total(), 'turn')} failed as {' or '.join(ours)}: {whose}"
     queued_ns: list[int] = []
     for turn in point.turns:
@@ -276,7 +276,7 @@ def _definitions(campaign: CampaignRecord, *, words: bool, keeps_words: bool) ->
         return DefinedLatencies(None, ())
     captured = [turn for turn in point.turns if turn.captured]
     spread = captured[:: -(-len(captured) // _MOST_DEFINED) or 1]
-    why = (available() or "") if words else "no words: they were not asked for"
+    why = (available() or "") if words else "no words: not requested"
     known = None if why else ReplyWords(campaign.folder, Recogniser(beam_size=1))
     with RunReader.open(point.path) as run:
         evidence = read_evidence(run, spread, _recogniser(point, known), no_words=why)

@@ -37,7 +37,7 @@ _SLEW = 1e-3  # ten times the maximum clock slew
 
 
 class LoadWatch:
-    """Detects a load that cannot be sustained, from completed turns.
+    """A detector of a load that cannot be sustained, from completed turns.
 
     There are two signs. First, frames are sent late: the p99 of the newest turns exceeds the bound for
     flagged turns, and late frames occur in a quarter of the seconds and in at least five, not in a single
@@ -46,13 +46,13 @@ class LoadWatch:
 
     Args:
         per_s: Sessions due per second; None in a closed loop.
-        held: Largest number of sessions that an earlier condition sustained; None if there was none.
+        sustained: Largest number of sessions that an earlier condition sustained; None if there was none.
     """
 
-    def __init__(self, concurrency: int, per_s: float | None, held: int | None) -> None:
+    def __init__(self, concurrency: int, per_s: float | None, sustained: int | None) -> None:
         self._concurrency = concurrency
         self._per_s = per_s
-        self._held = held
+        self._sustained = sustained
         self._late: deque[_Sent] = deque(maxlen=max(_LEAST_TURNS, concurrency))
         self._starts: deque[_Start] = deque()
         self._spoken_ns = 0
@@ -96,24 +96,24 @@ class LoadWatch:
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
             return (
                 f"this machine cannot sustain {counted(self._concurrency, 'session')} at a time: frames of "
-                f"the last {len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
-                f"{LAG_BOUND_NS / 1e6:.0f} ms is the bound; {self._sustainable(elapsed_ns, loop_cpu_ns)}"
+                f"the last {len(self._late)} turns were sent {late_ns / 1e6:.0f} ms late at p99 (bound: "
+                f"{LAG_BOUND_NS / 1e6:.0f} ms); {self._sustainable(elapsed_ns, loop_cpu_ns)}"
             )
         return self._falling_behind()
 
     def _sustainable(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str:
-        if self._held is not None:
-            return f"it sustained {self._held} within that bound"
+        if self._sustained is not None:
+            return f"it sustained {self._sustained} within that bound"
         if loop_cpu_ns is None:
             return "lower the concurrency"
         busy = loop_cpu_ns / max(1, elapsed_ns)
         streaming = self._concurrency if self._per_s is None else self._spoken_ns / max(1, elapsed_ns)
         about = int(streaming * _SAFE_LOAD / max(busy, 1e-9))
         if busy < _SAFE_LOAD or about >= self._concurrency:
-            return f"its event loop was busy for {busy:.0%} of the time only: other programs slow it down"
+            return f"its event loop was busy only {busy:.0%} of the time, so other programs slow it down"
         return (
             f"by the processor time of its event loop ({busy:.0%}), it could sustain at most about "
-            f"{max(1, about)}, fewer where other programs run: a sweep from lower ones shows it"
+            f"{max(1, about)}, or fewer with other programs running: sweep from lower values"
         )
 
     def _falling_behind(self) -> str | None:
@@ -132,9 +132,9 @@ class LoadWatch:
         span_s = (max(start.dialled_ns for start in starts) - min(start.dialled_ns for start in starts)) / 1e9
         served = (len(starts) - 1) / span_s
         return (
-            f"{counted(self._concurrency, 'session')} at a time cannot sustain {self._per_s:g} turns a "
-            f"second: sessions begin {quarters[-1] / 1e9:.1f} s late, and ever later; they served "
-            f"{served:.2g} turns a second. Lower the rate, or raise the concurrency"
+            f"{counted(self._concurrency, 'session')} at a time cannot sustain {self._per_s:g} turns per "
+            f"second: sessions begin {quarters[-1] / 1e9:.1f} s late, with increasing delay; the served rate "
+            f"is {served:.2g} turns per second. Lower the rate, or raise the concurrency"
         )
 
 
@@ -160,13 +160,13 @@ def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
     if late_ns <= _QUEUED_NS:
         return None
     return (
-        f"sessions queued: they began {late_ns / 1e6:,.0f} ms after they were due at p95, with at most "
-        f"{concurrency} at a time; latencies from when due include that wait"
+        f"sessions were queued: they began {late_ns / 1e6:,.0f} ms after their due time at p95, with at most "
+        f"{concurrency} at a time; latencies from the due time include this delay"
     )
 
 
 class WallClockWatch:
-    """Detects steps of the wall clock between the sessions of a campaign.
+    """A detector of wall-clock steps between the sessions of a campaign.
 
     Latencies use the monotonic clock and remain valid; dates, and kernel stamps on the wall clock, do not.
     """
@@ -181,7 +181,7 @@ class WallClockWatch:
         """
         last = self._last
         if record.timing.connect.ns is None or (
-            last is not None and record.trace.dial_ns < last.trace.dial_ns  # the session merely took longer
+            last is not None and record.trace.dial_ns < last.trace.dial_ns  # the session only took longer
         ):
             return None
         self._last = record
@@ -193,7 +193,7 @@ class WallClockWatch:
             return None
         return (
             f"the wall clock stepped by {step_ns / 1e9:+.3f} s between the turns {last.turn_id} and "
-            f"{record.turn_id}; latencies are taken on the monotonic clock, which does not step"
+            f"{record.turn_id}; latencies use the monotonic clock, which is not affected"
         )
 
 
@@ -239,15 +239,15 @@ class StepWatch(Observer):
         observer: Observer to forward every call to.
         load: Detector of an unsustainable load.
         ended: Turn counts of the step's condition.
-        holds_sessions: Whether the sessions run in this process.
+        in_process: Whether the sessions run in this process.
     """
 
     def __init__(
-        self, observer: Observer, load: LoadWatch, ended: PointOutcomes, *, holds_sessions: bool
+        self, observer: Observer, load: LoadWatch, ended: PointOutcomes, *, in_process: bool
     ) -> None:
         self._observer = observer
         self._ended = ended
-        self._holds_sessions = holds_sessions
+        self._in_process = in_process
         self._load = load
         self._clock = SystemClock()
         self._wall_clock = WallClockWatch()
@@ -291,7 +291,7 @@ class StepWatch(Observer):
         if step is not None:
             self.steps_of_wall_clock.append(step)
         self._load.take(record)
-        cpu_ns = time.thread_time_ns() - self._cpu_ns if self._holds_sessions else None
+        cpu_ns = time.thread_time_ns() - self._cpu_ns if self._in_process else None
         why = self._load.overload(self._clock.now_ns() - self._began_ns, cpu_ns)
         if why is not None:
             raise OverloadError(why)

@@ -27,7 +27,7 @@ from live_eval.types import Case, SpeechBoundaries
 __all__ = ["METHOD_VERSION", "BoundaryCache", "annotated_boundaries", "case_boundaries", "find_boundaries"]
 
 METHOD_VERSION = "2"
-"""Changes whenever the method may find other boundaries in a recording."""
+"""Version of the method, changed whenever the method may find other boundaries in a recording."""
 
 # If the voice continues for longer than this after the last word, its end is uncertain.
 _APART_S = 0.1
@@ -100,8 +100,8 @@ def case_boundaries(
 
     Args:
         case: The case. Its clean take is used if it has the recording's length and the recording contains the
-            take sample for sample; the rest is background. An unreadable clean take makes the
-            boundaries uncertain.
+            take sample for sample; the rest is background. With an unreadable clean take, the boundaries are
+            uncertain.
         audio: The case's recording.
         recogniser: Recogniser that separates words from the speaker's other sounds, or None.
         cache: Cache for the boundaries; None to recompute them every time.
@@ -163,9 +163,8 @@ def _found_boundaries(case: Case, audio: Audio, recogniser: Recogniser | None) -
         end_ns = min(audio.duration_ns, boundaries.voice_end_ns)
         return replace(boundaries, voice_end_ns=end_ns, method="clean_take")
     if problem:
-        return replace(
-            boundaries, uncertain=True, reason="; ".join(filter(None, (boundaries.reason, problem)))
-        )
+        reason = "; ".join(filter(None, (boundaries.reason, problem)))
+        return replace(boundaries, uncertain=True, reason=reason)
     return boundaries
 
 

@@ -1,4 +1,4 @@
-"""The search: find the speaker's own sounds, and the exact start of the first and end of the last."""
+"""Find the speaker's own sounds, and the exact start of the first and end of the last."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Finding:
 
     start: int
     end: int
-    passed_over: int  # number of frames with weak evidence after the end
+    weak_after_end: int  # number of frames with weak evidence after the end
     limit_db: float  # relative to the voice; the background masks weaker sounds
 
 
@@ -100,7 +100,8 @@ def _trouble(scene: Scene, finding: _Finding) -> str:
     if scene.speech[finding.end :].sum() * scene.hop_s > _OTHER_SPEECH_S:
         return "noise hides the end: voice activity continues after it"
     other = _search(scene, scene.doubtful)
-    apart = finding.passed_over if other is None else max(finding.passed_over, abs(finding.end - other.end))
+    weak = finding.weak_after_end
+    apart = weak if other is None else max(weak, abs(finding.end - other.end))
     apart_s = scene.hop_s * apart
     if apart_s > _DOUBT_S:
         return f"noise hides the end: it may be off by {1000 * apart_s:.0f} ms"
@@ -129,12 +130,12 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
     return _Finding(
         start=frames - _last_frame(scene.power[::-1], quiet[::-1], raised[::-1], mirrored),
         end=end,
-        passed_over=0 if scene.clean else _passed_over(backgrounds, end, round(_FAR_S / scene.hop_s)),
+        weak_after_end=0 if scene.clean else _weak_after(backgrounds, end, round(_FAR_S / scene.hop_s)),
         limit_db=-DEPTH_DB if scene.clean else _limit_db(scene, quiet, backgrounds),
     )
 
 
-def _passed_over(backgrounds: Sequence[Background], end: int, far: int) -> int:
+def _weak_after(backgrounds: Sequence[Background], end: int, far: int) -> int:
     """Return how many of the `far` frames after the end have evidence below the detection limit."""
     return max(
         (

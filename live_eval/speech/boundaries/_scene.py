@@ -152,9 +152,9 @@ def _bank(rate_hz: int) -> NDArray[np.float64]:
     bins_hz = np.fft.rfftfreq(_FFT_SIZE, 1 / rate_hz)
     top_hz = min(_TOP_HZ, 0.49 * rate_hz)
     scale = np.linspace(_erb(_BOTTOM_HZ), _erb(top_hz), _BANDS + 1)
-    edges_hz = (10 ** (scale / 21.4) - 1) / 0.00437
+    bounds_hz = (10 ** (scale / 21.4) - 1) / 0.00437
     bank = np.zeros((_BANDS, len(bins_hz)))
-    for band, (low_hz, high_hz) in enumerate(pairwise(edges_hz)):
+    for band, (low_hz, high_hz) in enumerate(pairwise(bounds_hz)):
         inside = (bins_hz >= low_hz) & (bins_hz < high_hz)
         if not inside.any():  # the lowest bands are narrower than a bin
             inside[np.argmin(np.abs(bins_hz - (low_hz + high_hz) / 2))] = True
@@ -189,9 +189,8 @@ def _division(values: NDArray[np.float64]) -> float:
     counts, edges = np.histogram(values, 64)
     centres = (edges[1:] + edges[:-1]) / 2
     below, weight = np.cumsum(counts), np.cumsum(counts * centres)
-    inside = (
-        slice(0, int(np.flatnonzero(below < below[-1])[-1]) + 1) if counts.max() < below[-1] else slice(0, 1)
-    )
+    several = counts.max() < below[-1]
+    inside = slice(0, int(np.flatnonzero(below < below[-1])[-1]) + 1 if several else 1)
     share = below[inside] / below[-1]
     between = (weight[-1] * share - weight[inside]) ** 2 / np.maximum(share * (1 - share), 1e-9)
     return float(centres[inside][np.argmax(between)])

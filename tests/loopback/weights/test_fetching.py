@@ -98,7 +98,7 @@ def test_two_versions_of_a_file_are_never_joined(
     publisher.files["/m/a.bin"] = OTHER
     publisher.ranges = ranges
     if known and ranges:
-        with pytest.raises(JudgeError, match="not kept"):
+        with pytest.raises(JudgeError, match="discarded"):
             fetch_weights(spec(publisher, known=known))
     assert fetch_weights(spec(publisher, known=known)).path.read_bytes() == OTHER
 
@@ -127,7 +127,7 @@ def test_a_busy_server_is_retried_after_a_wait(publisher: Publisher) -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(404, "no such file any more"), (401, "HF_TOKEN"), (403, "licence"), (410, "cannot be downloaded")],
+    [(404, "no longer exists"), (401, "HF_TOKEN"), (403, "licence"), (410, "cannot be downloaded")],
 )
 def test_a_refused_request_is_not_retried(
     publisher: Publisher, status: int, words: str, folder: Path
@@ -147,7 +147,7 @@ def test_an_html_page_is_refused_as_weights(publisher: Publisher) -> None:
 
 def test_a_file_with_another_hash_is_deleted(publisher: Publisher, folder: Path) -> None:
     with pytest.raises(
-        JudgeError, match=f"expected SHA-256 {'0' * 64}, got a file with {sha256(CONTENT)}: not kept$"
+        JudgeError, match=f"expected SHA-256 {'0' * 64}, got {sha256(CONTENT)}; the file was discarded$"
     ):
         fetch_weights(spec(publisher, known="0" * 64))
     assert not list((folder / "toy").iterdir())
@@ -159,7 +159,7 @@ def test_the_first_hash_is_recorded_and_required_later(publisher: Publisher, fol
     publisher.files["/m/a.bin"] = OTHER
     (folder / "toy/a.bin").unlink()
     with pytest.raises(
-        JudgeError, match="not kept; if a new version was published: live-eval weights fetch toy --again"
+        JudgeError, match="discarded; if a new version was published, run live-eval weights fetch toy --again"
     ):
         fetch_weights(toy)
     assert fetch_weights(toy, again=True).sha256 == sha256(OTHER)
@@ -185,7 +185,7 @@ def test_a_missing_network_is_reported(folder: Path) -> None:
         port = free.getsockname()[1]
     nowhere = Publisher(address=f"http://127.0.0.1:{port}")
     with pytest.raises(
-        JudgeError, match=f"Cannot connect to host 127.0.0.1:{port} .*Is there a network.*weights add"
+        JudgeError, match=f"Cannot connect to host 127.0.0.1:{port} .*Check the network.*weights add"
     ):
         fetch_weights(spec(nowhere))
 
@@ -195,7 +195,7 @@ def test_a_full_disk_is_reported_before_the_download(
 ) -> None:
     usage = type("Usage", (), {"free": 3_000_000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(UsageError, match="expected room for 5 MB, there is 3 MB"):
+    with pytest.raises(UsageError, match="expected 5 MB of free space, found 3 MB"):
         fetch_weights(spec(publisher))
 
 
@@ -274,7 +274,9 @@ def test_a_mirror_must_have_an_address() -> None:
 
 def test_files_whose_sum_exceeds_the_weights_are_deleted(publisher: Publisher, folder: Path) -> None:
     publisher.files["/m/b.bin"] = OTHER
-    with pytest.raises(JudgeError, match="expected a file of at most 2 MB, got 5 MB or more: not kept"):
+    with pytest.raises(
+        JudgeError, match="expected a file of at most 2 MB, got 5 MB or more, which was discarded"
+    ):
         fetch_weights(spec(publisher, "a.bin", "b.bin"))
     assert not list((folder / "toy").glob("b.bin*"))
 
@@ -285,7 +287,9 @@ def test_a_file_larger_than_the_weights_is_deleted(
 ) -> None:
     small = replace(spec(publisher), megabytes=1)
     publisher.states_length = states_length
-    with pytest.raises(JudgeError, match=r"expected a file of at most 2 MB, got \d MB or more: not kept"):
+    with pytest.raises(
+        JudgeError, match=r"expected a file of at most 2 MB, got \d MB or more, which was discarded"
+    ):
         fetch_weights(small)
     assert not list((folder / "toy").glob("a.bin*"))
     assert len(publisher.asked) == 1

@@ -63,7 +63,7 @@ def test_the_length_of_a_recording_is_the_readers(tmp_path: Path) -> None:
     with pytest.raises(AudioError, match=r"at most 0\.5 s"):
         recording_s(tmp_path / "a.wav", max_s=0.5)
     (tmp_path / "empty.wav").write_bytes(b"")
-    with pytest.raises(AudioError, match="expected a sound file"):
+    with pytest.raises(AudioError, match="expected an audio file"):
         recording_s(tmp_path / "empty.wav")
 
 
@@ -141,10 +141,10 @@ class TestHeadersThatLie:
         ("riff", "stated", "note"),
         [
             (0xFFFFFFFF, 0xFFFFFFFF, "the header states the size of a stream (0xFFFFFFFF)"),
-            (None, 0xFFFFFFFF, "the data chunk states 4294967295 bytes, 24000 are there"),
-            (None, 240_000, "the data chunk states 240000 bytes, 24000 are there"),
-            (0, 0, "the data chunk states 0 bytes, 24000 are there"),
-            (None, 0, "the data chunk states 0 bytes, 24000 are there"),
+            (None, 0xFFFFFFFF, "the data chunk states 4294967295 bytes, but has 24000"),
+            (None, 240_000, "the data chunk states 240000 bytes, but has 24000"),
+            (0, 0, "the data chunk states 0 bytes, but has 24000"),
+            (None, 0, "the data chunk states 0 bytes, but has 24000"),
         ],
         ids=["stream", "data of a stream", "too much", "never completed", "data never completed"],
     )
@@ -162,7 +162,7 @@ class TestHeadersThatLie:
         path.write_bytes(wav_bytes(self.PCM, stated=1_000))
         read = read_audio(path)
         assert len(read.audio.samples) == 500
-        assert read.notes == ("the data chunk states 1000 bytes, 24000 are there",)
+        assert read.notes == ("the data chunk states 1000 bytes, but has 24000",)
 
     def test_a_chunk_after_the_data_is_normal(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wav"
@@ -181,7 +181,7 @@ class TestHeadersThatLie:
         [
             # FLAC from a pipe does not know its length; that is allowed and no oddity.
             (0, ()),
-            (2**36 - 1, ("the header states 68719476735 samples, 12000 are there",)),
+            (2**36 - 1, ("the header states 68719476735 samples, but the file has 12000",)),
         ],
     )
     def test_flac_of_unknown_or_absurd_length(

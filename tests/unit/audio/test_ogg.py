@@ -55,7 +55,7 @@ def test_a_wrong_checksum_is_reported_and_the_next_page_is_read() -> None:
     first, second, third = (writer.page(name, 0) for name in (b"one", b"two", b"three"))
     assert reading(reader, first) == [b"one"]
     assert "checksum" in broken(second[:-1] + b"?", reader)
-    with pytest.raises(AudioError, match="expected page 1, but page 2 came"):
+    with pytest.raises(AudioError, match="expected page 1, got page 2"):
         reading(reader, third)
 
 
@@ -69,7 +69,7 @@ def test_a_missing_page_is_reported() -> None:
     writer, reader = OggWriter(), OggReader()
     first, _, third = (writer.page(name, 0) for name in (b"one", b"two", b"three"))
     assert reading(reader, first) == [b"one"]
-    assert "expected page 1, but page 2 came" in broken(third, reader)
+    assert "expected page 1, got page 2" in broken(third, reader)
 
 
 def test_a_restarted_stream_is_read() -> None:

@@ -68,7 +68,7 @@ class TestCodecs:
         np.testing.assert_array_equal(decode(pcm.tobytes(), Codec(CodecName.PCM16, 24_000)), pcm)
 
     def test_an_odd_byte_is_an_error(self) -> None:
-        with pytest.raises(AudioError, match="whole 16-bit samples, but 3 bytes") as caught:
+        with pytest.raises(AudioError, match="whole 16-bit samples, got 3 bytes") as caught:
             decode(b"\0\0\0", Codec(CodecName.PCM16, 24_000))
         assert caught.value.kind is FailureKind.MALFORMED_MESSAGE
 

@@ -130,7 +130,7 @@ class TestLayout:
             data = load(tmp_path)
             assert len(data.cases) == 3
             assert data.question_counts == {"reasoning": 1}
-            assert any("understanding questions are left out" in note and said in note for note in data.notes)
+            assert any("understanding questions are excluded" in note and said in note for note in data.notes)
             assert said in data.absence(Task.UNDERSTANDING)
             assert not check(data).ok
 
@@ -234,13 +234,13 @@ class TestBadEntries:
     def test_paths_that_lead_out_of_the_folder(self, tmp_path: Path, stated: str) -> None:
         made = entry(target_audio_info={"target_input_audio_file": stated})
         problem = problem_of(tmp_path, [made])
-        assert "leads out of" in problem
+        assert "is outside" in problem
         assert "entry 1 (id_1, target)" in problem
 
     def test_reference_paths_that_lead_out(self, tmp_path: Path) -> None:
         made = entry()
         made["target_audio_info"]["target_response_audio_file"] = "/etc/shadow"
-        assert "as reference_audio leads out of" in problem_of(tmp_path, [made])
+        assert "as reference_audio is outside" in problem_of(tmp_path, [made])
 
     def test_an_absolute_path_inside_is_inside(self, tmp_path: Path) -> None:
         stated = tmp_path / "data_synthesis" / "audio" / "sigh" / "a.wav"
@@ -255,7 +255,7 @@ class TestBadEntries:
             in problem
         )
         assert (
-            "the fields there are: case_id, script, spoken_info, topic, target_audio_info.target_sound"
+            "the entry's fields are: case_id, script, spoken_info, topic, target_audio_info.target_sound"
             in problem
         )
 

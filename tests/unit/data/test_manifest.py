@@ -108,14 +108,14 @@ class TestBadRows:
     @pytest.mark.parametrize(
         ("row", "message"),
         [
-            ({"audio": "../a.wav"}, "line 2: the path '../a.wav' as audio leads out of"),
-            ({"audio": "/etc/passwd"}, "leads out of"),
+            ({"audio": "../a.wav"}, "line 2: the path '../a.wav' as audio is outside"),
+            ({"audio": "/etc/passwd"}, "is outside"),
             ({"text": "no recording"}, "expected a recording under one of the fields audio, "),
-            ({"audio": "  "}, "the fields there are: audio"),
+            ({"audio": "  "}, "the entry's fields are: audio"),
             ({"audio": ["a.wav"]}, "expected text as audio, but it is a list of 1"),
             ({"audio": "a.wav", "variant": "loud"}, "expected target, neutral, alternative as variant"),
             ({"audio": "a.wav", "voice_end_ms": "late"}, "expected a number of milliseconds"),
-            ({"audio": "a.wav", "clean_audio": "/x.wav"}, "as clean_audio leads out of"),
+            ({"audio": "a.wav", "clean_audio": "/x.wav"}, "as clean_audio is outside"),
             ("{oops}", "mine.jsonl, line 2, column 2: not JSON"),
             ("[1]", "expected an object, but it is [1]"),
             ("[" * 100_000, "nested too deeply"),
@@ -217,7 +217,9 @@ class TestTables:
 
 @pytest.mark.parametrize("lines", [("",), ("{oops}", "[1]")])
 def test_a_manifest_without_a_readable_row(tmp_path: Path, lines: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match=r"there is none|no row can be read; the first: mine.jsonl, line 1"):
+    with pytest.raises(
+        DataError, match=r"there is none|no row can be read; first problem: mine.jsonl, line 1"
+    ):
         jsonl(tmp_path, *lines)
 
 
@@ -296,7 +298,7 @@ def test_unused_columns_are_noted(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     path.write_text("audio,txet,Topic\na.wav,hi,work\nb.wav,ho,home\n", "utf-8")
     notes = load(path).notes
-    assert [note for note in notes if note.startswith("fields that are not used: txet ")]
+    assert [note for note in notes if note.startswith("unused fields: txet ")]
     assert "2 of 2 cases have no text" in notes
 
 

@@ -80,7 +80,7 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"answer": "E"}, "expected one of A, B as the answer, but it is 'E'"),
         ({"answer": "B. A dog."}, "it is 'B. A dog.', and B is 'A cat.'"),
         ({"question": " "}, "expected a question under one of the fields question, question_text, query"),
-        ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "leads out of"),
+        ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "is outside"),
         ({"audio_name": None}, "expected a recording"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_folder_does_not_lead_out_of_the_data(tmp_path: Path) -> None:
     for number, folder in enumerate((str(elsewhere), "../../../elsewhere")):
         case = asked(tmp_path / str(number), audio_dir=folder)
         assert case.problem is not None
-        assert f"the path {folder!r} as folder leads out of" in case.problem
+        assert f"the path {folder!r} as folder is outside" in case.problem
         assert not case.audio_path.is_relative_to(elsewhere)
     # The folder of another machine does no harm where the recording lies with the others.
     here = "dog/id_7_dog_family_target.wav"
@@ -130,7 +130,7 @@ def test_a_shared_question_id_is_numbered_and_noted(tmp_path: Path) -> None:
     first, again, without, none = data.of(Task.UNDERSTANDING)
     assert (first.problem, again.problem, without.problem) == (None, None, None)
     assert again.case_id == "understanding/q1_id_7#2"
-    assert "several questions have the id q1_id_7; those after the first are numbered" in " ".join(data.notes)
+    assert "several questions have the id q1_id_7; repeated ids are numbered" in " ".join(data.notes)
     assert none.problem is not None
     assert none.problem.endswith("entry 4: expected an object, but it is 3")
 
@@ -154,7 +154,7 @@ def test_a_missing_key_is_noted_with_the_spellings_tried(tmp_path: Path) -> None
     asked(tmp_path, answer=None, solution="B")
     [note] = [note for note in load(tmp_path).notes if "answer key" in note]
     assert "MCQ/understanding.json: the answer key is missing from 1 of 1 questions; tried answer, " in note
-    assert "the fields there are: question_id, " in note
+    assert "the fields are: question_id, " in note
     assert "solution (--map question.answer=NAME)" in note
 
 

@@ -51,7 +51,7 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ({"speech": "shout"}, "expected turn, backchannel, vocal_tic, non_directed, noise as speech"),
         (
             {"anchor": "reply_audible+900ms"},
-            "utterance before it, and this is no turn of a dialogue",
+            "needs an earlier utterance, but this is not a turn of a dialogue",
         ),
         ({"anchor": "soon"}, "expected an anchor such as reply_audible+900ms"),
         ({"anchor": ["x"]}, "expected text as anchor"),
@@ -64,7 +64,10 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ),
         ({"parts": [{"onset_ms": 5, "end_ms": 5}]}, "part 1 goes from 5 to 5 ms"),
         ({"parts": [{"onset_ms": -1, "end_ms": 5}]}, "part 1 goes from -1 to 5 ms"),
-        ({"parts": [*PARTS, PARTS[0]]}, "part 3 goes from 120 to 870.5 ms and the one before ends at 2400"),
+        (
+            {"parts": [*PARTS, PARTS[0]]},
+            "part 3 goes from 120 to 870.5 ms and the previous part ends at 2400",
+        ),
         ({"parts": [{**PARTS[0], "text": 3}]}, "expected text as text of part 1"),
         (
             {"parts": PARTS, "onset_ms": 120, "voice_end_ms": 900},
@@ -83,7 +86,7 @@ def test_the_first_turn_has_no_anchor(tmp_path: Path) -> None:
     anchored = {"anchor": "reply_ended+1s"}
     first, second = script(tmp_path, anchored, anchored)
     assert first.problem is not None
-    assert "the anchor reply_ended+1000ms needs an utterance before it" in first.problem
+    assert "the anchor reply_ended+1000ms needs an earlier utterance" in first.problem
     assert second.problem is None
 
 

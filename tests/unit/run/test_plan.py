@@ -91,7 +91,7 @@ def test_an_unreadable_question_file_stops_no_other_task(sample: Path, content: 
     assert tasks(planned(sample)) == [Task.TRANSCRIPTION, Task.UNDERSTANDING, Task.CONVERSATION]
     assert tasks(planned(sample, "conversation")) == [Task.CONVERSATION]
     for plan in (planned(sample), planned(sample, "conversation")):
-        assert ["reasoning.json" in note for note in plan.notes if "left out" in note] == [True]
+        assert ["reasoning.json" in note for note in plan.notes if "excluded" in note] == [True]
     with pytest.raises(UsageError, match=r"no case for the task reasoning: .*reasoning\.json"):
         planned(sample, "reasoning")
 
@@ -196,7 +196,7 @@ def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
     plan = make_plan(config)
     assert len(plan.jobs) == 2
     assert [note for note in plan.notes if "missing" in note] == [
-        f"{data}: 1 of 2 recordings missing, and will fail: {tmp_path / 'a.wav'} does not exist"
+        f"{data}: 1 of 2 recordings missing, so their turns will fail: {tmp_path / 'a.wav'} does not exist"
     ]
 
 

@@ -86,11 +86,11 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
 
     Raises:
         UsageError: A probe or a condition does not exist, or a probe needs data.
-        DataError: A named probe needs annotations or pauses that the data does not have.
+        DataError: A named probe needs annotations or pauses that the data lacks.
     """
     _check_known("probe", names, (*PROBES, OWN))
     if OWN in names and data is None:
-        raise UsageError(f"the probe {OWN} needs --data: your annotated recordings")
+        raise UsageError(f"the probe {OWN} needs --data with your annotated recordings")
     chosen = {name: probe for name, probe in PROBES.items() if not names or name in names}
     if data is not None:
         for name, make in ((EXPRESSIVE_PAUSE.name, expressive_probe), (OWN, own_probe)):
@@ -104,7 +104,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
 
 
 def _limited(probes: Sequence[Probe], conditions: Sequence[str]) -> list[Probe]:
-    """Return the probes that have any of these conditions, with these conditions only."""
+    """Return the probes with only the given conditions, without the probes that have none of them."""
     known = list(dict.fromkeys(condition.name for probe in probes for condition in probe.conditions))
     _check_known("condition", conditions, known)
     kept = ([each for each in probe.conditions if each.name in conditions] for probe in probes)

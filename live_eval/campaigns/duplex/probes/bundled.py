@@ -54,7 +54,7 @@ OPENERS = (
         "and the moon stand in line, the tides are highest, and when they stand at right angles, lowest.",
     ),
 )
-"""Requests, each with the reply of a scripted endpoint: about twenty seconds."""
+"""Requests, each with a reply of about twenty seconds for a scripted endpoint."""
 
 
 def _opener(variant: int) -> Line:
@@ -144,23 +144,16 @@ BARGE_IN = Probe(
 
 SIMULTANEOUS = Probe(
     "simultaneous",
-    "An interruption that begins as soon as the reply is known to be audible: a frame after it, not with it. "
-    "The duration `anchor` says by how much.",
+    "An interruption that begins as soon as the reply is known to be audible, at the earliest one frame "
+    "after its start; `anchor` is the actual offset.",
     (Condition("0 ms", _barge_in(0), len(OPENERS)),),
 )
 
 CORRECTION = Probe(
     "correction",
-    "An interruption that corrects the request. Whether it was taken up is checked in the next reply, and in "
-    "what the endpoint's transcriber heard.",
-    (
-        Condition(
-            f"{_CORRECTION_MS} ms",
-            _correction,
-            len(_BOOKINGS),
-            lambda variant: _BOOKINGS[variant][-1],
-        ),
-    ),
+    "An interruption that corrects the request. Whether the correction was understood is checked in the next "
+    "reply and in the endpoint's transcript of the user.",
+    (Condition(f"{_CORRECTION_MS} ms", _correction, len(_BOOKINGS), lambda variant: _BOOKINGS[variant][-1]),),
 )
 
 
@@ -218,8 +211,8 @@ FILLED_PAUSE = Probe(
 
 EXPRESSIVE_PAUSE = Probe(
     "expressive-pause",
-    "Slow speech with two long pauses, as of a tired or sobbing speaker. Without --data it is the bundled "
-    "voice, slowed down: its pauses are such a speaker's, its sound is not.",
+    "Slow speech with two long pauses, like that of a tired or sobbing speaker. Without --data, the bundled "
+    "voice is slowed down: it pauses like such a speaker but does not sound like one.",
     tuple(Condition(f"2 × {gap_ms} ms", _worn_out(gap_ms), len(_WORN_OUT)) for gap_ms in _EXPRESSIVE_MS),
 )
 
@@ -298,8 +291,8 @@ BACKCHANNEL = Probe(
 
 SIDE_TALK = Probe(
     "side-talk",
-    "Speech that is not meant for the endpoint: the user's own to somebody else, and another voice's, over "
-    "the reply and after it.",
+    "Speech not addressed to the endpoint: by the user over the reply, and by another voice over and after "
+    "the reply.",
     (
         Condition("aside over the reply", _over(_REACTION_MS, SpeechKind.NON_DIRECTED, _aside), len(_ASIDES)),
         Condition(

@@ -3,7 +3,7 @@
 Manifest columns annotate how the endpoint should treat a recording (``speech``), when the recording begins
 (``anchor``) and which parts are audible (``parts``). Unannotated pauses are detected, except in utterances
 that the endpoint should answer: these use annotations only. Recordings are streamed unchanged; a note counts
-recordings with pauses that an endpoint may take for the end.
+recordings with pauses that an endpoint may mistake for the end.
 """
 
 from __future__ import annotations
@@ -41,23 +41,14 @@ __all__ = [
 OWN = "own"
 """Name of the probe for a user's annotated recordings."""
 
-EXPRESSIVE_CUES = (
-    "sobbing",
-    "vocal fatigue",
-    "breathless",
-    "sad",
-    "sigh",
-    "yawn",
-    "moan",
-    "slow pace",
-)
+EXPRESSIVE_CUES = ("sobbing", "vocal fatigue", "breathless", "sad", "sigh", "yawn", "moan", "slow pace")
 """EchoMind's cues for speakers who may pause."""
 
 LEAST_PAUSE_MS = 400
 """The shortest silence that counts as an expressive pause."""
 
 FLUENT_MS = 200
-"""The longest silence within an utterance that no common detector takes for the end of a turn."""
+"""The longest silence within an utterance that no common detector mistakes for the end of a turn."""
 
 _SPEECH = 0.5
 _WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
@@ -111,7 +102,7 @@ def expressive_probe(data: DataSet) -> Probe:
         )
     return Probe(
         EXPRESSIVE_PAUSE.name,
-        "Recordings of speakers who pause because of how they feel.",
+        "Recordings of speakers who pause because of an emotion or fatigue.",
         tuple(Condition(cue, _nth(lines), len(lines), every_variant=True) for cue, lines in groups.items()),
     )
 
@@ -129,12 +120,12 @@ def note_on_pauses(probes: Iterable[Probe]) -> str:
                     pauses = (after.onset_ns - before.end_ns for before, after in pairwise(piece.parts))
                     longest_ns[piece.path] = max(pauses, default=0)
     paused = [each for each in longest_ns.values() if each > FLUENT_MS * 1_000_000]
+    if not paused:
+        return ""
     return (
         f"{len(paused)} of {counted(len(longest_ns), 'recording')} with a pause of more than {FLUENT_MS} ms, "
-        f"up to {max(paused) / 1e6:.0f} ms: an endpoint that ends turns sooner answers inside it, which "
+        f"up to {max(paused) / 1e6:.0f} ms: an endpoint that ends turns sooner answers in the pause, which "
         "counts as an interruption of the user"
-        if paused
-        else ""
     )
 
 
@@ -155,8 +146,8 @@ def inner_parts(
     ]
     begin_ns, end_ns = boundaries.onset_ns, boundaries.voice_end_ns
     inside = [pause for pause in pauses if begin_ns < pause[0] and pause[1] < end_ns]
-    edges = [begin_ns, *(edge for pause in inside for edge in pause), end_ns]
-    return tuple(SpokenPart(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
+    bounds = [begin_ns, *(bound for pause in inside for bound in pause), end_ns]
+    return tuple(SpokenPart(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2))
 
 
 def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:

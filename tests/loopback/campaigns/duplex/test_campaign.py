@@ -260,7 +260,7 @@ def test_endpoints_without_barge_in_are_refused_before_writing(tmp_path: Path) -
         return CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "c")])
 
     for arguments, message in (
-        (("reference", "--turn-mode", "manual"), "hears the user only when a turn is committed"),
+        (("reference", "--turn-mode", "manual"), "the user's speech only when a turn is committed"),
         (("openai-chat-audio", "--base-url", "http://127.0.0.1:9/v1"), "one request for each turn"),
         (("reference", "--probe", "hum"), "unknown probe 'hum'"),
         (("reference", "--probe", "own"), "needs --data"),

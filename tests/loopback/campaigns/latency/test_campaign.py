@@ -175,7 +175,7 @@ async def test_an_open_loop_stores_when_each_session_was_due(
     # A turn takes over 0.3 s and only one runs at a time, so each start is 0.2 s later than the previous one.
     assert min(np.diff(delays)) > 199_000_000
     summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False).as_json())
-    assert "c1: sessions queued: they began" in summary["notes"][-1]
+    assert "c1: sessions were queued: they began" in summary["notes"][-1]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -433,7 +433,7 @@ async def test_a_campaign_stopped_between_points_resumes(
     whole = json.loads((folder / CAMPAIGN_FILE).read_text())
     assert (whole["complete"], whole["created"]) == (True, first["created"])
     assert [point["name"] for point in whole["points"]] == ["c1", "c2", "c3"]
-    assert re.search(r"resumed at .*, after 1 of 3 points", whole["notes"][-1])
+    assert re.search(r"resumed at .*, after 1 of 3 conditions", whole["notes"][-1])
     assert [len(await turns_of(folder / point["run"])) for point in whole["points"]] == [3, 3, 3]
 
 
@@ -516,7 +516,7 @@ def test_recordings_with_an_uncertain_end_are_left_out(manifest: Path, tmp_path:
     measured = len(manifest.read_text().splitlines()) - 1
     plan = CampaignPlan(config=config("ws://127.0.0.1:1", manifest), turns=measured + 1, sentinel_turns=0)
     campaign = LatencyCampaign(plan, tmp_path / "certain")
-    assert any(note.startswith(f"1 of {measured + 1} recordings left out") for note in campaign.notes)
+    assert any(note.startswith(f"1 of {measured + 1} recordings excluded") for note in campaign.notes)
     assert {job.case.case_id for job in campaign._plans["c1"].jobs}.isdisjoint({"noise"})
     assert len(campaign._plans["c1"].jobs) == measured + 1
     everything = LatencyCampaign(replace(plan, uncertain=True), tmp_path / "everything")

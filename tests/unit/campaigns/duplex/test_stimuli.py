@@ -78,7 +78,7 @@ def test_noise_has_its_level_and_is_no_speech(composer: Composer, kind: NoiseKin
 def test_an_utterance_without_sound_is_refused(composer: Composer) -> None:
     with pytest.raises(UsageError, match="silent"):
         composer.compose((Say(""),))
-    with pytest.raises(UsageError, match="with a sound"):
+    with pytest.raises(UsageError, match="audible utterance"):
         composer.compose((Gap(100),))
 
 

@@ -21,14 +21,16 @@ def test_recordings_with_an_uncertain_end_are_left_out_with_their_reasons() -> N
     chosen = choose_measurable(CASES, [uncertain(140), CERTAIN, uncertain(320), CERTAIN], 2)
     assert chosen.case_ids == {"b", "d"}
     assert chosen.notes == (
-        "2 of 4 recordings left out, because the end of speech is uncertain (2: sound continues after the "
-        "last word); --uncertain runs them too",
+        "2 of 4 recordings excluded, because the end of speech is uncertain (2: sound continues after the "
+        "last word); --uncertain includes them",
     )
 
 
 def test_too_few_recordings_are_repeated() -> None:
     chosen = choose_measurable(CASES, [CERTAIN, uncertain(140), CERTAIN, CERTAIN], 32)
-    assert chosen.notes[1:] == ("the end of speech is certain in 3 recordings: repeated for 32 turns",)
+    assert chosen.notes[1:] == (
+        "the end of speech is certain in 3 recordings, which are repeated for 32 turns",
+    )
 
 
 def test_boundaries_are_found_only_until_there_are_enough() -> None:

@@ -28,9 +28,7 @@ def test_a_single_point_that_would_hardly_reach_its_load_in_halves_is_played_who
 
 
 def test_a_closed_loop_needs_a_turn_for_each_session() -> None:
-    with pytest.raises(
-        UsageError, match="--concurrency 7: expected at most as many sessions at a time as turns"
-    ):
+    with pytest.raises(UsageError, match="--concurrency 7: expected at most as many sessions as turns"):
         CampaignPlan(concurrency=(2, 7), turns=6)
     CampaignPlan(concurrency=(7,), turns=6, arrivals=Arrivals.parse("poisson:1"))
 
@@ -88,7 +86,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         CampaignPlan(arrivals=Arrivals.parse("constant:1"), sessions=(SessionKind.WARM,))
     with pytest.raises(UsageError, match="detector, which is off"):
         CampaignPlan(config=validate({"turns": {"mode": "manual"}}), endpointing=True)
-    with pytest.raises(UsageError, match="expected a campaign of at most 1000 points, found 1001"):
+    with pytest.raises(UsageError, match="expected a campaign of at most 1000 conditions, got 1001"):
         CampaignPlan(inputs_s=range(1, 999))
     with pytest.raises(UsageError, match="concurrency: expected different values"):
         CampaignPlan(concurrency=(2, 2))

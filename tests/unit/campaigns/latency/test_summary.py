@@ -49,8 +49,7 @@ def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_n
     summary = campaign_summary(read_campaign(folder), words=False)
     assert valid(summary)["stamps"] is None
     assert summary.notes == [
-        "c1: 1 turn failed as process_died: the fault of this machine or of live-eval, not of the endpoint; "
-        "assertions leave them out"
+        "c1: 1 turn failed as process_died: not caused by the endpoint, and excluded from assertions"
     ]
     print_campaign(summary)
     write_campaign_page(summary)
@@ -78,10 +77,10 @@ def test_a_delay_by_an_outage_is_not_put_down_to_the_limit_on_sessions(tmp_path:
     outage = "c8: the endpoint was unreachable 1 time, for 19 s in total; sessions due meanwhile began late"
     assert due_s_before([9.0] * 12, [away]) == [outage]
     queue, then = due_s_before([9.0] * 8 + [1.0] * 4, [away])
-    assert "began 1,000 ms after they were due at p95, with at most 8 at a time" in queue
+    assert "began 1,000 ms after their due time at p95, with at most 8 at a time" in queue
     assert then == outage
     (queue,) = due_s_before([9.0] * 12, [])
-    assert "began 9,000 ms after they were due" in queue
+    assert "began 9,000 ms after their due time" in queue
 
 
 def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:

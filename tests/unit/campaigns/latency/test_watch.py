@@ -50,7 +50,7 @@ def test_frames_in_time_are_held() -> None:
 
 
 def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
-    watch = LoadWatch(300, None, held=100)
+    watch = LoadWatch(300, None, sustained=100)
     for number in range(9):
         watch.take(turn(number, dial_s=number, late_ms=35))
         assert overloaded(watch) is None, "too few turns to say"
@@ -58,7 +58,7 @@ def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
     why = overloaded(watch)
     assert why is not None
     assert "cannot sustain 300 sessions at a time" in why
-    assert "left 35 ms late at p99, and 20 ms is the bound; it sustained 100" in why
+    assert "were sent 35 ms late at p99 (bound: 20 ms); it sustained 100" in why
 
 
 def test_without_an_earlier_point_the_processor_time_says_what_could_be_held() -> None:
@@ -91,8 +91,8 @@ def test_sessions_that_begin_ever_later_stop_an_open_loop() -> None:
         watch.take(turn(number, intended_s=number, dial_s=1.5 * number))
         why = why or overloaded(watch)
     assert why is not None
-    assert "2 sessions at a time cannot sustain 1 turns a second" in why
-    assert "they served 0.67 turns a second" in why
+    assert "2 sessions at a time cannot sustain 1 turns per second" in why
+    assert "the served rate is 0.67 turns per second" in why
 
 
 @pytest.mark.parametrize("stall_s", [5, 12])
@@ -113,7 +113,7 @@ def test_a_queue_in_front_of_the_sessions_is_noted_with_its_length() -> None:
     assert queued([], 4) is None
     assert queued([90 * MS] * 20, 4) is None
     note = queued([0] * 10 + [8 * S] * 10, 4) or ""
-    assert "they began 8,000 ms after they were due at p95, with at most 4 at a time" in note
+    assert "they began 8,000 ms after their due time at p95, with at most 4 at a time" in note
 
 
 def test_a_step_of_the_wall_clock_is_reported_once() -> None:
