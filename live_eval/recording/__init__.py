@@ -3,7 +3,7 @@
 A run is a folder::
 
     recordings/<run>/
-        run.sqlite       manifest, turns, responses, events, failures; after the end, only new attempts
+        run.sqlite       manifest, turns, responses, events, failures; after the end, only attempts are added
         scores.sqlite    scores, keyed by judge and judge version
         wire/            one cassette per attempt, with --record-wire
         audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left: user, right: endpoint)

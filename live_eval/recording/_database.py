@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.files import open_regular, private_file, private_opener
-from live_eval.recording._encoding import DAMAGED, in_one_line, in_the_way, without_secrets
+from live_eval.recording._encoding import DAMAGED, blocking_reason, in_one_line, without_secrets
 from live_eval.recording._files import own_file
 from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, column_types
 from live_eval.redaction import SECRETS
@@ -25,20 +25,20 @@ from live_eval.redaction import SECRETS
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
 """File name suffixes of a database."""
 
-# SQLite's WAL needs memory shared between processes, which network file systems do not offer
-# (sqlite.org/wal.html). Unlisted file systems count as network file systems.
+# SQLite's WAL needs memory shared between processes, which network file systems do not provide
+# (sqlite.org/wal.html). Unlisted file systems are treated as network file systems.
 _LOCAL = re.compile(
     "apfs|bcachefs|btrfs|erofs|exfat|ext[234]|f2fs|hfs|jfs|msdos|nilfs2|ntfs3?|overlay|ramfs|reiserfs"
     "|tmpfs|ufs|vfat|xfs|zfs"
 )
 _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
-_LARGEST_BYTES = 1 << 26
-"""Maximum row size: four times the largest message that a connection accepts. SQLite's limit is 1 GB."""
+_MAX_ROW_BYTES = 1 << 26
+"""Maximum row size: four times the maximum message size of a connection. SQLite's limit is 1 GB."""
 _UNREADABLE = (sqlite3.Error, UnicodeError)  # a UnicodeDecodeError if SQLite quotes a damaged schema
 _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 _NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
-_MOST_COPIED_BYTES = 1 << 32
+_MAX_COPIED_BYTES = 1 << 32
 _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
@@ -49,7 +49,7 @@ _STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
 _STATEMENT_BYTES_PER_BYTE = 4
 _ROW_BYTES = 64
-_LARGEST_FILE_BYTES = 1 << 30
+_MAX_COUNTED_BYTES = 1 << 30
 _STEPS_BETWEEN_CHECKS = 1_000
 
 
@@ -87,7 +87,7 @@ def create_database(
     Raises:
         StoreError: The database cannot be written.
     """
-    with contextlib.suppress(OSError):  # private even if other users can enter the folder
+    with contextlib.suppress(OSError):  # private even if other users can access the folder
         private_file(path)
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):
@@ -122,7 +122,7 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
 
 
 def has_tables(path: Path) -> bool:
-    """Return whether a file is a database with tables; after an interrupted creation there are no tables.
+    """Return whether a file is a database with tables; an interrupted creation leaves none.
 
     Raises:
         StoreError: The file is not a database, or is not in the run's folder.
@@ -147,7 +147,7 @@ def upgrade(db: sqlite3.Connection) -> None:
 def settle(db: sqlite3.Connection) -> bool:
     """Merge the write-ahead log into the database file and close it; return whether the merge succeeded.
 
-    If a reader keeps the write-ahead log in use, the log stays next to the file until the next opening.
+    If a reader is using the write-ahead log, it remains next to the file and is merged later.
     """
     db.execute("PRAGMA busy_timeout = 2000")
     try:
@@ -173,7 +173,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder so that its file names survive a power failure, if the system supports it."""
+    """Sync a folder, if the system supports it, so that its file names survive a power failure."""
     if os.name == "posix":
         fd = os.open(folder, os.O_RDONLY)
         try:
@@ -185,26 +185,26 @@ def sync_folder(folder: Path) -> None:
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading without changing its folder.
 
-    SQLite itself would create a shared memory file next to a database in WAL mode, and would roll back the
-    transaction of a killed process. So a database with a log is read through the writer's shared memory, or,
-    without a writer, recovered in a private copy.
+    By default, SQLite creates a shared memory file next to a database in WAL mode, and rolls back the
+    transaction of a killed process. A database with a log is therefore read through the writer's shared
+    memory or, without a writer, recovered in a private copy.
     """
-    path, there = _checked_files(path)
-    shared = "-wal" in there and "-shm" in there
+    path, sizes = _checked_files(path)
+    shared = "-wal" in sizes and "-shm" in sizes
     rollback = _uses_rollback(path)
-    if not shared and (there.get("-wal") or (there.get("-journal") and not rollback)):
-        return _recovered(path, there)
+    if not shared and (sizes.get("-wal") or (sizes.get("-journal") and not rollback)):
+        return _recovered(path, sizes)
     if not shared and not rollback:
         return _connected(path, "?mode=ro&immutable=1")
     db = _connected(path, "?mode=ro&readonly_shm=1" if shared else "?mode=ro")
-    if not shared and "-journal" not in there:
+    if not shared and "-journal" not in sizes:
         return db
     try:
         db.execute(_ANY_READ).fetchone()
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorname", "") in _NEEDS_RECOVERY:
             db.close()
-            return _recovered(path, there)
+            return _recovered(path, sizes)
     except _UNREADABLE:
         pass  # the caller's first read reports it
     return db
@@ -234,23 +234,23 @@ def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file and keep its holes: a sparse file may be larger than the disk."""
+    """Copy a file with its holes, since a sparse file may be larger than the disk."""
     copied = 0
     try:
         with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
-            for begin, end in _stretches(file):
+            for begin, end in _data_ranges(file):
                 file.seek(begin)
                 copy.seek(begin)
                 while (at := file.tell()) < end and (block := file.read(min(_BLOCK_BYTES, end - at))):
                     copied += copy.write(block)
-                    if copied > _MOST_COPIED_BYTES:
-                        raise StoreError(f"{source}: expected at most {_MOST_COPIED_BYTES >> 30} GiB to copy")
+                    if copied > _MAX_COPIED_BYTES:
+                        raise StoreError(f"{source}: expected at most {_MAX_COPIED_BYTES >> 30} GiB to copy")
             copy.truncate(os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise StoreError(f"{source}: cannot be copied to apply its logs: {error.strerror}") from None
 
 
-def _stretches(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
+def _data_ranges(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a file that contain data, or the whole file if the system does not report holes."""
     size = os.fstat(file.fileno()).st_size
     begin = end = 0
@@ -267,8 +267,8 @@ def _stretches(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
 def _check_journal(path: Path) -> None:
     """Reject a journal that refers to another file, because SQLite would delete that file.
 
-    A transaction over several databases leaves such a journal (sqlite.org/atomiccommit.html, 5); live-eval
-    does not use them.
+    Only a transaction over several databases writes such a journal (sqlite.org/atomiccommit.html, 5);
+    live-eval has none.
 
     Raises:
         StoreError: The journal refers to another file, or cannot be read.
@@ -280,7 +280,7 @@ def _check_journal(path: Path) -> None:
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
     if end == _JOURNAL_MARK:
-        raise StoreError(f"{path}: expected the journal of one database, but it names another file")
+        raise StoreError(f"{path}: expected the journal of a single database, but it refers to another file")
 
 
 def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
@@ -302,9 +302,9 @@ def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
 
 
 class _Connection(sqlite3.Connection):
-    """Connection whose statements always terminate, even if pages of a damaged file form a cycle.
+    """A connection whose statements always terminate, even if pages of a damaged file form a cycle.
 
-    The size of the file limits the steps and the amount of data of each statement.
+    The file's size limits the steps and the amount of data of each statement.
     """
 
     path: Path
@@ -316,7 +316,7 @@ class _Connection(sqlite3.Connection):
         for suffix in ("", "-wal"):
             with contextlib.suppress(OSError):
                 size += os.stat(f"{self.path}{suffix}").st_size
-        size = min(size, _LARGEST_FILE_BYTES)
+        size = min(size, _MAX_COUNTED_BYTES)
         self.left_bytes = _STATEMENT_BYTES + _STATEMENT_BYTES_PER_BYTE * size
         checks = itertools.count()
         limit = (_STATEMENT_STEPS + _STATEMENT_STEPS_PER_BYTE * size) // _STEPS_BETWEEN_CHECKS
@@ -332,7 +332,7 @@ class _Connection(sqlite3.Connection):
 def _connected(path: Path, query: str = "") -> sqlite3.Connection:
     """Open a database whose files `_checked_files` has checked."""
     try:
-        # Different threads open and use the connection, one at a time.
+        # The thread that uses the connection may differ from the one that opened it.
         db = sqlite3.connect(
             f"{path.resolve().as_uri()}{query}",
             uri=True,
@@ -344,15 +344,15 @@ def _connected(path: Path, query: str = "") -> sqlite3.Connection:
     except _UNREADABLE as error:
         raise StoreError(f"{path}: cannot be opened: {error}") from None
     db.path = path
-    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_BYTES)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
     db.row_factory = _row
     return db
 
 
 def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
-    """Return a row whose columns have the declared types, because SQLite stores any type in any column.
+    """Return a row whose columns have the declared types, which SQLite itself does not enforce.
 
-    Known secrets are removed here too: runs recorded by earlier versions may contain them.
+    Known secrets are redacted, since runs recorded by earlier versions may contain them.
     """
     names, texts, blobs, wrong = _columns(cursor.description, tuple(map(type, values)))
     if wrong is not None:
@@ -364,7 +364,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
     db = cast(_Connection, cursor.connection)
     db.left_bytes -= _ROW_BYTES + len(text) + sum([len(values[at]) for at in blobs])
     if db.left_bytes < 0:
-        raise sqlite3.DataError(f"it returns more than it contains; {DAMAGED}")
+        raise sqlite3.DataError(f"a query returns more data than the file contains; {DAMAGED}")
     if SECRETS.suspects(text):
         values = tuple(without_secrets(name, value) for name, value in zip(names, values, strict=True))
     return sqlite3.Row(cursor, values)
@@ -374,7 +374,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 def _columns(
     description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """Return a row's column names, and the indices of texts, blobs and the first column of a wrong type."""
+    """Return a row's column names, and the indices of texts, blobs and the first wrongly typed column."""
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
     texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))
@@ -391,15 +391,15 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sqlite3.Connection:
-    """Check the version of a database and return the connection; close it if the check fails."""
+    """Return the connection if the database has one of the versions and only plain tables; else close it."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        # Views and virtual tables could run forever. They and triggers have no root page.
+        # Views and virtual tables could run forever. Like triggers, they have no root page.
         computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
         if found not in versions:
             raise SchemaVersionError(
-                f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; read it "
-                "with the version of live-eval that wrote it"
+                f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; use the "
+                "version of live-eval that wrote it"
             )
         if computed is not None:
             raise StoreError(f"{path}: expected only plain tables, found {computed[0]!r}")
@@ -408,7 +408,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
 
 @contextmanager
 def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iterator[None]:
-    """Close the database if the block fails.
+    """Close the database if the block raises.
 
     Raises:
         StoreError: SQLite cannot use the file.
@@ -420,6 +420,6 @@ def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iter
         if isinstance(error, _UNREADABLE):
             if creates:
                 raise StoreError(f"{path}: cannot be created: {in_one_line(error)}") from None
-            why = in_the_way(error) or f"expected a database of live-eval: {in_one_line(error)}"
+            why = blocking_reason(error) or f"expected a database of live-eval: {in_one_line(error)}"
             raise StoreError(f"{path}: {why}") from None
         raise

@@ -42,7 +42,7 @@ _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
     "usage": TypeAdapter(Usage),
     "warnings": TypeAdapter(tuple[Failure, ...]),
 }
-"""Types of the fields that are stored as JSON."""
+"""Types of the fields stored as JSON."""
 
 TURN_FIELDS = (
     "repeat",
@@ -63,21 +63,17 @@ TRACE_FIELDS = ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_
 RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reason", "usage")
 """Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column with the same name."""
 
-_REASON = 300
+_MAX_REASON = 300
 DAMAGED = "it is damaged: delete it, or get another copy"
 
-_WORDS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
+_TEXT_COLUMNS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
 _FORMER_NAMES = {"edges": "boundaries", "edges_uncertain": "boundaries_uncertain"}
-_JSON = frozenset({"marks", "trace", *_ADAPTERS})
+_JSON_COLUMNS = frozenset({"marks", "trace", *_ADAPTERS})
 
 
 @contextmanager
 def decoding(where: str) -> Iterator[None]:
-    """Turn any error from reading a damaged or forged database into a `StoreError`.
-
-    Args:
-        where: File and row, for the error message.
-    """
+    """Convert errors from reading a damaged or forged database to a `StoreError` that names `where`."""
     try:
         yield
     except StoreError:
@@ -89,22 +85,22 @@ def decoding(where: str) -> Iterator[None]:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return an error's message, shortened and on one line: SQLite and pydantic quote their input."""
+    """Return an error's message on one line, shortened, since SQLite and pydantic quote their input."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])[:_REASON]
-    return in_the_way(error) or " ".join(f"{error}".split())[:_REASON] or type(error).__name__
+        return ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])[:_MAX_REASON]
+    return blocking_reason(error) or " ".join(f"{error}".split())[:_MAX_REASON] or type(error).__name__
 
 
-def in_the_way(error: Exception) -> str | None:
-    """Return the reason a database cannot be used, or None if SQLite's own message is clear enough."""
+def blocking_reason(error: Exception) -> str | None:
+    """Return why a database cannot be used, or None if SQLite's own message is clear enough."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the remaining bits are the extended code
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return "another program has locked the database; close it and try again"
+            return "another program has locked the database; close that program and retry"
         case sqlite3.SQLITE_INTERRUPT:
-            return f"reading takes longer than its size explains; {DAMAGED}"
+            return f"reading takes too long for its size; {DAMAGED}"
     return None
 
 
@@ -112,8 +108,8 @@ def loads(text: str | bytes) -> Any:
     """Parse JSON text.
 
     Raises:
-        ValueError: The text is not JSON that `dump_json` writes: a number is not finite or exceeds 64 bits,
-            or brackets are nested too deeply.
+        ValueError: The text is not JSON, a number is not finite or exceeds 64 bits, or the nesting is too
+            deep.
     """
     value = orjson.loads(text)
     try:
@@ -124,7 +120,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def decode(adapter: TypeAdapter[T], text: str) -> T:
-    """Parse the dataclass that `dump` wrote."""
+    """Parse a dataclass that `dump` has written."""
     return cast(T, adapter.validator.validate_python(loads(text)))
 
 
@@ -144,7 +140,7 @@ def _column(name: str, value: Any) -> Any:
 
 
 def fields_in(row: sqlite3.Row, names: Iterable[str]) -> dict[str, Any]:
-    """Decode the fields that `columns` wrote to a row."""
+    """Decode fields that `columns` has encoded."""
     return {name: _field(name, row[name]) for name in names}
 
 
@@ -157,19 +153,18 @@ def _field(name: str, value: Any) -> Any:
 
 
 def case_json(case: Case) -> str:
-    """Return a case as JSON text; paths in the working folder become relative."""
+    """Return a case as JSON text, with relative paths for files in the working folder."""
     return dump(_CASE, _with_paths(case, _relative))
 
 
 def case_from(text: str, origin: Path) -> Case:
-    """Return the case that `case_json` wrote, in this version or an earlier one.
+    """Parse a case that `case_json` of this or an earlier version has written.
 
-    Relative paths are resolved against the working folder, then against `origin`, the run's original
-    working folder.
+    Relative paths are resolved against the working folder, then against `origin`, the run's working folder.
     """
 
     def found(path: Path) -> Path:
-        # Path.exists() raises for names that are too long and folders that cannot be searched.
+        # Unlike Path.exists(), os.path.exists() does not raise for long names and inaccessible folders.
         if path.is_absolute() or os.path.exists(path):
             return path
         moved = origin / path
@@ -179,7 +174,7 @@ def case_from(text: str, origin: Path) -> Case:
 
 
 def _current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename the fields of stored values to their current names."""
+    """Rename fields that had other names in earlier versions."""
     if values.keys().isdisjoint(_FORMER_NAMES):
         return values
     return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
@@ -196,14 +191,14 @@ def mapping(text: str) -> dict[str, Any]:
 def numbers(text: str) -> Mapping[str, float]:
     """Parse the text of a JSON object of numbers."""
     values = orjson.loads(text)
-    # Fast path: a run has tens of thousands of these texts, and nearly all are unchanged.
+    # Fast path, since a run has tens of thousands of these texts.
     if type(values) is dict and all(type(value) is float for value in values.values()):
         return values
     return decode(_NUMBERS, text)
 
 
 def dump(adapter: TypeAdapter[T], value: T) -> str:
-    """Return a dataclass as JSON text; a lone surrogate (in a file name) becomes ``?``."""
+    """Return a dataclass as JSON text; lone surrogates, as in file names, become ``?``."""
     try:
         return adapter.dump_json(value).decode()
     except (PydanticSerializationError, UnicodeError):
@@ -211,12 +206,12 @@ def dump(adapter: TypeAdapter[T], value: T) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Replace lone surrogates, so that UTF-8 can encode the text."""
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def dump_json(value: Any) -> str:
-    """Return plain data as JSON text; paths and numpy numbers become the nearest JSON type."""
+    """Return plain data as JSON text; paths and numpy numbers become strings and numbers."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         return orjson.dumps(value, default=str, option=options).decode()
@@ -225,12 +220,12 @@ def dump_json(value: Any) -> str:
 
 
 def from_blob(data: bytes) -> NDArray[np.int64]:
-    """Return the int64 values, shape (n,), in a blob."""
+    """Decode a blob: int64, shape (n,)."""
     return np.frombuffer(data, dtype="<i8").astype(np.int64)
 
 
 def rest_json(record: TurnTrace | ResponseRecord) -> str:
-    """Return a record's fields that are not stored in separate columns."""
+    """Return the fields of a record that have no column, as JSON text."""
     return dump_json({name: getattr(record, name) for name in _REST[type(record)].model_fields})
 
 
@@ -252,18 +247,18 @@ def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
     own = fields_in(row, RESPONSE_FIELDS)
     samples = own["chunk_samples"]
     if own["chunk_arrival_ns"].shape != samples.shape or (samples < 0).any():
-        raise ValueError("chunk_arrival_ns and chunk_samples do not fit each other")
+        raise ValueError("chunk_arrival_ns and chunk_samples differ in length, or a length is negative")
     if row["rate_hz"] is not None and row["rate_hz"] <= 0:
         raise ValueError(f"rate_hz is {row['rate_hz']}")
     rest = vars(_REST[ResponseRecord].model_validate(loads(row["marks"])))
     heard_ns = list(chain.from_iterable(rest["heard_ns"] or ()))
     if heard_ns != sorted(heard_ns):
-        raise ValueError("heard_ns is not in the order of time")
+        raise ValueError("heard_ns is not sorted")
     return ResponseRecord(**rest, **own, audio_file=audio_file)
 
 
 def _scalars(of: Any, *others: str) -> type[BaseModel]:
-    """Return a pydantic model of a dataclass without the fields that are stored in separate columns."""
+    """Return a pydantic model of a dataclass without the fields in `others`."""
     hints = get_type_hints(of)
     made: dict[str, Any] = {}
     for field in fields(of):
@@ -281,11 +276,11 @@ _REST: Mapping[type, type[BaseModel]] = {
 
 
 def file_stem(turn_id: str, generation: int) -> str:
-    """Return a file name without suffix for a turn: portable, unique and readable.
+    """Return a portable, unique and readable file name without suffix for a turn.
 
     Args:
         turn_id: Turn id, any text.
-        generation: Number of times the turn has been committed; appended to the name if greater than 1.
+        generation: Number of the turn's commit, appended to the name if greater than 1.
 
     >>> file_stem("id_355/target", 1)
     'id_355-target-7cbb301e7b'
@@ -297,7 +292,7 @@ def file_stem(turn_id: str, generation: int) -> str:
 
 
 def cassette_name(turn_id: str, attempt: int) -> str:
-    """Return the name of the file with an attempt's messages."""
+    """Return the file name of an attempt's cassette."""
     return f"{file_stem(turn_id, 1)}-{attempt}.jsonl"
 
 
@@ -322,9 +317,9 @@ def body_json(body: Any) -> str:
 
 
 def without_secrets(column: str, value: Any) -> Any:
-    """Redact secrets in a column's value, except in file names and turn ids."""
+    """Redact secrets in a column's value; file names and turn ids are not changed."""
     if not isinstance(value, str) or not SECRETS.suspects(value):
         return value
-    if column in _WORDS:
+    if column in _TEXT_COLUMNS:
         return SECRETS.text(value)
-    return dump_json(SECRETS.values(orjson.loads(value))) if column in _JSON else value
+    return dump_json(SECRETS.values(orjson.loads(value))) if column in _JSON_COLUMNS else value

@@ -1,8 +1,8 @@
 """Access the files in a run's folder, which may be untrusted.
 
-A database may contain any path, and a folder may contain symbolic links, pipes and devices. Before a run's
-file is read or written, `own_file` checks that it is a regular file in the folder, and `own_name` checks the
-names in the run's database.
+A database may contain any path, and a folder may contain symbolic links, pipes and devices. `own_file`
+therefore checks that a path is a regular file in the run's folder, and `own_name` checks names in the
+database.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from live_eval.errors import StoreError
 from live_eval.files import kind_of_file, open_regular, read_regular
 
 _PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
-_MOST_SAMPLES = 1 << 28
-"""Maximum length of a turn's audio over all channels: 1.5 hours of both sides."""
-_MOST_AUDIO_BYTES = 2 * _MOST_SAMPLES
+_MAX_SAMPLES = 1 << 28
+"""Maximum length of a turn's audio, summed over channels: 1.5 hours of both sides."""
+_MAX_AUDIO_BYTES = 2 * _MAX_SAMPLES
 """Maximum file size: noise as FLAC is as large as its 16-bit samples."""
 
 
@@ -32,7 +32,7 @@ def own_file(folder: Path, path: Path) -> Path:
 
     Raises:
         StoreError: The file is missing, outside the folder (by ``..`` or a symbolic link), or not a regular
-            file: opening a pipe would wait forever.
+            file; opening a pipe would block.
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISREG(mode):
@@ -62,7 +62,7 @@ def own_folder(folder: Path, path: Path) -> Path:
 
 
 def own_name(name: str) -> str:
-    """Check that a file name in a run's database has no folder part, and return the name.
+    """Check that a file name in a run's database contains no folder, and return the name.
 
     Raises:
         ValueError: The value is a path, or not a file name.
@@ -90,23 +90,23 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
     """
     try:
         with open_regular(path) as raw, soundfile.SoundFile(raw.fileno(), closefd=False) as file:
-            if file.frames * file.channels > _MOST_SAMPLES:
-                raise ValueError(f"it states {file.frames} samples, which is more than a turn has")
+            if file.frames * file.channels > _MAX_SAMPLES:
+                raise ValueError(f"its header declares {file.frames} samples, more than a turn can have")
             return file.read(dtype=dtype), int(file.samplerate)
     except (soundfile.LibsndfileError, OSError, RuntimeError, ValueError) as error:
         raise StoreError(f"{path}: expected the audio of a turn: {error}") from None
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:
-    """Return the content of an audio file in a run's folder, or None if it is missing or too large."""
+    """Return the content of an audio file in a run's folder; None if it is missing or too large."""
     try:
-        return read_regular(own_file(folder, path), _MOST_AUDIO_BYTES)
+        return read_regular(own_file(folder, path), _MAX_AUDIO_BYTES)
     except (OSError, StoreError):
         return None
 
 
 def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Return the reason for each turn with missing audio.
+    """Return the turns with missing audio, each with the reason.
 
     Args:
         folder: The run's folder.
@@ -136,7 +136,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return why a run's file cannot be used, with its path in the run's folder, or an empty text."""
+    """Return why a run's file cannot be used, or an empty string; the path in it is relative to `folder`."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file}: is empty")
@@ -153,8 +153,8 @@ def _own(folder: Path, path: Path) -> os.stat_result:
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing") from None
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a link loop, before Python 3.13
-        reason = error.strerror if isinstance(error, OSError) else "it is no path that can be opened"
+        reason = error.strerror if isinstance(error, OSError) else "invalid path"
         raise StoreError(f"{path}: cannot be opened: {reason}") from None
     if not inside:
-        raise StoreError(f"{path}: points outside the run's folder, expected a file of the run")
+        raise StoreError(f"{path}: points outside the run's folder")
     return found

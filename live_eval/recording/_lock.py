@@ -1,4 +1,4 @@
-"""Allow one writer per database, by an operating-system lock that is released when its process ends."""
+"""Limit a database to one writer, with an operating-system lock that is released when the process ends."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from live_eval.files import kind_of_file, open_regular, private_opener
 
 
 class WriterLock:
-    """Lock that is acquired on construction and held until `release`.
+    """A lock that is acquired on construction and held until `release`.
 
     Args:
-        path: Lock file, which contains the holder's name; removed on release.
+        path: Lock file, which identifies the holder; removed on release.
 
     Raises:
         StoreLockedError: Another writer holds the lock; the message identifies its process.
@@ -28,7 +28,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Not thread-local, because different threads write and close a run.
+        # Not thread-local: the thread that closes a run may not be the one that writes it.
         self._lock = FileLock(path, mode=0o644, blocking=False, thread_local=False)
         try:
             _check_kind(path)
@@ -36,7 +36,7 @@ class WriterLock:
         except OSError as error:
             _check_kind(path)
             raise StoreError(f"{path.parent}: cannot be written: {error.strerror}") from None
-        # With mandatory locks the file cannot be written, so other processes cannot identify the holder.
+        # A mandatory lock prevents the write; other processes then cannot identify the holder.
         with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
 
@@ -63,8 +63,8 @@ class WriterLock:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether the process recorded in the lock file still runs."""
-    # Do not try to acquire the lock: a writer that starts at the same time would be rejected.
+    """Return whether the process that the lock file names is still running."""
+    # Do not try to acquire the lock, since that could reject a writer that starts at the same time.
     holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
     if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
         return os.path.lexists(path)
@@ -78,14 +78,14 @@ def is_held(path: Path) -> bool:
 
 
 def _holder_of(path: Path) -> str:
-    """Return the holder recorded in a lock file, or an empty text."""
+    """Return the holder that a lock file names, or an empty string."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read(200).decode(errors="replace").strip()
     return ""
 
 
 def _check_kind(path: Path) -> None:
-    """Reject links, pipes and devices, because the folder may be untrusted."""
+    """Reject links, pipes and devices, since the folder may be untrusted."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(mode := path.lstat().st_mode):
             raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}; remove it")

@@ -1,4 +1,4 @@
-"""Calibrations of this machine. Later reports use the latest calibration for each transport and load."""
+"""Stored calibrations of this machine; reports use the latest one for each transport and load."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from live_eval.recording.machine_records import MachineRecords
 from live_eval.recording.reader import part_of
+from live_eval.text.wording import counted
 
 __all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in", "nearest"]
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
 FEWEST_TURNS = 50
-"""Calibrations with fewer turns are not kept, because their 99th percentile is unreliable."""
+"""Minimum number of turns for a calibration to be stored: with fewer, the 99th percentile is unreliable."""
 
 
 class KeptCalibration(BaseModel):
-    """Error of this machine's measured latencies against known times.
+    """The error of this machine's measured latencies against known times.
 
     Args:
         date: Date, ISO 8601.
         transport: ``websocket`` or ``webrtc``.
         sessions: Number of concurrent sessions.
         noise: Whether all cores were kept busy.
-        processes: Number of processes that ran the sessions; 0 for the run's own process.
+        processes: Number of processes that ran the sessions; 0 for the main process.
         stamps: Source of the arrival timestamps: ``kernel`` or ``user``.
         errors_p99_ms: 99th percentile of the absolute error, by latency.
         floor_p99_ms: 99th percentile of the lateness of a bare timer loop.
@@ -49,20 +50,20 @@ class KeptCalibration(BaseModel):
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
-        """Key of the calibration; a later calibration with the same key replaces it."""
+        """The calibration's key; a later calibration with the same key replaces it."""
         return self.transport, self.sessions, self.noise, self.processes
 
     def in_words(self) -> str:
-        """Return a summary sentence without its full stop."""
+        """Return a summary in one sentence, without a full stop."""
         errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
-        load = f"{self.sessions} session{'' if self.sessions == 1 else 's'} at a time"
+        load = f"{counted(self.sessions, 'session')} at a time"
         load += f" (processes: {self.processes})" if self.processes else ""
-        noise = " and busy cores" if self.noise else ""
-        noise += f" over {self.turns} turns" if self.turns else ""
+        load += " and busy cores" if self.noise else ""
+        load += f" over {self.turns} turns" if self.turns else ""
         where = "this machine" if self.node is None else f"node {self.node}, the worst in use,"
         return (
-            f"error of the harness (p99), calibrated on {where} on {self.date[:10]} with {load}{noise}: "
-            f"{errors}; a bare timer loop was {self.floor_p99_ms:.1f} ms late"
+            f"error of the harness (p99), calibrated on {where} on {self.date[:10]} with {load}: {errors}; "
+            f"a bare timer loop was {self.floor_p99_ms:.1f} ms late"
         )
 
 
@@ -79,9 +80,9 @@ def keep(calibration: KeptCalibration) -> Path:
 
 
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
-    """Return the transport's calibration whose load is nearest to `sessions`; a heavier load is preferred.
+    """Return the transport's calibration with the load nearest to `sessions`, preferably a heavier one.
 
-    Calibrations with a load below half of `sessions`, or another number of `processes`, are ignored.
+    Calibrations with fewer than half the sessions, or another number of processes, are ignored.
     """
     found = [each for each in _KEPT.read() if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]

@@ -1,7 +1,4 @@
-"""Distinguish live-eval's files in a folder from other files.
-
-Files are recognised by their name patterns, so that other files are never removed.
-"""
+"""Recognise live-eval's files in a folder by name, so that other files are never removed."""
 
 from __future__ import annotations
 
@@ -44,12 +41,12 @@ _FORMS = {
     USER_FOLDER: re.compile(r"turn-[0-9]{4,}\.flac(\.part)?"),
 }
 """Name patterns of recorded files, by folder; the first two start with a `file_stem`."""
-_OF_ATTEMPTS = (AUDIO_FOLDER, WIRE_FOLDER)
+_ATTEMPT_FOLDERS = (AUDIO_FOLDER, WIRE_FOLDER)
 _NAMED = 5
 
 
 class FolderForms(NamedTuple):
-    """Path patterns in a folder that live-eval writes: recordings, and the manifests next to them."""
+    """The path patterns in a folder that live-eval writes: recordings, and manifests next to them."""
 
     recording: re.Pattern[str]
     manifest: re.Pattern[str] | None = None
@@ -60,7 +57,7 @@ class FolderForms(NamedTuple):
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio and the cassettes in a run's folder, and the user's utterances of a live run.
+    """Return the audio files and cassettes in a run's folder, and the user's utterances of a live run.
 
     Args:
         folder: The run's folder.
@@ -79,7 +76,7 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
 
 
 def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio and the cassettes in a run's folder that belong to no attempt in its database.
+    """Return the audio files and cassettes in a run's folder that no attempt in its database refers to.
 
     Args:
         db: The run's database.
@@ -89,12 +86,12 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
     Raises:
         StoreError: The folder cannot be read, or contains a link that leaves it.
     """
-    for kind in kinds or _OF_ATTEMPTS:
+    for kind in kinds or _ATTEMPT_FOLDERS:
         if (folder / kind).is_dir():
             own_folder(folder, folder / kind)
     found: list[Path] = []
     try:
-        for kind in kinds or _OF_ATTEMPTS:
+        for kind in kinds or _ATTEMPT_FOLDERS:
             known = _known(db, kind)
             found += (path for path in recorded_files(folder, kind) if path.name not in known)
     except OSError as error:
@@ -103,13 +100,13 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
 
 
 def holds_recordings(folder: Path) -> bool:
-    """Return whether a folder contains a run, or the other files of a run whose database is missing.
+    """Return whether a folder contains a run, or files of a run whose database is missing.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The folder cannot be read.
     """
     return any(os.path.lexists(folder / name) for name in (RUN_FILE, SCORES_FILE)) or bool(
-        recorded_files(folder, *_OF_ATTEMPTS)
+        recorded_files(folder, *_ATTEMPT_FOLDERS)
     )
 
 
@@ -123,12 +120,12 @@ def check_new(
 
     Args:
         folder: Folder to check.
-        what: Description of what is created, for the message.
-        begun: Names that are allowed because an interrupted creation leaves them; folders only if empty.
-        made: Folders that are allowed for the same reason, and the path patterns in them.
+        what: What is created, for the message.
+        begun: Allowed names, which an interrupted creation may leave behind; folders must be empty.
+        made: Allowed folders, for the same reason, with the path patterns of their files.
 
     Raises:
-        StoreError: The folder contains something else, or cannot be read.
+        StoreError: The folder contains other files, or cannot be read.
     """
     try:
         there = [
@@ -147,7 +144,7 @@ def check_new(
 
 
 def holds_only(folder: Path, forms: FolderForms) -> bool:
-    """Return whether a folder contains only recordings that match the patterns and their manifests."""
+    """Return whether a folder contains only recordings that match the patterns, and their manifests."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     inside = sorted(folder.rglob("*"))
@@ -155,15 +152,15 @@ def holds_only(folder: Path, forms: FolderForms) -> bool:
         return False
     files = {path: path.relative_to(folder).as_posix() for path in inside if path.is_file()}
     recorded = {path.parent for path, name in files.items() if forms.recording.fullmatch(name)}
-    # live-eval writes the manifest last, so a manifest without a recording is not from live-eval.
+    # live-eval writes the manifest last: without a recording, it belongs to another program.
     return all(forms.fits(name) and path.parent in recorded for path, name in files.items())
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Yield the regular files and the links in a folder.
+    """Yield the regular files and links in a folder.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The folder cannot be read.
     """
     for path in folder.iterdir():
         mode = path.lstat().st_mode
@@ -172,7 +169,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def _known(db: sqlite3.Connection, kind: str) -> set[str]:
-    """Return the names of one kind of file that belong to attempts in the database."""
+    """Return the file names that attempts in the database refer to."""
     has_replaced = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{REPLACED}turns",)).fetchone()
     if kind == AUDIO_FOLDER:
         queries = (KEPT_AUDIO, REPLACED_AUDIO) if has_replaced else (KEPT_AUDIO,)
@@ -188,7 +185,7 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
 
 
 def _first_turns(db: sqlite3.Connection) -> dict[str, str]:
-    """Return the first turn of each turn's dialogue, which determines the name of the session's cassette."""
+    """Return the first turn of each turn's dialogue, after which the session's cassette is named."""
     rows = db.execute(
         """SELECT turn_id, repeat, json_extract("case", '$.dialogue_id') AS dialogue FROM turns
         WHERE dialogue IS NOT NULL ORDER BY json_extract("case", '$.turn_index')"""

@@ -1,6 +1,6 @@
-"""Remove the leftovers of a killed process, or all recorded files, from a run's folder.
+"""Remove leftovers of killed processes, or all recorded files, from a run's folder.
 
-Both locks of a run are acquired first, so that a run in progress is never changed.
+Both locks of the run are acquired first, so that a run in progress is never changed.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def is_busy(folder: Path) -> bool:
 
 
 def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Return the leftovers of killed processes in a run's folder; empty while the run is being written.
+    """Return the leftovers of killed processes in a run's folder; none while the run is being written.
 
-    Leftovers are audio and cassettes of attempts that are not in the database, temporary files, stale
-    locks, and SQLite's logs, which are applied before removal.
+    Leftovers are audio files and cassettes of attempts that are not in the database, temporary files, stale
+    locks, and SQLite's logs, which are merged before removal.
 
     Args:
         folder: The run's folder.
@@ -93,7 +93,7 @@ def _in(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
-    """Return a run's temporary files and `orphans`; empty if its database is missing or empty."""
+    """Return a run's temporary files and `orphans`; none if its database is missing or empty."""
     file = folder / RUN_FILE
     if not has_tables(file):
         return []
@@ -123,7 +123,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
             for inside in _in(folder, (AUDIO_FOLDER, WIRE_FOLDER, USER_FOLDER)):
                 if inside.is_dir() and not inside.is_symlink():
                     remove_if_empty(inside)
-            # The database is deleted last: until then the folder is still listed as a run.
+            # Delete the database last, so that the folder is listed as a run until all else is deleted.
             for path in _in(folder, (*temporary, *others, *reversed(_DATABASES))):
                 if path.is_symlink() or path.is_file():
                     path.unlink()
@@ -133,7 +133,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
 
 
 def remove_files(folder: Path, forms: FolderForms) -> None:
-    """Remove the files in a folder whose paths match these patterns, and the folders that become empty.
+    """Remove the files in a folder that match these patterns, and the folders that are then empty.
 
     Raises:
         OSError: A file or folder cannot be removed.
@@ -153,10 +153,10 @@ def remove_if_empty(folder: Path) -> list[Path]:
     Raises:
         OSError: The folder cannot be removed.
     """
-    left = sorted(folder.iterdir())
-    if not left:
+    content = sorted(folder.iterdir())
+    if not content:
         folder.rmdir()
-    return left
+    return content
 
 
 @contextmanager

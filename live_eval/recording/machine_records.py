@@ -1,4 +1,4 @@
-"""Measurements of this machine that persist between runs, in the user's data folder."""
+"""Measurements of this machine that are stored in the user's data folder for later runs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["MachineRecords"]
 T = TypeVar("T", bound=BaseModel)
 
 _LOCK_S = 10.0
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 
 
 class MachineRecords(Generic[T]):
-    """Records of one kind, such as calibrations.
+    """Stored records of one type, such as calibrations.
 
     Args:
         kind: Record type.
         file_name: File name in the user's data folder.
-        variable: Environment variable that overrides the file.
+        variable: Environment variable that overrides the path.
     """
 
     def __init__(self, kind: type[T], file_name: str, variable: str) -> None:
@@ -37,9 +37,9 @@ class MachineRecords(Generic[T]):
         self._variable = variable
 
     def read(self) -> list[T]:
-        """Return the stored records; empty if the file is unreadable. `keep` replaces such a file."""
+        """Return the stored records; none if the file is unreadable, in which case `keep` replaces it."""
         try:
-            return self._records.validate_json(read_regular(self._path(), _MOST_BYTES, links=True))
+            return self._records.validate_json(read_regular(self._path(), _MAX_BYTES, links=True))
         except (OSError, ValidationError):
             return []
 

@@ -53,7 +53,7 @@ class FailedAttempt:
 
 
 class RunReader:
-    """Reader of a run's folder, created by `open`. A context manager.
+    """A reader of a run's folder and a context manager, created by `open`.
 
     >>> with RunReader.open(Path("recordings/demo")) as run:  # doctest: +SKIP
     ...     print(run.ended, len(run))
@@ -72,7 +72,7 @@ class RunReader:
             """Versions, run file, endpoint settings, seed and machine."""
             self._origin = path / row["base"]
             self.state = _STATE.validate_python(row["state"])
-            """State of the run when it was opened; ``running`` for a killed run."""
+            """State of the run when it was opened; a killed run remains ``running``."""
             self.started_at = _iso(row["started_wall_ns"])
             """Start of the run, ISO 8601 in UTC."""
             self.ended_at = None if row["ended_wall_ns"] is None else _iso(row["ended_wall_ns"])
@@ -84,7 +84,7 @@ class RunReader:
 
         Raises:
             StoreError: The folder contains no run.
-                    SchemaVersionError: Another version of live-eval wrote it.
+            SchemaVersionError: Another version of live-eval wrote the run.
         """
         db = open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)
         try:
@@ -109,7 +109,7 @@ class RunReader:
         self.close()
 
     def __len__(self) -> int:
-        # SQLite computes count(*) in a single step, but checks deadlines between steps.
+        # count(*) is a single step, which the limit on steps could not interrupt.
         return int(self._fetch("SELECT count(id) FROM turns")[0][0])
 
     @property
@@ -124,10 +124,10 @@ class RunReader:
         """Yield the turns in commit order.
 
         Args:
-            retime: Recompute the latencies with the current definitions; reads every reply's audio.
+            retime: Whether to recompute the latencies with the current definitions, from the audio.
             latest: Number of most recent turns to yield; all if negative.
         """
-        # Short queries do not block the writer.
+        # Read in batches, since a long query would block the writer.
         ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
         turn_ids = [turn_id for (turn_id,) in reversed(ids)]
         for at in range(0, len(turn_ids), _BATCH):
@@ -154,10 +154,10 @@ class RunReader:
     def replaced(self, turn_id: str) -> list[TurnRecord]:
         """Return the replaced attempts at a turn, oldest first.
 
-        Their audio is kept, unless the turn was retried because its audio was lost.
+        Their audio is available, unless the turn was rerun because its audio was lost.
         """
         if not self._fetch("SELECT 1 FROM sqlite_master WHERE name = ?", f"{REPLACED}turns"):
-            return []  # earlier versions did not keep replaced attempts
+            return []  # earlier versions did not store replaced attempts
         with self._decoding(turn_id):
             rows = self._fetch(f"SELECT * FROM {REPLACED}turns WHERE turn_id = ? ORDER BY id", turn_id)
             return [
@@ -166,7 +166,6 @@ class RunReader:
             ]
 
     def _decode(self, row: sqlite3.Row, rows: Sequence[sqlite3.Row], *, retime: bool) -> TurnRecord:
-        """Decode a turn from its row and the rows of its responses."""
         responses = [
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]
@@ -193,7 +192,7 @@ class RunReader:
         )
 
     def log(self, turn_id: str) -> list[LoggedMessage]:
-        """Return a turn's messages with their timestamps, in order."""
+        """Return a turn's messages with timestamps, in order."""
         with self._decoding(turn_id):
             rows = self._fetch(
                 """SELECT at_ns, direction, body FROM events
@@ -205,7 +204,7 @@ class RunReader:
             ]
 
     def tasks_by_reply_length(self) -> dict[str, Task]:
-        """Return each turn's task, sorted by reply length; turns without audio first."""
+        """Return each turn's task, sorted by the length of the reply's audio."""
         rows = self._fetch(
             """SELECT turn_id, json_extract("case", '$.task') AS task, chunk_samples AS samples, rate_hz
                FROM turns LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL
@@ -221,7 +220,7 @@ class RunReader:
         return {turn_id: tasks[turn_id] for turn_id in sorted(seconds, key=seconds.__getitem__)}
 
     def reply(self, turn: str | TurnRecord) -> Audio | None:
-        """Return the audio of the headline response as it arrived, or None."""
+        """Return the audio of the headline response as it arrived; None without audio."""
         if isinstance(turn, str):
             turn = self.turn(turn)
         if turn.reply_file is None or turn.reply_rate_hz is None:
@@ -249,19 +248,19 @@ class RunReader:
             return self._file(self._row(turn_id)["both_file"])
 
     def lost_audio(self) -> Mapping[str, str]:
-        """Return the reason for each turn with missing audio."""
+        """Return the turns with missing audio, each with the reason."""
         if self._lost is None:
             self._lost = lost_audio(self.path, self._audio, self._fetch(KEPT_AUDIO))
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return why a turn's audio is missing; empty if all audio is present."""
+        """Return why a turn's audio is missing, or an empty string if none is missing."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")
 
     def failures(self) -> list[FailedAttempt]:
-        """Return every failed attempt in order, including those that were retried."""
+        """Return all failed attempts in order, including those that were retried."""
         failures = []
         for row in self._fetch("SELECT * FROM failures ORDER BY id"):
             with encoding.decoding(f"{self.path}: failure {row['id']}"):
@@ -285,7 +284,7 @@ class RunReader:
             return self._db.execute(query, values).fetchall()
 
     def _in(self, table: str, column: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
-        """Return the rows whose column has one of the values; responses are in order."""
+        """Return the rows whose column has one of the values, in order of their id or position."""
         order = "position" if table.endswith("responses") else "id"
         places = ",".join("?" * len(values))
         return self._fetch(f"SELECT * FROM {table} WHERE {column} IN ({places}) ORDER BY {order}", *values)
@@ -304,7 +303,7 @@ def _iso(wall_ns: int) -> str:
 
 
 def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the mapping under a name, or an empty one.
+    """Return the mapping stored under a name, or an empty one.
 
     >>> part_of({"prompt": {"name": "no"}}, "prompt"), part_of({"prompt": None}, "prompt")
     ({'name': 'no'}, {})
@@ -314,7 +313,7 @@ def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def text_of(value: Mapping[str, Any], name: str) -> str | None:
-    """Return the text under a name; None if it is missing or not text.
+    """Return the text stored under a name; None if it is missing or not text.
 
     >>> text_of({"model": "gpt-realtime"}, "model"), text_of({"model": 5}, "model")
     ('gpt-realtime', None)

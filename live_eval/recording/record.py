@@ -1,7 +1,7 @@
-"""The record of a turn, which `finish` creates from what a session captured.
+"""The record of a turn, which `finish` creates from a session's capture.
 
-`finish` decodes and times the reply and aligns both sides on one time axis; this is CPU-heavy and must run
-outside the event loop. `RunWriter` writes the resulting `TurnRecord`, and `RunReader` returns the same type.
+`finish` decodes and times the reply, and aligns both sides on one time axis. This is CPU-heavy and must run
+outside the event loop. `RunWriter` writes the resulting `TurnRecord`; `RunReader` returns the same type.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ __all__ = [
 ]
 
 _AXIS_BOUND_S = 600
-_MOST_AXIS_SAMPLES = 1 << 28  # three hours of one side at 24 kHz
+_MAX_AXIS_SAMPLES = 1 << 28  # three hours of one side at 24 kHz
 _SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TurnRecord(TurnCapture):
-    """A turn as stored: a capture with decoded, timed and aligned audio.
+    """A stored turn: a capture with decoded, timed and aligned audio.
 
-    `RunWriter` writes `audio` and `both_sides` to files; `RunReader` leaves them empty and reads the files
-    on demand.
+    `RunWriter` writes `audio` and `both_sides` to files. In turns from `RunReader` these fields are empty;
+    its methods read the files.
 
     Args:
-        turn_id: Id that is unique in the run: case and repetition.
+        turn_id: Id of the case and repetition, unique in the run.
         case: The case; if read from disk, its paths are resolved.
         repeat: Repetition of the case, from 0.
-        attempt: 1 for the first attempt.
+        attempt: Number of the attempt, from 1.
         timing: Latencies as defined by `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or the current version after retiming.
         both_file: File with the audio of both sides, in the run's folder, or None.
@@ -92,7 +92,7 @@ class TurnRecord(TurnCapture):
 
     @property
     def headline(self) -> ResponseRecord | None:
-        """The response that answers the turn. Latencies and the reply refer to this response."""
+        """The response that answers the turn, to which latencies and the reply refer."""
         return None if self.timing.headline is None else self.responses[self.timing.headline]
 
     @property
@@ -110,12 +110,12 @@ class TurnRecord(TurnCapture):
 
     @property
     def reply_file(self) -> Path | None:
-        """File of the headline response's audio, or None."""
+        """The file with the headline response's audio, or None."""
         return self.headline.audio_file if self.headline is not None else None
 
     @property
     def has_reply(self) -> bool:
-        """Whether there is audio of the headline response."""
+        """Whether the headline response has audio."""
         return self.reply is not None or self.reply_file is not None
 
     @property
@@ -125,7 +125,7 @@ class TurnRecord(TurnCapture):
 
 
 def turn_id(case: Case, repeat: int) -> str:
-    """Return a turn's name in its run: the case's name, with the repetition's number."""
+    """Return a turn's id: the case's id, with the number of a repetition."""
     return case.case_id if repeat == 0 else f"{case.case_id}#{repeat + 1}"
 
 
@@ -140,8 +140,8 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
         attempt: Number of the attempt, from 1.
 
     Returns:
-        The record. If decoding fails, the turn fails and keeps the audio before the error. If a bug prevents
-        timing, the turn fails as `INTERNAL` without its replies; other turns are not affected.
+        The record. If decoding fails, the turn fails, with the audio before the error. If a bug prevents
+        timing, the turn fails as `INTERNAL`, without replies; other turns are not affected.
     """
     try:
         return _finished(capture, case, user, repeat=repeat, attempt=attempt)
@@ -187,7 +187,7 @@ def _finished(
         and capture.wire[timing.headline].preroll
         and not len(audio[timing.headline])
     ):
-        answer = responses[timing.headline]  # no packet before the event belonged to the response
+        answer = responses[timing.headline]  # none of the packets before its event belongs to it
         failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
@@ -207,7 +207,7 @@ def _finished(
 def heard_pieces(
     marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False
 ) -> Iterator[tuple[int, NDArray[np.int16]]]:
-    """Yield the contiguous pieces of a response as heard, each with its time.
+    """Yield the contiguous pieces of a response as heard, each with its start in monotonic nanoseconds.
 
     Args:
         marks: Timestamps of the response.
@@ -217,7 +217,7 @@ def heard_pieces(
     """
     if not len(pcm) or marks.rate_hz is None:
         return
-    # Resampled as a whole, so that chunk boundaries cause no discontinuity.
+    # Resample the whole response, so that chunk boundaries cause no discontinuity.
     spoken = resample_int16(pcm, marks.rate_hz, rate_hz)
     stretches = audible_stretches(pcm, marks.rate_hz) if paced else ()
     for run in play(marks, stretches=stretches).runs():
@@ -228,7 +228,7 @@ def heard_pieces(
 
 
 def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrace:
-    """Return a trace with the audible stretches of each response as heard, and the length of discarded audio.
+    """Add to each response of a trace its audible stretches as heard, and the length of discarded audio.
 
     Args:
         trace: Timestamps of the turn.
@@ -248,7 +248,7 @@ def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrac
 def heard_stretches(
     marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    """Return start and end of each audible stretch of a response as heard.
+    """Return the start and end, in monotonic nanoseconds, of each audible stretch of a response as heard.
 
     Args:
         marks: Timestamps of the response.
@@ -324,19 +324,18 @@ def on_axis(
     """Place pieces of audio on one time axis; return int16, shape (samples, channels).
 
     Args:
-        pieces: Channel, first sample on the axis (audio before the axis is cut off), and samples of each
-            piece.
+        pieces: Channel, first sample on the axis (negative parts are cut off), and samples of each piece.
         channels: Number of channels.
         bound: Maximum number of samples per channel; later audio is cut off.
 
     Raises:
-        ValueError: Without a bound, the axis is too long: arrivals in a damaged run may be years apart.
+        ValueError: The axis is too long and has no bound; arrivals in a damaged run may be years apart.
     """
     length = max(at + len(pcm) for _, at, pcm in pieces)
     if bound is not None:
         length = min(length, bound)
-    elif length * channels > _MOST_AXIS_SAMPLES:
-        raise ValueError(f"its audio extends over {length} samples, expected at most {_MOST_AXIS_SAMPLES}")
+    elif length * channels > _MAX_AXIS_SAMPLES:
+        raise ValueError(f"expected audio of at most {_MAX_AXIS_SAMPLES} samples, found {length}")
     axis = np.zeros((length, channels), np.int16)
     for channel, at, pcm in pieces:
         first = max(at, 0)

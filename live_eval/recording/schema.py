@@ -1,8 +1,8 @@
 """The tables of a run's databases, and their versions.
 
-After a run ends, ``run.sqlite`` only receives new attempts; ``scores.sqlite`` can be deleted and recomputed.
-Times are nanoseconds on the monotonic clock of the machine that ran the sessions (``wall_ns`` is the only
-wall-clock anchor of a turn); arrays are little-endian int64 blobs.
+After the end of a run, only new attempts are added to ``run.sqlite``; ``scores.sqlite`` can be deleted and
+recomputed. Times are nanoseconds on the monotonic clock of the machine that ran the sessions; ``wall_ns`` is
+the only wall-clock time of a turn. Arrays are little-endian int64 blobs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
 WIRE_FOLDER = "wire"
 USER_FOLDER = "user"
-"""Folder with the user's utterances in a live run, one file per turn."""
+"""The folder with the user's utterances in a live run, one file per turn."""
 
 RUN_SCHEMA_VERSION = 3
 RUN_VERSIONS_READ = (2, RUN_SCHEMA_VERSION)
@@ -46,7 +46,7 @@ _RUN_TABLES = (
     CREATE TABLE run (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         manifest TEXT NOT NULL,
-        base TEXT NOT NULL,               -- the run's working folder, seen from the run's folder
+        base TEXT NOT NULL,               -- the working folder, relative to the run's folder
         state TEXT NOT NULL CHECK (state IN ('running', 'interrupted', 'finished')),
         started_wall_ns INTEGER NOT NULL,
         ended_wall_ns INTEGER
@@ -56,7 +56,7 @@ _RUN_TABLES = (
     CREATE TABLE turns (
         id INTEGER PRIMARY KEY,
         turn_id TEXT NOT NULL UNIQUE,
-        generation INTEGER NOT NULL,      -- how often the turn was committed; part of its files' names
+        generation INTEGER NOT NULL,      -- number of the commit, part of the file names
         "case" TEXT NOT NULL,
         repeat INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
@@ -70,7 +70,7 @@ _RUN_TABLES = (
         late_speech_frames INTEGER NOT NULL,
         skipped_silence_frames INTEGER NOT NULL,
         rate_limits TEXT NOT NULL,
-        media TEXT,                       -- what became of a media track's packets
+        media TEXT,                       -- packet statistics of a media track
         timing TEXT NOT NULL,
         timing_version INTEGER NOT NULL,
         trace TEXT NOT NULL,
@@ -80,7 +80,7 @@ _RUN_TABLES = (
         probe_lag_ns BLOB NOT NULL,
         both_file TEXT,
         both_rate_hz INTEGER,
-        envelope BLOB                     -- uint8 pairs, one for each 20 ms of both sides
+        envelope BLOB                     -- uint8 pairs of both sides, one pair per 20 ms
     )
     """,
     """
@@ -122,11 +122,11 @@ _RUN_TABLES = (
 )
 
 REPLACED = "replaced_"
-"""Prefix of the tables of replaced attempts (since version 3)."""
+"""Prefix of the tables for replaced attempts (since version 3)."""
 
 
 def _for_replaced(statement: str) -> str:
-    """Return the CREATE statement of the corresponding table for replaced attempts."""
+    """Return the statement that creates the corresponding table for replaced attempts."""
     return (
         statement.replace("CREATE TABLE ", f"CREATE TABLE {REPLACED}")
         .replace("REFERENCES turns", f"REFERENCES {REPLACED}turns")
@@ -142,7 +142,7 @@ KEPT_AUDIO = """
     UNION ALL
     SELECT turn_id, audio_file FROM responses JOIN turns ON turns.id = turn WHERE audio_file IS NOT NULL
 """
-"""Query for the audio files of a run's turns, by turn."""
+"""Query for the turns' audio files, each with its turn id."""
 
 REPLACED_AUDIO = KEPT_AUDIO.replace("turns", f"{REPLACED}turns").replace("responses", f"{REPLACED}responses")
 """Query for the audio files of replaced attempts."""
@@ -169,8 +169,8 @@ SCORES_TABLES = (
     )
     """,
     """
-    CREATE TABLE answers (                -- of judging models; a question is not asked twice
-        question TEXT PRIMARY KEY,        -- hash of everything the model was sent, and of the judge's version
+    CREATE TABLE answers (                -- cached answers of judge models
+        question TEXT PRIMARY KEY,        -- hash of the model's complete input and the judge's version
         answer TEXT NOT NULL
     ) WITHOUT ROWID
     """,
@@ -190,7 +190,7 @@ _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
 @functools.cache
 def column_types() -> Mapping[str, tuple[type, ...]]:
-    """Return the type of each column; columns with the same name have the same type in all tables."""
+    """Return the types of each column; columns with the same name have the same types in all tables."""
     kinds: dict[str, tuple[type, ...]] = {}
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in (*RUN_TABLES, *SCORES_TABLES):

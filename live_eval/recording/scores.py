@@ -1,4 +1,4 @@
-"""The scores of a run, keyed by judge and judge version. They can be recomputed without the endpoint."""
+"""The scores of a run, keyed by judge and judge version; they can be recomputed without the endpoint."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ScoreRow:
         turn_id: Turn id.
         status: ``scored``, ``unscored`` (an input of the judge is missing) or ``failed``.
         values: Values by output name; empty if the turn was not scored.
-        reason: Why the turn was not scored; empty if it was.
+        reason: Reason for a missing score; empty for a scored turn.
         detail: Evidence for the values.
     """
 
@@ -69,7 +69,7 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True)
 class JudgeProblem:
-    """The reason a judge could not run."""
+    """The reason why a judge could not run."""
 
     judge: str
     version: str
@@ -78,7 +78,7 @@ class JudgeProblem:
 
 @dataclass(frozen=True, slots=True)
 class StoredAudit:
-    """Reliability of a judge version on this run (see `live_eval.analysis.audit`)."""
+    """An audit of a judge version's reliability on this run (see `live_eval.analysis.audit`)."""
 
     judge: str
     version: str
@@ -87,9 +87,9 @@ class StoredAudit:
 
 
 class ScoreReader:
-    """Reader of a run's scores, even while they are being written. A context manager.
+    """A reader of a run's scores and a context manager; it also reads scores that are being written.
 
-    A run without scores is read as empty.
+    A missing score file is treated as empty.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
@@ -127,24 +127,24 @@ class ScoreReader:
         return {row["turn_id"] for row in rows}
 
     def versions(self) -> dict[str, str]:
-        """Return each judge's version with the most judged turns; ties go to the latest version."""
+        """Return each judge's version with the most judged turns; in a tie, the latest one."""
         return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
 
     def unfinished(self) -> list[JudgeProblem]:
-        """Return the judge versions that are later than those in `versions` but judged fewer turns."""
+        """Return the judge versions that are later than those in `versions`, but have judged fewer turns."""
         return [
             JudgeProblem(
                 judge,
                 version,
-                f"its version {version} has judged {turns} of {most} turns; "
-                f"these are the scores of version {chosen}",
+                f"version {version} has judged only {turns} of {most} turns; "
+                f"the scores are from version {chosen}",
             )
             for judge, (chosen, later) in self._chosen().items()
             for version, turns, most in later
         ]
 
     def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
-        """Return each judge's main version, and each later version with its turn count and the maximum."""
+        """Return each judge's chosen version, and each later version with its turn count and the maximum."""
         rows = self._rows(
             """SELECT judge, version, count(DISTINCT turn_id) AS turns
                FROM scores GROUP BY judge, version ORDER BY max(id)"""
@@ -155,16 +155,12 @@ class ScoreReader:
         chosen = {}
         for judge, versions in by_judge.items():
             most = max(turns for _, turns in versions)
-            at = max(place for place, (_, turns) in enumerate(versions) if turns == most)
+            at = max(index for index, (_, turns) in enumerate(versions) if turns == most)
             chosen[judge] = versions[at][0], [(version, turns, most) for version, turns in versions[at + 1 :]]
         return chosen
 
     def outputs(self, versions: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return each judge and output that has scores, in the order of the first scores.
-
-        Args:
-            versions: The version of each judge.
-        """
+        """Return the judges and outputs that have scores of these versions, in the order of first scores."""
         rows = self._rows(
             """SELECT judge, version, CAST(json_each.key AS TEXT) AS output FROM scores, json_each("values")
                GROUP BY judge, version, output ORDER BY min(scores.id), min(json_each.id)"""
@@ -174,7 +170,7 @@ class ScoreReader:
     def read(
         self, judges: Collection[str] | None = None, *, turn_id: str | None = None
     ) -> Iterator[ScoreRow]:
-        """Yield the scores of every version, in the order in which they were written.
+        """Yield the scores of all versions, in the order in which they were written.
 
         Args:
             judges: Judges to include; all if None.
@@ -186,7 +182,7 @@ class ScoreReader:
             if judges is None or row["judge"] in judges:
                 try:
                     score = _score(row)
-                except Exception:  # adds the row to the message, too slow for every row
+                except Exception:  # name the row in the message; too slow to do for every row
                     with encoding.decoding(
                         f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"
                     ):
@@ -194,7 +190,7 @@ class ScoreReader:
                 yield score
 
     def problems(self) -> list[JudgeProblem]:
-        """Return the judges whose most recent run could not start, and why."""
+        """Return the judges that could not run in their last attempt, with reasons."""
         rows = self._rows("SELECT judge, version, reason FROM problems ORDER BY judge")
         return [JudgeProblem(row["judge"], row["version"], row["reason"]) for row in rows]
 
@@ -215,7 +211,7 @@ class ScoreReader:
             question: Hash of the model's complete input.
         """
         rows = self._rows("SELECT answer FROM answers WHERE question = ?", (question,))
-        with encoding.decoding(f"{self._file}: an answer of a model"):
+        with encoding.decoding(f"{self._file}: a cached answer"):
             return encoding.mapping(rows[0]["answer"]) if rows else None
 
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[sqlite3.Row]:
@@ -224,9 +220,9 @@ class ScoreReader:
 
 
 class ScoreStore(ScoreReader):
-    """The only writer of a run's scores, which also reads them; created by `open`. A context manager.
+    """The only writer of a run's scores, and a reader and context manager, created by `open`.
 
-    Every method that writes raises a `StoreError` on failure.
+    Methods that write raise a `StoreError` on failure.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock) -> None:
@@ -242,7 +238,7 @@ class ScoreStore(ScoreReader):
         Raises:
             StoreError: The folder is missing or cannot be written.
             StoreLockedError: Another process is writing scores of this run.
-            SchemaVersionError: Another version of live-eval wrote them.
+            SchemaVersionError: Another version of live-eval wrote the scores.
         """
         if not path.is_dir():
             raise StoreError(f"{path}: expected the folder of a run")
@@ -255,7 +251,7 @@ class ScoreStore(ScoreReader):
             else:
                 db = create_database(file, SCORES_TABLES, SCORES_SCHEMA_VERSION)
             with encoding.decoding(f"{file}"):
-                # Recomputing scores lost in a power failure costs less than a sync per score.
+                # Recomputing scores after a power failure costs less than a sync per score.
                 db.execute("PRAGMA synchronous = NORMAL")
             on_failure.pop_all()
         return cls(path, db, lock)
@@ -263,7 +259,7 @@ class ScoreStore(ScoreReader):
     def put(self, judge: str, version: str, turn_id: str, judgement: Judgement) -> None:
         """Write a turn's score, replacing an earlier score by the same judge version.
 
-        A score with a value that is not finite is stored as failed.
+        A score with a non-finite value is stored as failed.
         """
         self.put_all(judge, version, {turn_id: judgement})
 
@@ -280,18 +276,18 @@ class ScoreStore(ScoreReader):
                     )
                 self._writes.execute("DELETE FROM problems WHERE judge = ?", (judge,))
         except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self.path}: cannot keep scores of {judge}: {error}") from error
+            raise StoreError(f"{self.path}: cannot store scores of {judge}: {error}") from error
 
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
-        """Write why a judge could not run; deleted when the judge produces scores."""
+        """Write the reason why a judge could not run; the judge's next scores delete it."""
         self._write(
             "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
             (judge, version, SECRETS.text(reason)),
-            f"why {judge} could not run",
+            f"the reason why {judge} could not run",
         )
 
     def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
-        """Write a model's answer to a question."""
+        """Write a model's answer to a question; see `answer`."""
         self._write(
             "INSERT OR REPLACE INTO answers (question, answer) VALUES (?, ?)",
             (question, encoding.dump_json(SECRETS.values(answer))),
@@ -310,7 +306,7 @@ class ScoreStore(ScoreReader):
         try:
             self._writes.execute(statement, values)
         except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self.path}: cannot keep {what}: {error}") from error
+            raise StoreError(f"{self.path}: cannot store {what}: {error}") from error
 
     def close(self) -> None:
         """Merge the write-ahead log into the database file and close it."""
@@ -326,13 +322,13 @@ class ScoreStore(ScoreReader):
 
 
 def forget_scores(folder: Path, turn_id: str) -> None:
-    """Delete the scores of a turn that is about to be replaced, durably.
+    """Durably delete the scores of a turn that is about to be replaced.
 
-    The caller holds the lock `SCORES_LOCK_FILE`.
+    The caller must hold the lock `SCORES_LOCK_FILE`.
 
     Raises:
         StoreError: The scores cannot be deleted.
-        SchemaVersionError: Another version of live-eval wrote them.
+        SchemaVersionError: Another version of live-eval wrote the scores.
     """
     file = folder / SCORES_FILE
     if not has_tables(file):
@@ -363,13 +359,11 @@ def _columns(judgement: Judgement) -> tuple[ScoreStatus, str, str, str]:
     if isinstance(judgement, Unscored):
         return "unscored", "{}", SECRETS.text(judgement.reason), "{}"
     if isinstance(judgement, Scored):
-        broken = [name or "its score" for name, value in judgement.values.items() if not math.isfinite(value)]
+        broken = [name or "score" for name, value in judgement.values.items() if not math.isfinite(value)]
         if not broken:
             values = encoding.dump_json({name: float(value) for name, value in judgement.values.items()})
             return "scored", values, "", _detail(judgement)
-        judgement = Failed(
-            f"the judge gave a number that is not finite for {', '.join(broken)}", judgement.detail
-        )
+        judgement = Failed(f"the judge returned a non-finite value for {', '.join(broken)}", judgement.detail)
     return "failed", "{}", SECRETS.text(judgement.reason), _detail(judgement)
 
 

@@ -1,4 +1,4 @@
-"""Write a run. Turns are written atomically, by a single writer under an operating-system lock."""
+"""Write a run. A single writer, which holds an operating-system lock, writes each turn atomically."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import soundfile
@@ -55,7 +54,7 @@ __all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 _log = logging.getLogger(__name__)
 RUN_LOCK_FILE = ".run.lock"
 _BEGUN = (RUN_LOCK_FILE, AUDIO_FOLDER, WIRE_FOLDER, *(f"{RUN_FILE}{suffix}" for suffix in SIDE_FILES))
-"""File names that a killed `create` leaves in the folder."""
+"""Names that an interrupted `create` may leave in the folder."""
 
 
 def is_being_written(folder: Path) -> bool:
@@ -63,19 +62,15 @@ def is_being_written(folder: Path) -> bool:
     return is_held(folder / RUN_LOCK_FILE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """A turn's file names in the audio folder; None if the audio does not exist."""
+class _AudioFiles(NamedTuple):
+    """A turn's file names in the audio folder; None without audio."""
 
     both: str | None
-    responses: tuple[str | None, ...]
-
-    def names(self) -> set[str]:
-        return {name for name in (self.both, *self.responses) if name is not None}
+    responses: Sequence[str | None]
 
 
 class RunWriter:
-    """The only writer of a run's folder, created by `create` or `resume`. A context manager.
+    """The only writer of a run's folder, and a context manager, created by `create` or `resume`.
 
     The writer is synchronous: call it from one thread, outside the event loop. A run that is closed without
     `end` counts as killed and can be resumed.
@@ -98,14 +93,14 @@ class RunWriter:
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunWriter:
-        """Create a run in a new folder, which only the owner can enter.
+        """Create a run in a new folder that only the owner can access.
 
         Args:
             path: The run's folder, new or empty; created if missing.
             manifest: Versions, run file, endpoint settings, seed and machine, as JSON values without secrets.
 
         Returns:
-            The writer; end it with `end`.
+            The writer; call `end` when the run is complete.
 
         Raises:
             StoreError: The folder is not empty, or cannot be written, or the manifest contains a secret.
@@ -114,7 +109,7 @@ class RunWriter:
         manifest = SECRETS.values(manifest)
         secret = SECRETS.exposed_in(manifest)
         if secret is not None:
-            raise StoreError(f"the manifest holds what looks like a secret in the clear at {secret!r}")
+            raise StoreError(f"the manifest appears to contain a secret at {secret!r}")
         _make_folder(path)
         with ExitStack() as on_failure:
             lock = WriterLock(path / RUN_LOCK_FILE)
@@ -133,14 +128,14 @@ class RunWriter:
 
     @classmethod
     def resume(cls, path: Path, *, ended: bool = False) -> RunWriter:
-        """Continue a run that was interrupted or died.
+        """Continue a run that was interrupted or killed.
 
-        Audio of uncommitted turns is removed. The run cannot be scored until it is closed, because turns may
-        be replaced.
+        The audio of uncommitted turns is removed. The run cannot be scored until it is closed, because turns
+        may be replaced.
 
         Args:
             path: The run's folder.
-            ended: Whether to accept a run that has ended; if false, an ended run is rejected.
+            ended: Whether to accept a run that has ended.
 
         Raises:
             StoreError: The folder contains no run, or the run has ended.
@@ -159,9 +154,7 @@ class RunWriter:
             reading = encoding.decoding(f"{path / RUN_FILE}")
             with reading, closing(open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)) as db:
                 if not ended and db.execute("SELECT state FROM run").fetchone()["state"] == "finished":
-                    raise StoreError(
-                        f"{path}: the run has ended, it is not changed any more; begin a new one"
-                    )
+                    raise StoreError(f"{path}: the run has ended and cannot be changed; start a new run")
             db = open_database(path / RUN_FILE, *RUN_VERSIONS_READ)
             on_failure.callback(db.close)
             with encoding.decoding(f"{path / RUN_FILE}"):
@@ -169,7 +162,7 @@ class RunWriter:
             writer = cls(path, db, lock, scores_lock)
             with writer._reading():
                 db.execute("UPDATE run SET state = 'running', ended_wall_ns = NULL")
-            writer._sweep()
+            writer._remove_orphans()
             on_failure.pop_all()
         return writer
 
@@ -180,7 +173,7 @@ class RunWriter:
         return {row["turn_id"]: row["failure"] is None for row in rows}
 
     def attempts(self) -> dict[str, int]:
-        """Return the last attempt's number for each turn."""
+        """Return the number of each turn's last attempt."""
         with self._reading():
             rows = self._db.execute(
                 "SELECT turn_id, max(attempt) AS attempt FROM"
@@ -197,14 +190,14 @@ class RunWriter:
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
-        """Write a turn atomically. An earlier attempt at the turn is kept as replaced, with its audio.
+        """Write a turn atomically; an earlier attempt at the turn is kept as replaced, with its audio.
 
-        The earlier attempt's scores are deleted first: a kill in between leaves that attempt without scores,
-        but never gives the new attempt the old scores.
+        The earlier attempt's scores are deleted first, so that they can never be taken for scores of the new
+        attempt.
 
         Raises:
-            StoreError: The turn cannot be written (full disk, missing folder); no part of the turn is stored.
-            StoreLockedError: Another process is writing scores of the turn to replace.
+            StoreError: The turn cannot be written (full disk, missing folder); no part of it is stored.
+            StoreLockedError: Another process is writing scores of the run.
         """
         with self._reading():
             before = self._db.execute(
@@ -218,17 +211,17 @@ class RunWriter:
                 forget_scores(self.path, record.turn_id)
             with transaction(self._db):
                 if before is not None:
-                    self._set_aside(before["id"])
+                    self._move_to_replaced(before["id"])
                     self._db.execute("UPDATE failures SET retried = 1 WHERE turn_id = ?", (record.turn_id,))
                 self._insert(record, files, generation)
                 if record.failure is not None:
                     self._insert_failure(record, retried=False)
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
-            raise StoreError(f"{self.path}: cannot keep turn {record.turn_id!r}: {why}") from error
+            raise StoreError(f"{self.path}: cannot store turn {record.turn_id!r}: {why}") from error
 
     def attempt_failed(self, record: TurnRecord) -> None:
-        """Write the failure of an attempt that will be retried, but not the turn itself.
+        """Write only the failure of an attempt that will be retried, not its turn.
 
         Raises:
             StoreError: The failure cannot be written, or the record has no failure.
@@ -239,17 +232,14 @@ class RunWriter:
             self._insert_failure(record, retried=True)
         except (sqlite3.Error, UnicodeError) as error:
             raise StoreError(
-                f"{self.path}: cannot keep a failure of turn {record.turn_id!r}: {error}"
+                f"{self.path}: cannot store a failure of turn {record.turn_id!r}: {error}"
             ) from error
 
     def describe_machine(self, facts: Mapping[str, Any]) -> None:
-        """Add facts to the manifest's ``machine`` that become known only when the sessions begin.
-
-        Args:
-            facts: JSON values without secrets.
+        """Add facts, as JSON values without secrets, to the manifest's ``machine``.
 
         Raises:
-            StoreError: They cannot be written.
+            StoreError: The manifest cannot be written.
         """
         self._extend_manifest("machine", {**self.manifest.get("machine", {}), **facts})
 
@@ -261,7 +251,7 @@ class RunWriter:
                 sessions began on a schedule) and ``reason``.
 
         Raises:
-            StoreError: They cannot be written.
+            StoreError: The manifest cannot be written.
         """
         self._extend_manifest("outages", [*self.manifest.get("outages", ()), SECRETS.values(facts)])
 
@@ -284,12 +274,12 @@ class RunWriter:
                 "UPDATE run SET state = ?, ended_wall_ns = ?",
                 ("finished" if finished else "interrupted", SystemClock().wall_ns()),
             )
-        self._sweep()
+        self._remove_orphans()
         self._open = False
         try:
             if not settle(self._db):
                 _log.warning(
-                    "%s: a reader keeps the run open; its write-ahead log stays next to it", self.path
+                    "%s: a reader is using the database, so its write-ahead log was not merged", self.path
                 )
         finally:
             self._release()
@@ -312,7 +302,7 @@ class RunWriter:
             self._scores_lock.release()
         self._lock.release()
 
-    def _write_audio(self, record: TurnRecord, stem: str) -> _Files:
+    def _write_audio(self, record: TurnRecord, stem: str) -> _AudioFiles:
         both: str | None = None
         if record.both_sides is not None and record.both_rate_hz is not None and len(record.both_sides):
             both = f"{stem}.both.flac"
@@ -326,19 +316,18 @@ class RunWriter:
             name = f"{stem}.reply.flac" if headline else f"{stem}.response-{index + 1}.flac"
             self._write_file(name, pcm, response.rate_hz)
             responses.append(name)
-        files = _Files(both, tuple(responses))
-        if files.names():
+        if both is not None or any(responses):
             sync_folder(self._audio)
-        return files
+        return _AudioFiles(both, responses)
 
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        # Sync the file first, so that a power failure cannot leave a row without its file.
+        # The file is synced before its row is written, so that a power failure cannot lose only the file.
         with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 
-    def _insert(self, record: TurnRecord, files: _Files, generation: int) -> None:
+    def _insert(self, record: TurnRecord, files: _AudioFiles, generation: int) -> None:
         both = record.both_sides if files.both is not None else None
         turn = self._put(
             "turns",
@@ -396,7 +385,7 @@ class RunWriter:
         cursor = self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
         return int(cursor.lastrowid or 0)
 
-    def _set_aside(self, turn: int) -> None:
+    def _move_to_replaced(self, turn: int) -> None:
         """Move an attempt to the tables for replaced attempts."""
         columns = self._columns("turns", without="id")
         moved = self._db.execute(
@@ -418,13 +407,13 @@ class RunWriter:
     def _reading(self) -> AbstractContextManager[None]:
         return encoding.decoding(f"{self.path / RUN_FILE}")
 
-    def _sweep(self) -> None:
+    def _remove_orphans(self) -> None:
         """Remove the audio of uncommitted turns."""
         try:
             own_folder(self.path, private_folder(self._audio))
             with self._reading():
-                left = orphans(self._db, self.path, AUDIO_FOLDER)
-            for path in left:
+                unused = orphans(self._db, self.path, AUDIO_FOLDER)
+            for path in unused:
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{self._audio}: cannot be written: {error.strerror}") from None

@@ -147,7 +147,7 @@ def test_an_early_interrupt_has_the_status_of_an_interrupt(monkeypatch: pytest.M
     ("stop", "status", "said"),
     [
         (
-            StoreError("RUN: cannot keep turn 'x': [Errno 28] No space left on device"),
+            StoreError("RUN: cannot store turn 'x': [Errno 28] No space left on device"),
             None,
             "kept. To continue",
         ),

@@ -95,7 +95,7 @@ def test_a_statement_returns_no_more_than_its_file_contains(
 ) -> None:
     monkeypatch.setattr("live_eval.recording._database._STATEMENT_STEPS", 10**12)
     tangled(run / RUN_FILE, "run")
-    with pytest.raises(StoreError, match="it returns more than it contains"):
+    with pytest.raises(StoreError, match="a query returns more data than the file contains"):
         RunReader.open(run)
 
 
@@ -165,7 +165,7 @@ def test_a_private_copy_has_the_holes_of_its_source(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with ScoreReader.open(run) as scores:
         assert [row.turn_id for row in scores.read()] == ["late"]
-    monkeypatch.setattr("live_eval.recording._database._MOST_COPIED_BYTES", 4096)
+    monkeypatch.setattr("live_eval.recording._database._MAX_COPIED_BYTES", 4096)
     with pytest.raises(StoreError, match=rf"{SCORES_FILE}: expected at most 0 GiB to copy"):
         ScoreReader.open(run)
     assert [path.name for path in tmp_path.iterdir()] == ["runs"], "no copies"

@@ -156,8 +156,8 @@ def test_views_and_virtual_tables_are_refused(one_turn: Path) -> None:
 
 
 def test_audio_longer_than_a_turn_can_be_is_refused(one_turn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.recording._files._MOST_SAMPLES", 1000)
-    with RunReader.open(one_turn) as read, pytest.raises(StoreError, match="more than a turn has"):
+    monkeypatch.setattr("live_eval.recording._files._MAX_SAMPLES", 1000)
+    with RunReader.open(one_turn) as read, pytest.raises(StoreError, match="more than a turn can have"):
         read.both_sides("id_0/target")
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_is_locked_or_cannot_be_made_says_so(
     with closing(sqlite3.connect(one_turn / RUN_FILE, isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")
         with pytest.raises(
-            StoreError, match=r"run\.sqlite: .*another program has locked the database; close it"
+            StoreError, match=r"run\.sqlite: .*another program has locked the database; close that program"
         ):
             RunWriter.resume(one_turn)
     full = ("PRAGMA max_page_count = 1", *RUN_TABLES)
@@ -205,5 +205,5 @@ def test_a_run_that_is_locked_or_cannot_be_made_says_so(
 def test_a_response_that_is_heard_over_many_hours_is_not_timed_again(one_turn: Path, apart_ns: int) -> None:
     arrivals, samples = (np.array(each, "<i8").tobytes() for each in ([0, apart_ns], [1_000, 1_000]))
     change(one_turn, "UPDATE responses SET chunk_arrival_ns = ?, chunk_samples = ?", arrivals, samples)
-    with RunReader.open(one_turn) as read, pytest.raises(StoreError, match="its audio extends over"):
+    with RunReader.open(one_turn) as read, pytest.raises(StoreError, match="expected audio of at most"):
         read.turn("id_0/target", retime=True)

@@ -252,6 +252,6 @@ def test_a_database_that_another_program_locks_is_an_error_that_says_so(
     with closing(sqlite3.connect(run / RUN_FILE, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(
-            StoreError, match="another program has locked the database; close it and try again"
+            StoreError, match="another program has locked the database; close that program and retry"
         ):
             open_database(run / RUN_FILE, 3)

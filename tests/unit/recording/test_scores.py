@@ -53,7 +53,7 @@ def test_a_version_that_has_judged_fewer_turns_does_not_replace_a_complete_one(t
             store.put("bleu", "1", turn, Scored({"": 1.0}))
         store.put("bleu", "2", "a", Scored({"": 2.0}))
         assert store.versions() == {"bleu": "1"}
-        reason = "its version 2 has judged 1 of 3 turns; these are the scores of version 1"
+        reason = "version 2 has judged only 1 of 3 turns; the scores are from version 1"
         assert store.unfinished() == [JudgeProblem("bleu", "2", reason)]
         for turn in "bc":
             store.put("bleu", "2", turn, Scored({"": 2.0}))
@@ -67,7 +67,7 @@ def test_a_score_that_is_not_finite_is_a_failure_of_the_judge(tmp_path: Path, va
         store.put("dnsmos", "1", "a", Scored({"ovrl": value, "sig": 3.0}))
         [row] = store.read()
     assert row.status == "failed"
-    assert row.reason == "the judge gave a number that is not finite for ovrl"
+    assert row.reason == "the judge returned a non-finite value for ovrl"
     assert row.values == {}
 
 
@@ -89,7 +89,7 @@ def test_a_run_without_scores_reads_as_empty_and_stays_unchanged(tmp_path: Path)
 
 def test_several_scores_are_written_together_or_not_at_all(tmp_path: Path) -> None:
     with ScoreStore.open(tmp_path) as store:
-        with pytest.raises(StoreError, match="cannot keep scores of bleu"):
+        with pytest.raises(StoreError, match="cannot store scores of bleu"):
             store.put_all("bleu", "1", {"a": Scored({"": 1.0}), "\ud83d": Scored({"": 2.0})})
         assert store.done("bleu", "1") == set()
         store.put_all("bleu", "1", {"a": Scored({"": 1.0}), "b": Scored({"": 2.0})})
@@ -172,7 +172,7 @@ def test_a_journal_that_names_another_file_is_refused(tmp_path: Path) -> None:
     assert not victim.exists(), "what SQLite does"
     victim.write_text("years of work")
     for opened in (ScoreReader.open, ScoreStore.open):
-        with pytest.raises(StoreError, match="names another file"):
+        with pytest.raises(StoreError, match="refers to another file"):
             opened(folder)
     assert victim.read_text() == "years of work"
     assert journal.read_bytes() == forged

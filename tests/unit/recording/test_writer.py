@@ -339,7 +339,7 @@ def test_a_turn_whose_rows_cannot_be_written_leaves_nothing(
 
         with monkeypatch.context() as patch:
             patch.setattr(run, "_insert_events", fails)
-            with pytest.raises(StoreError, match=r"cannot keep turn 'a'.*disk is full"):
+            with pytest.raises(StoreError, match=r"cannot store turn 'a'.*disk is full"):
                 run.commit(spoken_turn(a_case("a")))
         assert run.done() == {}
         run.commit(spoken_turn(a_case("b")))
@@ -429,7 +429,7 @@ def test_a_secret_never_enters_a_manifest(tmp_path: Path) -> None:
         {"headers": [{"Authorization": "Bearer abc"}]},
         {"endpoint": {"access_token": "x"}},
     ):
-        with pytest.raises(StoreError, match="looks like a secret") as caught:
+        with pytest.raises(StoreError, match="appears to contain a secret") as caught:
             RunWriter.create(tmp_path, manifest)
         assert "abc" not in str(caught.value)
         assert not (tmp_path / RUN_FILE).exists()
