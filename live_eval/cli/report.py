@@ -30,9 +30,9 @@ _FORMS = ("html", "md", "csv", "json")
 @click.option(
     "--audio-mb",
     type=click.FloatRange(min=0),
-    default=40.0,
+    default=4.0,
     show_default=True,
-    help="Maximum amount of audio to embed; the page lists omissions.",
+    help="Maximum amount of audio to embed, the most useful turns first; the rest stays in the folder.",
 )
 @_options.retime_option
 def command(

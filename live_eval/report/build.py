@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,11 @@ from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
+from live_eval.report.clip_choice import turns_to_hear
 from live_eval.report.compare import compare, prompts_in_words
 from live_eval.report.embedded_audio import clips
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
-from live_eval.report.pages import inline_script, page_template, write_page
+from live_eval.report.pages import inline_script, page_template, script_json, write_page
 from live_eval.report.plots import Plot, curve_plot, level_plots
 from live_eval.report.tables import (
     LATENCY_TITLES,
@@ -37,13 +38,13 @@ from live_eval.report.tables import (
 from live_eval.report.tasks import task_tables
 from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
-from live_eval.report.turns import turn_order, turn_row
+from live_eval.report.turns import score_columns, turn_order, turn_row
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
 ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 
-AUDIO_MB = 40.0
+AUDIO_MB = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,9 +152,8 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
     )
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
-    files = _audio_files(ordered, keys)
-    room = int(audio_mb * 1_000_000) // len(opened)
-    audio = [clip for some in files for clip in clips(some, room)]
+    files = list(_audio_files(opened, keys, shown))
+    audio = list(clips(files, int(audio_mb * 1_000_000)))
     levels = [relate_levels(view.summary) for view in runs]
     cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
     return page_template("report.html", number=number).generate(
@@ -178,13 +178,14 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
         settings=_settings(opened),
         shown=shown,
-        rows=_rows(ordered, keys, shown),
+        rows=_rows(ordered, keys, shown, {clip.key for clip in audio}),
+        score_columns=script_json([score_columns(view) for view in runs]),
         total=len(ordered),
         cue_names=sorted(cues),
         task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
         variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
         clips=audio,
-        recorded=sum(len(some) for some in files),
+        recorded=len(files),
     )
 
 
@@ -228,26 +229,31 @@ def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
 
 
 def _rows(
-    ordered: Sequence[tuple[OpenRun, Observation]], keys: Mapping[tuple[int, str], str], shown: Sequence[str]
+    ordered: Sequence[tuple[OpenRun, Observation]],
+    keys: Mapping[tuple[int, str], str],
+    shown: Sequence[str],
+    heard: Collection[str],
 ) -> Iterator[Mapping[str, Any]]:
     for run, turn in ordered:
         summary, record = run.view.summary, run.reader.turn(turn.turn_id)
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
-        yield turn_row(view, turn, run.view, keys[run.view.index, turn.turn_id], shown)
+        key = keys[run.view.index, turn.turn_id]
+        yield turn_row(view, turn, run.view, key, shown, heard=key in heard)
 
 
 def _audio_files(
-    ordered: Sequence[tuple[OpenRun, Observation]], keys: Mapping[tuple[int, str], str]
-) -> list[list[tuple[str, Path]]]:
-    """Return the runs' audio files, in page order."""
-    # The folder may be foreign: only files inside it get into a page, no recordings of the data set that the
-    # run names, and no targets of links.
-    files: dict[int, list[tuple[str, Path]]] = {run.view.index: [] for run, _ in ordered}
-    for run, turn in ordered:
-        file = run.reader.both_file(turn.turn_id)
-        if file is not None and is_own_file(run.reader.path, file):
-            files[run.view.index].append((keys[run.view.index, turn.turn_id], file))
-    return list(files.values())
+    opened: Sequence[OpenRun], keys: Mapping[tuple[int, str], str], scores: Sequence[str]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the key and audio file of each turn, the most useful turns first."""
+    by_key = [{turn.key: turn.turn_id for turn in run.view.summary.turns} for run in opened]
+    for turn_key in turns_to_hear([run.view for run in opened], scores):
+        for run, turn_ids in zip(opened, by_key, strict=True):
+            turn_id = turn_ids.get(turn_key)
+            file = run.reader.both_file(turn_id) if turn_id is not None else None
+            # The folder may be foreign: only files inside it get into a page, no recordings of the data set
+            # that the run names, and no targets of links.
+            if turn_id is not None and file is not None and is_own_file(run.reader.path, file):
+                yield keys[run.view.index, turn_id], file
 
 
 def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:

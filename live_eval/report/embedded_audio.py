@@ -23,7 +23,6 @@ from live_eval.recording import read_sound
 __all__ = ["Clip", "clips", "drawn_envelope", "length_s"]
 
 _AT_A_TIME = 16
-_MOST_BUCKETS = 1000
 _STEP_S = PEAK_NS / 1e9
 
 
@@ -48,7 +47,7 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     third of the size.
 
     Args:
-        files: Key and audio file of each turn, in page order. Missing files are skipped.
+        files: Key and audio file of each turn, in order of priority. Missing files are skipped.
         budget_bytes: Limit for the total audio in base64.
 
     Raises:
@@ -91,13 +90,14 @@ def length_s(peaks: NDArray[np.uint8]) -> float:
     return len(peaks) * _STEP_S
 
 
-def drawn_envelope(peaks: NDArray[np.uint8]) -> dict[str, Any]:
-    """Return the envelopes of both sides in at most 1000 steps, for the page's script.
+def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = 1000) -> dict[str, Any]:
+    """Return the envelopes of both sides, for the page's script.
 
     Args:
         peaks: Result of `live_eval.audio.peaks.peaks`, uint8, shape (n, 2).
+        steps: Maximum length of the envelopes.
     """
-    together = -(-len(peaks) // _MOST_BUCKETS) or 1
+    together = -(-len(peaks) // steps) or 1
     padded = np.pad(peaks, ((0, -len(peaks) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)
     return {
         "step": together * _STEP_S,

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.analysis.statistics.intervals import rounded
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.turn_view import TurnView
+from live_eval.analysis.summary.score_table import ScoreCell
+from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.report.cells import number
 from live_eval.report.embedded_audio import drawn_envelope
 from live_eval.report.pages import script_json
@@ -14,9 +19,10 @@ from live_eval.report.tables import LATENCY_TITLES, RunView
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Variant
 
-__all__ = ["turn_order", "turn_row"]
+__all__ = ["score_columns", "turn_order", "turn_row"]
 
 _EXCERPT = 110
+_COARSE = 60  # steps of a waveform without audio
 
 
 def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
@@ -25,7 +31,7 @@ def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str,
 
 
 def turn_row(
-    view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str]
+    view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str], *, heard: bool
 ) -> Mapping[str, Any]:
     """Return the row of a turn for the template.
 
@@ -33,6 +39,7 @@ def turn_row(
         facts: Observation of the turn in the run's summary.
         key: Key of the turn on the page.
         shown: Scores with a column.
+        heard: Whether the page has the turn's audio; otherwise its waveform is coarse.
 
     Returns:
         The template's values: `values` are pairs of text and sort key, `search` is the searchable text,
@@ -40,7 +47,7 @@ def turn_row(
     """
     turn, scores = view.record, view.scores
     values: list[tuple[str, float | None]] = [
-        (number(ms), ms) for ms in map(facts.milliseconds, ("voice_to_voice", "first_byte"))
+        (number(ms), rounded(ms, 2)) for ms in map(facts.milliseconds, ("voice_to_voice", "first_byte"))
     ]
     for name in shown:
         value = scores[name].value if name in scores and turn.captured else None
@@ -60,8 +67,21 @@ def turn_row(
         "badges": _badges(view),
         "values": values,
         "search": " ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
-        "details": script_json(_details(view)),
+        "details": script_json(_details(view, heard=heard)),
     }
+
+
+def score_columns(run: RunView) -> list[list[str]]:
+    """Return the name, unit and title of each score in a turn's details."""
+    return [[column.name, column.unit, column.title] for column in run.summary.table.columns]
+
+
+def _score(cell: ScoreCell) -> list[float | str | None]:
+    return [rounded(cell.value, 4), *filter(None, [cell.reason])]
+
+
+def _envelope(peaks: NDArray[np.uint8], *, heard: bool) -> dict[str, Any]:
+    return drawn_envelope(peaks) if heard else drawn_envelope(peaks, steps=_COARSE)
 
 
 def _cue(cue: Cue | None) -> tuple[str, str]:
@@ -96,8 +116,8 @@ def _badges(view: TurnView) -> list[tuple[str, str]]:
     return [badge for badge in badges if badge]
 
 
-def _details(view: TurnView) -> dict[str, Any]:
-    turn, scores = view.record, view.scores
+def _details(view: TurnView, *, heard: bool) -> dict[str, Any]:
+    turn = view.record
     failure = turn.failure
     return {
         "id": turn.turn_id,
@@ -105,17 +125,18 @@ def _details(view: TurnView) -> dict[str, Any]:
         "failure": [failure.kind.value, failure.message] if failure else None,
         "warnings": [[warning.kind.value, warning.message] for warning in turn.warnings],
         "latencies": [
-            [LATENCY_TITLES[name], None if found.ns is None else found.ns / 1e6, found.reason]
+            [LATENCY_TITLES[name], rounded(milliseconds(found.ns), 1), found.reason]
             for name, found in view.latencies.items()
+            if name != "barge_in_stop" or found.ns is not None
         ],
-        "lag": [turn.timing.lag_ns / 1e6, turn.timing.flagged],
+        "lag": [rounded(turn.timing.lag_ns / 1e6, 1), turn.timing.flagged],
         "scores": [
-            [column.name, cell.value, column.unit, cell.reason, column.title]
-            for column, cell in zip(view.table.columns, scores.values(), strict=True)
+            None if turn.case.task not in column.tasks else _score(cell)
+            for column, cell in zip(view.table.columns, view.scores.values(), strict=True)
         ],
-        "marks": [[mark.kind, mark.title, mark.at_s] for mark in view.marks],
-        "seconds": view.seconds,
-        "envelope": None if turn.envelope is None else drawn_envelope(turn.envelope),
+        "marks": [[mark.kind, mark.title, round(mark.at_s, 4)] for mark in view.marks],
+        "seconds": round(view.seconds, 4),
+        "envelope": None if turn.envelope is None else _envelope(turn.envelope, heard=heard),
         "responses": [[r.status.value, r.reason, r.text or "", r is turn.headline] for r in turn.responses]
         if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
         else [],

@@ -58,5 +58,5 @@ class Page(HTMLParser):
         return [
             json.loads(text)
             for attributes, text in self.scripts
-            if attributes.get("type") == "application/json"
+            if attributes.get("type") == "application/json" and "id" not in attributes
         ]

@@ -5,12 +5,18 @@ import { make, row, table, texts } from "./web/elements.js";
 import { listRows } from "./web/rows.js";
 import { handover, levelsOf, recording } from "./web/sound.js";
 
+const columns = JSON.parse(document.getElementById("score-columns").textContent);
+
 listRows(document.getElementById("turn-table"), { noun: "turns", named: "turn", details: turnDetails });
 
-function turnDetails({ row: { id } }, turn, signal) {
+function turnDetails({ row: { id, dataset } }, turn, signal) {
   const [ms, flagged] = turn.lag;
   const times = turn.latencies.map(([title, value, reason]) => ({ title, ms: value, reason }));
-  const judged = turn.scores.map(([name, value, unit, reason, title]) => ({ name, value, unit, reason, title }));
+  const judged = turn.scores.flatMap((score, place) => {
+    if (!score) return []; // not applicable to the turn's task
+    const [name, unit, title] = columns[dataset.run][place];
+    return [{ name, unit, title, value: score[0], reason: score[1] ?? "" }];
+  });
   return [
     turn.failure && remark(...turn.failure),
     turn.warnings.map(([kind, message]) => remark(kind, message, "warning")),

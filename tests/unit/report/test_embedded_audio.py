@@ -28,7 +28,8 @@ def test_audio_that_fits_is_lossless(page: Page, run_folder: Path) -> None:
     with RunReader.open(run_folder) as run:
         kept = run.both_sides("id_0/target")
     assert kept is not None
-    samples, rate_hz = soundfile.read(io.BytesIO(sounds[0][1]), dtype="int16")
+    order = [attributes["id"] for attributes, _ in page.scripts if attributes.get("type") == "text/plain"]
+    samples, rate_hz = soundfile.read(io.BytesIO(sounds[order.index("sound-t0")][1]), dtype="int16")
     np.testing.assert_array_equal(samples, kept[0])
     assert rate_hz == kept[1]
 

@@ -1,0 +1,55 @@
+"""The order in which turns get audio on a page of limited size: the most useful ones first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import TypeVar
+
+from live_eval.analysis.summary.observations import Observation, TurnKey
+from live_eval.report.tables import RunView
+
+__all__ = ["turns_to_hear"]
+
+_T = TypeVar("_T")
+
+
+def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[TurnKey]:
+    """Yield the keys of all turns, the most useful to listen to first.
+
+    Failed turns, flagged turns, the slowest turns, the turns with the worst value of each score, and turns of
+    every cue take turns, so that each kind is heard however small the page is. A case precedes its
+    repetitions. The key stands for the turn in every run, so that runs can be compared by ear.
+
+    Args:
+        scores: Names of the scores.
+    """
+    rankings = [ranking for view in runs for ranking in _rankings(view, scores)]
+    yield from dict.fromkeys(turn.key for turn in _alternating(rankings))
+
+
+def _rankings(view: RunView, scores: Sequence[str]) -> Iterator[Iterable[Observation]]:
+    turns, table = view.summary.turns, view.summary.table
+    yield [turn for turn in turns if not turn.captured]
+    yield [turn for turn in turns if turn.captured and turn.timing.flagged]
+    timed = [(ms, turn) for turn in turns if (ms := turn.milliseconds("voice_to_voice")) is not None]
+    yield _sorted(timed, descending=True)
+    for name in scores:
+        if (column := table.column(name)) is not None and column.higher_is_better is not None:
+            scored = [(value, turn) for turn, value in table.scored(turns, column) if turn.captured]
+            yield _sorted(scored, descending=not column.higher_is_better)
+    by_cue: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for turn in sorted(turns, key=lambda turn: turn.repeat):
+        by_cue[turn.cue.name if turn.cue is not None else "", turn.variant].append(turn)
+    yield _alternating(list(by_cue.values()))
+
+
+def _sorted(valued: Sequence[tuple[float, Observation]], *, descending: bool) -> list[Observation]:
+    return [turn for _, turn in sorted(valued, key=lambda pair: pair[0], reverse=descending)]
+
+
+def _alternating(rankings: Sequence[Iterable[_T]]) -> Iterator[_T]:
+    """Yield the first of each ranking, then the second of each, and so on."""
+    for place in zip_longest(*rankings):
+        yield from (each for each in place if each is not None)
