@@ -30,11 +30,11 @@ AUTO = "auto"
 
 _REACH_S = 5.0
 _TOKEN = Path("~/.ray/auth_token")
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 _LOCAL = "local"
-_LEAST_VERSION = (2, 52)
+_MIN_VERSION = (2, 52)
 """The first Ray version with tokens. Without a token, anyone who can reach a cluster can run code on it."""
-_ALWAYS = {
+_VARIABLES = {
     "RAY_worker_niceness": "0",  # otherwise workers wait for all other programs
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -46,13 +46,13 @@ class Cluster:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self.nodes: tuple[Node, ...] = living_nodes(ray.nodes())
-        """The nodes that are alive at the start."""
+        """The nodes that were alive when the cluster was joined."""
         here = ray.util.get_node_ip_address()
         self.is_one_machine = all(node.address == here for node in self.nodes)
         """Whether this machine is the only node."""
 
     def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
-        """Call a function on a node, in a separate process; return an awaitable of the result."""
+        """Call a function in a separate process on a node; return an awaitable of its result."""
         return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
 
     def actor(self, actor_class: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
@@ -79,7 +79,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Cluster]:
-    """Connect to a Ray cluster, and disconnect at the end of the block. Call in the main thread.
+    """Connect to a Ray cluster, and disconnect at the end of the block. Call this in the main thread.
 
     Args:
         address: ``HOST:PORT`` of the head node, or `AUTO`.
@@ -90,10 +90,10 @@ def connected(address: str) -> Iterator[Cluster]:
     """
     _check(address)
     address_for_ray = _address_for_ray(address)
-    with _environment(_variables(address_for_ray)):  # Ray reads some at import
+    with _environment(_variables(address_for_ray)):  # Ray reads some of them when it is imported
         ray = _imported()
         try:
-            with prompt_exit(), _signals_kept():
+            with prompt_exit(), _signal_handlers_restored():
                 _join(ray, address, address_for_ray)
                 cluster = Cluster(ray)
             if not cluster.nodes:
@@ -110,8 +110,8 @@ def _imported() -> Any:
     except ImportError:
         raise UsageError(f"--ray needs Ray: {install_command('ray')}") from None
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:2])
-    if found < _LEAST_VERSION:
-        least = ".".join(map(str, _LEAST_VERSION))
+    if found < _MIN_VERSION:
+        least = ".".join(map(str, _MIN_VERSION))
         raise UsageError(
             f"--ray needs Ray {least}, which has tokens, but {ray.__version__} is installed: "
             f"{install_command('ray')}"
@@ -128,7 +128,7 @@ def _join(ray: Any, address: str, address_for_ray: str) -> None:
             configure_logging=False,
         )
     except Exception as error:  # Ray raises RuntimeError, ConnectionError, ValueError, AssertionError, …
-        hint = "" if _has_token() else f"; it may want a token, in {_TOKEN} or RAY_AUTH_TOKEN"
+        hint = "" if _has_token() else f"; it may require a token in {_TOKEN} or RAY_AUTH_TOKEN"
         raise LiveEvalError(
             f"the Ray cluster at {address} cannot be used: {error_text(error)}{hint}"
         ) from error
@@ -139,19 +139,19 @@ def _address_for_ray(address: str) -> str:
     if address != AUTO:
         return address
     named = os.environ.get("RAY_ADDRESS")
-    if named and named != AUTO:  # for this value, Ray would join a cluster that another user named
+    if named and named != AUTO:  # with "auto", Ray trusts an address that any user can store
         return named
-    try:  # after a crash, Ray may still store the address of a dead cluster, and would retry for minutes
-        remembered = _remembered()
-        host, _, port = remembered.rpartition(":")
+    try:  # after a crash, the stored address may be a dead cluster's, for which Ray would retry for minutes
+        stored = _stored_address()
+        host, _, port = stored.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
     except (OSError, ValueError):
         return _LOCAL
-    return remembered
+    return stored
 
 
-def _remembered() -> str:
-    """Return the cluster address stored by Ray, if written by this user or root: any user may write to /tmp.
+def _stored_address() -> str:
+    """Return the cluster address that Ray has stored in /tmp, if this user or root wrote it.
 
     Raises:
         OSError: The file is missing, or another user wrote it.
@@ -161,7 +161,7 @@ def _remembered() -> str:
     with open_regular(path) as file:
         if os.name == "posix" and os.fstat(file.fileno()).st_uid not in (0, os.geteuid()):
             raise OSError(errno.EPERM, "another user wrote it", str(path))
-        return file.read(_MOST_CHARACTERS).decode().strip()
+        return file.read(_MAX_CHARACTERS).decode().strip()
 
 
 def _has_token() -> bool:
@@ -170,13 +170,13 @@ def _has_token() -> bool:
 
 
 def _variables(address: str) -> dict[str, str | None]:
-    """Return the environment variables for Ray; None means remove the variable."""
+    """Return the environment variables for Ray; None removes a variable."""
     if address == _LOCAL:
-        # Use a token for this cluster only: Ray would write a world-readable token.
+        # A token for this cluster only, since Ray would create one in a world-readable file.
         token = secrets.token_hex(32)
         SECRETS.learn(token)
         return {
-            **{name: os.environ.get(name, value) for name, value in _ALWAYS.items()},
+            **{name: os.environ.get(name, value) for name, value in _VARIABLES.items()},
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": token,
             "RAY_AUTH_TOKEN_PATH": None,
@@ -186,8 +186,8 @@ def _variables(address: str) -> dict[str, str | None]:
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     if not os.environ.get("RAY_AUTH_TOKEN"):
         _check_private(Path(named) if named else _TOKEN.expanduser())
-    # Ray sends its token only if this is set, but the clusters that it starts require a token.
-    wanted = {**_ALWAYS, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
+    # Clusters that Ray starts require a token, but Ray sends it only in this mode.
+    wanted = {**_VARIABLES, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
     return {name: os.environ.get(name, value) for name, value in wanted.items()}
 
 
@@ -202,15 +202,15 @@ def _check_private(token: Path) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the one-line message of a Ray error or of its cause on another machine."""
+    """Return the message of a Ray error, or of its cause on another machine, on one line."""
     cause = getattr(error, "cause", None)
     error = cause if isinstance(cause, Exception) else error
     text = " ".join(f"{error}".split()) or type(error).__name__
-    return f"{text[:_MOST_CHARACTERS]}…" if len(text) > _MOST_CHARACTERS else text
+    return f"{text[:_MAX_CHARACTERS]}…" if len(text) > _MAX_CHARACTERS else text
 
 
 def _check(address: str) -> None:
-    """Raise if nothing responds at an address; Ray itself would retry for many minutes."""
+    """Raise if nothing responds at an address, for which Ray itself would retry for minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
     if address in (AUTO, _LOCAL):
@@ -218,20 +218,20 @@ def _check(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise UsageError(
-            f"--ray {address}: expected HOST:PORT of the head node, or no value for the cluster that this "
-            "machine belongs to; ray:// is not supported: run the command on a node of the cluster"
+            f"--ray {address}: expected HOST:PORT of the head node, or no value for this machine's cluster; "
+            "ray:// is not supported: run the command on a node of the cluster"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
     except OSError as error:
         raise LiveEvalError(
-            f"no Ray cluster answers at {address}: {error}; start one there with `ray start --head`"
+            f"no Ray cluster responds at {address}: {error}; start one there with `ray start --head`"
         ) from None
 
 
 @contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Restore the signal handlers, which Ray replaces."""
+def _signal_handlers_restored() -> Iterator[None]:
+    """Restore the signal handlers that Ray replaces within the block."""
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         yield
@@ -243,7 +243,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables, or remove those set to None, for processes started within the block."""
+    """Within the block, set environment variables, and remove those whose value is None."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:

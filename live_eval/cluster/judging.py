@@ -1,4 +1,4 @@
-"""Run judges on cluster nodes: each worker gets a processor, or a GPU if the judge can use it.
+"""Run judges on cluster nodes; each worker has a processor, or a GPU if the judge can use one.
 
 The driver reads the run, calls models (with one budget and one response cache), and writes the scores.
 """
@@ -26,7 +26,7 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["cluster_judges"]
 
 _START_S = 180.0
-_LOOK_S = 1.0  # interval at which a thread checks whether to stop
+_POLL_S = 1.0  # interval at which a thread checks whether to stop
 
 
 @contextlib.contextmanager
@@ -35,8 +35,8 @@ def cluster_judges(
 ) -> Iterator[JudgePool]:
     """Run local judges on cluster nodes; end their workers at the end of the block.
 
-    With ``device="cuda"``, judges that use torch get workers with a GPU each. `announce` is called from
-    several threads with a line about each node that can no longer judge.
+    With ``device="cuda"``, judges that use torch run in workers with a GPU each. `announce` is called, from
+    several threads, with a line about each node that can no longer judge.
 
     Raises:
         UsageError: The judges use GPUs, and the cluster has none.
@@ -76,7 +76,7 @@ class _ActorWorker:
         self._cluster = cluster
         self._node = node
         self._stopping = stopping
-        # A worker with a GPU reserves no processor; otherwise workers without a GPU might occupy them all.
+        # A worker with a GPU reserves no processor, since workers without a GPU may occupy all processors.
         self._actor = cluster.actor(JudgeActor, node=node, cpus=0 if gpus else 1, gpus=gpus)
         try:
             theirs: Software
@@ -92,7 +92,7 @@ class _ActorWorker:
             raise
 
     def missing(self, judge: str) -> str | None:
-        """Return the judge's requirement that is missing on the node, or None."""
+        """Return the requirement of a judge that the node lacks, or None."""
         asked = self._actor.missing.remote(self._seal.close(judge))
         found: str | None = self._seal.open(self._result(asked, _START_S))
         return found
@@ -109,14 +109,14 @@ class _ActorWorker:
         """As in `JudgeWorker`."""
         self._cluster.end(self._actor)
 
-    def _result(self, reference: Any, most_s: float = math.inf) -> Any:
-        """Wait for a result from the actor; raise TimeoutError after `most_s`, or once all workers stop."""
+    def _result(self, reference: Any, timeout_s: float = math.inf) -> Any:
+        """Wait for a result of the actor; raise TimeoutError after `timeout_s`, or once all workers stop."""
         from ray import get
 
         while True:
             try:
-                return get(reference, timeout=min(most_s, _LOOK_S))
+                return get(reference, timeout=min(timeout_s, _POLL_S))
             except TimeoutError:
-                most_s -= _LOOK_S
-                if self._stopping.is_set() or most_s <= 0:
+                timeout_s -= _POLL_S
+                if self._stopping.is_set() or timeout_s <= 0:
                     raise

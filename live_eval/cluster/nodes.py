@@ -41,7 +41,8 @@ class Node:
     Args:
         node_id: Ray's node id.
         name: Name in records and reports.
-        cpus: Number of processors that Ray may assign; `gpus` likewise.
+        cpus: Number of processors that Ray may assign.
+        gpus: Number of GPUs that Ray may assign.
     """
 
     node_id: str
@@ -53,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """Software versions that the driver and a node must share, since they exchange pickled objects.
+    """Software versions, which must match on the driver and the nodes, since these exchange pickled objects.
 
     Args:
         code: A hash of live-eval's files.
@@ -65,25 +66,23 @@ class Software:
     python: str
 
     def differs(self, other: Software) -> str:
-        """Describe how another machine's software differs; empty if it is the same."""
+        """Return how another machine's software differs, or an empty string."""
         if other.live_eval != self.live_eval:
             return f"expected live-eval {self.live_eval}, found {other.live_eval}"
         if other.python != self.python:
             return f"expected Python {self.python}, found {other.python}"
         if other.code != self.code:
-            return (
-                f"its live-eval {other.live_eval} has other code than the driver's: install the same on both"
-            )
+            return f"its code of live-eval {other.live_eval} differs from the driver's: install the same code"
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A node's part in a run.
+    """A node's role in a run.
 
     Args:
         calibration: Measured error of the node's latencies; None if not calibrated.
-        refused: Reason why the node runs no timed work; empty if it does.
+        refused: Reason why the node is excluded from timed work, or an empty string.
     """
 
     node: Node
@@ -102,9 +101,9 @@ class NodeReport:
         }
 
     def in_words(self) -> str:
-        """Return a sentence without its final full stop."""
+        """Return the report as a sentence without a full stop."""
         if self.refused:
-            return f"node {self.node.name} takes no timed work: {self.refused}"
+            return f"node {self.node.name} is excluded from timed work: {self.refused}"
         words = f"node {self.node.name}: {counted(self.workers, 'worker')}"
         if self.calibration is None:
             return words
@@ -132,7 +131,7 @@ def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
-    """Return the number of workers of a run: as requested, or enough for its sessions, at least one per node.
+    """Return the number of workers of a run: as requested, or as its sessions need and at least one per node.
 
     The number never exceeds the number of processors.
     """
@@ -158,18 +157,18 @@ def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def round_robin(places: Mapping[Node, int]) -> list[Node]:
-    """Return one entry per worker: the first worker of each node, then the second of each, and so on."""
+    """Return an entry per worker: the first worker of each node, then the second of each, and so on."""
     rounds = range(max(places.values(), default=0))
-    return [node for number in rounds for node, most in places.items() if number < most]
+    return [node for number in rounds for node, count in places.items() if number < count]
 
 
 def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
-    """Return why a calibrated node may not time sessions; empty if it may.
+    """Return why a calibrated node may not time sessions, or an empty string.
 
     `failed` is the number of failed calibration turns; `bound_ms` is the maximum p99 of an absolute error.
     """
     if failed:
-        return f"{counted(failed, 'turn')} of its calibration failed"
+        return f"its calibration had {counted(failed, 'failed turn')}"
     for name, ms in sorted(calibration.errors_p99_ms.items()):
         if ms > bound_ms:
             return f"its error of {name} is {ms:.1f} ms (p99), expected at most {bound_ms:g} ms"

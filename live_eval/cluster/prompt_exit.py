@@ -1,8 +1,8 @@
 """Exit promptly on Ctrl-C while Ray joins or leaves a cluster.
 
-Ray's native code blocks for up to a minute, and Python handles signals only after it returns. After an
-interrupt, Ray may block again or crash during interpreter shutdown, so the process exits without a shutdown:
-no work is in progress at this stage.
+Ray's native code blocks for up to a minute, and Python handles signals only after it returns. Ray may also
+block or crash when an interrupted interpreter shuts down. The process therefore exits without a shutdown,
+which is safe because no work is in progress at this stage.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _LAST_WORDS = "Interrupted."
 
 @contextlib.contextmanager
 def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
-    """Let a signal end the process within the block, after two seconds if Python does not handle it first.
+    """Within the block, let a signal end the process, after two seconds if Python does not handle it.
 
-    The processes of a cluster started by Ray end with this process. Outside the main thread, do nothing.
+    The processes of a cluster that Ray started end too. Outside the main thread, do nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     reader, writer = socket.socketpair()
     writer.setblocking(False)
-    left = threading.Event()
+    ended = threading.Event()
 
     def watch() -> None:
         with reader:
             while numbers := reader.recv(16):  # empty once the writer is closed
-                if any(number in STOP_SIGNALS for number in numbers) and not left.wait(_GRACE_S):
+                if any(number in STOP_SIGNALS for number in numbers) and not ended.wait(_GRACE_S):
                     end_process(_LAST_WORDS, end)
 
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -46,10 +46,10 @@ def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        left.set()
+        ended.set()
         end_process(_LAST_WORDS, end)
         raise
     finally:
-        left.set()
+        ended.set()
         signal.set_wakeup_fd(before)
         writer.close()

@@ -1,4 +1,4 @@
-"""Encrypt objects for one reader: Ray sends calls in plaintext, and may spill them to disk.
+"""Encrypt objects for one recipient, since Ray sends calls in plaintext, and may spill them to disk.
 
 Each worker creates a key pair and sends its public key; the driver responds with its own public key. Both
 derive a shared key (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoint keys,
@@ -41,7 +41,7 @@ class KeyPair:
 
 
 class Seal:
-    """Encrypts objects for the other side, which must be trusted because objects are pickled."""
+    """A cipher for pickled objects; the two sides must trust each other."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)

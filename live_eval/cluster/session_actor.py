@@ -1,7 +1,7 @@
 """The Ray actor that runs sessions on a cluster node, and the calibration that precedes them.
 
-An actor's own process contains Ray's threads, so sessions run in a separate process, as with ``--processes``
-(`live_eval.run.session_process`).
+The actor's process contains Ray's threads, so sessions run in a separate process, like those of
+``--processes`` (`live_eval.run.session_process`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Measured", "SessionActor", "calibrate_node"]
 
 
 class Measured(NamedTuple):
-    """The calibration of a node, and its number of failed turns."""
+    """A node's calibration and its number of failed turns."""
 
     calibration: KeptCalibration
     failed: int
@@ -39,7 +39,7 @@ def calibrate_node(plan: CalibrationPlan) -> Measured:
 
 
 class SessionActor:
-    """Runs sessions on a node. Arguments and results are encrypted, except in `introduce`."""
+    """An actor that runs sessions; arguments and results are encrypted, except in `introduce`."""
 
     def __init__(self) -> None:
         self._keys = KeyPair()
@@ -50,7 +50,7 @@ class SessionActor:
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:
-        """Start the session process with sealed `ProcessSettings`; return `Ready` or a `Failure`."""
+        """Start the session process with sealed `ProcessSettings`; return a sealed `Ready` or `Failure`."""
         self._seal = self._keys.seal_with(other)
         settings: ProcessSettings = self._seal.open(sealed)
         SECRETS.learn_all(settings.secrets)
@@ -61,7 +61,7 @@ class SessionActor:
         return self._seal.close(Ready(self._sessions.priority, self._sessions.cpu()))
 
     async def run(self, sealed: bytes) -> bytes:
-        """Run the session of a sealed `SessionOrder`; return its `SessionAnswer`."""
+        """Run the session of a sealed `SessionOrder`; return a sealed `SessionAnswer`."""
         outcome: Any
         try:
             outcome = await self._sessions.run(self._seal.open(sealed))

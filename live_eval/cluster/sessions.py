@@ -1,9 +1,9 @@
 """Run sessions on cluster nodes: calibrate the nodes, start workers, and send them orders.
 
-As with ``--processes``, the driver handles the plan, rate limits, patience, retries, decoding, timing and
-storage. Limits therefore apply to the whole run, each turn is committed once, and the sessions of a lost
-worker are retried like any others (`live_eval.run.session_workers`). An order contains the recording's
-frames, so nodes do not need the data set.
+As with ``--processes``, the plan, rate limits, patience, retries, decoding, timing and storage remain in the
+driver. Limits therefore apply to the whole run, each turn is committed once, and the sessions of a lost
+worker are retried (`live_eval.run.session_workers`). Orders contain the recordings' frames, so nodes do not
+need the data set.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ async def cluster_sessions(
     """Run sessions on cluster nodes; cancel those in progress at the end of the block.
 
     Args:
-        plan: Plan of the run; `turns.processes` is the number of workers, 0 or None for as many as necessary.
+        plan: Plan of the run; `turns.processes` is the number of workers, or 0 or None for the default.
         announce: Called with a line about each node.
-        earlier: Nodes in the manifest before the run was resumed.
+        earlier: Node entries in the manifest of the run to resume.
 
     Raises:
         UsageError: The nodes cannot reach the endpoint's address.
@@ -61,8 +61,8 @@ async def cluster_sessions(
     """
     if urlsplit(base_url).hostname in _LOOPBACK and not cluster.is_one_machine:
         raise UsageError(
-            f"the endpoint listens on {urlsplit(base_url).hostname}, which only this machine can reach: "
-            "pass --base-url with an address that every node of the cluster can reach"
+            f"only this machine can reach the endpoint at {urlsplit(base_url).hostname}: pass --base-url "
+            "with an address that every node of the cluster can reach"
         )
     turns = plan.config.turns
     spread = WorkerSpread(cluster.nodes, turns.concurrency, turns.processes or 0)
@@ -83,9 +83,9 @@ async def _started(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> AsyncIterator[list[Place]]:
-    """Start workers on nodes that were calibrated with their load; end the workers at the end of the block.
+    """Calibrate nodes under their load and start workers on them; end the workers at the end of the block.
 
-    If a node is refused, or not all of its workers start, the other nodes take over its sessions and are
+    If a node is refused, or some of its workers do not start, the other nodes take over its sessions and are
     recalibrated. Each round has fewer nodes or workers, so the loop terminates.
 
     Raises:
@@ -108,7 +108,7 @@ async def _places(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> list[Place]:
-    """Calibrate nodes until all remaining nodes pass, and start their workers; return none if some fail."""
+    """Calibrate nodes until all remaining nodes pass, and start their workers; return [] if any fails."""
     while due := spread.not_examined:
         reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
         for report, load in zip(reports, due.values(), strict=True):
@@ -117,8 +117,8 @@ async def _places(
                 announce(report.in_words())
     if not spread.loads:
         raise LiveEvalError(
-            "no node of the cluster takes timed work; `live-eval calibrate` on a node shows its error, and "
-            "--timing-bound allows a larger one"
+            "all nodes of the cluster are excluded from timed work; `live-eval calibrate` on a node shows "
+            "its error, and --timing-bound allows a larger one"
         )
     homes = [node for node, load in spread.loads.items() for _ in range(load.workers)]
     places = [Place(lambda node=node: new_worker(node)) for node in homes]  # type: ignore[misc]
@@ -139,7 +139,7 @@ async def _places(
 
 
 async def _problem(place: Place) -> str:
-    """Start a worker in a place; return the reason if it does not start, or an empty string."""
+    """Start a worker in a place; return why it did not start, or an empty string."""
     try:
         await place.worker()
     except LiveEvalError as error:
@@ -152,10 +152,10 @@ async def _close(places: Sequence[Place]) -> None:
 
 
 def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the manifest's node entries: every node, and the worst calibration in use.
+    """Return the manifest's entries on the nodes: every node, and the worst calibration in use.
 
-    An entry from before the run was resumed (`earlier`) is replaced if the node is used again, but a worse
-    calibration is kept.
+    Nodes that are used again replace their entries in `earlier`, from before the run was resumed; the worst
+    calibration takes both into account.
     """
     used = [report for report in reports if not report.refused]
     again, now = {report.node.name for report in used}, {report.node.name for report in reports}
@@ -174,7 +174,7 @@ def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] 
 
 
 class _ClusterSessions(SpreadSessions):
-    """Distributes sessions over the workers of a cluster; the manifest lists its nodes."""
+    """A `SpreadSessions` over the workers of a cluster, whose nodes it adds to the manifest."""
 
     def __init__(self, places: Sequence[Place], nodes: Mapping[str, Any]) -> None:
         super().__init__(places)
@@ -195,7 +195,7 @@ def _settings(spec: ClientSpec) -> ProcessSettings:
 
 
 async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> NodeReport:
-    """Calibrate a node with its load; return whether it may be used."""
+    """Calibrate a node under its load; report whether it may be used."""
     report = NodeReport(node=node, workers=load.workers)
     try:
         async with asyncio.timeout(_NODE_S):
@@ -217,15 +217,15 @@ async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> Node
             )
             found: Measured = await cluster.call(calibrate_node, calibration, node=node)
     except TimeoutError:
-        return replace(report, refused=f"it was not calibrated within {_NODE_S:.0f} s: is it busy?")
-    except Exception as error:  # an error of Ray or of the node
-        return replace(report, refused=_without_ray(error))
+        return replace(report, refused=f"its calibration took more than {_NODE_S:.0f} s: is it busy?")
+    except Exception as error:  # from Ray or from the node
+        return replace(report, refused=_node_error(error))
     kept = found.calibration.model_copy(update={"node": node.name})
     refused = calibration_refusal(kept, found.failed, plan.config.cluster.timing_bound)
     return replace(report, calibration=kept, refused=refused)
 
 
-def _without_ray(error: Exception) -> str:
+def _node_error(error: Exception) -> str:
     if "No module named 'live_eval" in f"{error}":
         return "live-eval is not installed there"
     return error_text(error)
@@ -263,7 +263,7 @@ class RayWorker:
             raise
         except Exception as error:
             raise LiveEvalError(
-                f"no worker starts on node {self._node.name}: {_without_ray(error)}"
+                f"no worker starts on node {self._node.name}: {_node_error(error)}"
             ) from error
         ready: Ready | Failure = self._seal.open(answer)
         if isinstance(ready, Failure):
@@ -279,18 +279,17 @@ class RayWorker:
         sealed = await asyncio.to_thread(self._seal.close, order)
         try:
             reply = await self._actor.run.remote(sealed)
-        except RayTaskError:  # a bug in the worker, which keeps running
+        except RayTaskError:  # a bug in the worker, which is still running
             raise
         except RayError as error:  # the worker or its node died
             self.ended = True
             raise TurnError(
                 FailureKind.PROCESS_DIED,
-                f"the worker on node {self._node.name} was lost while it ran the session: "
-                f"{error_text(error)}",
+                f"the worker on node {self._node.name} died while it ran the session: {error_text(error)}",
             ) from None
         answer: SessionAnswer = await asyncio.to_thread(self._seal.open, reply)
         self.spent = Cpu(*(now - then for now, then in zip(answer.cpu, self._at_start, strict=True)))
-        return replace(answer, outcome=_of_node(answer.outcome, self._node.name))
+        return replace(answer, outcome=_with_node(answer.outcome, self._node.name))
 
     async def close(self) -> None:
         """As in `SessionWorker`."""
@@ -298,8 +297,8 @@ class RayWorker:
             await asyncio.to_thread(self._cluster.end, self._actor)
 
 
-def _of_node(outcome: Any, name: str) -> Any:
-    """Add the node name to the turns of a session."""
+def _with_node(outcome: Any, name: str) -> Any:
+    """Add the node's name to the turns of a session."""
     if isinstance(outcome, Failure):
         return outcome
     captures = [replace(capture, trace=replace(capture.trace, node=name)) for capture in outcome.captures]

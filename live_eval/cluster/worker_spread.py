@@ -1,4 +1,4 @@
-"""Distribute the workers of a run over nodes, some of which may be refused. Pure."""
+"""Distribute the workers of a run over the nodes that are not refused. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Load", "WorkerSpread"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a node: its number of workers, and their total number of concurrent sessions."""
+    """A node's load: its number of workers, and their total number of concurrent sessions."""
 
     workers: int
     sessions: int
@@ -32,9 +32,7 @@ class WorkerSpread:
 
     def __init__(self, nodes: Sequence[Node], sessions: int, wanted: int) -> None:
         self._nodes = {node.name: node for node in nodes}
-        self._usable = dict(
-            self._nodes
-        )  # accepted nodes, with the number of processors available for workers
+        self._usable = dict(self._nodes)  # `limit` reduces their processors
         self._sessions = sessions
         self._wanted = wanted
         self._reports: dict[str, NodeReport] = {}
@@ -42,23 +40,22 @@ class WorkerSpread:
 
     @property
     def loads(self) -> dict[Node, Load]:
-        """The load of each participating node; empty if no nodes remain."""
+        """The load of each participating node; empty if no node remains."""
         nodes = list(self._usable.values())
         if not nodes:
             return {}
         workers = workers_for(self._sessions, self._wanted, nodes)
-        most = -(
-            -self._sessions // workers
-        )  # per worker: each session is assigned to the least loaded worker
+        # Sessions are assigned to the least loaded worker, so their number per worker has this limit.
+        per_worker = -(-self._sessions // workers)
         return {
-            self._nodes[name]: Load(given, min(self._sessions, given * most))
+            self._nodes[name]: Load(given, min(self._sessions, given * per_worker))
             for name, given in worker_shares(workers, nodes).items()
             if given
         }
 
     @property
     def not_examined(self) -> dict[Node, Load]:
-        """The participating nodes that have not been examined with at least their load."""
+        """The participating nodes that have not been examined under at least their load."""
         return {
             node: load
             for node, load in self.loads.items()
@@ -76,14 +73,14 @@ class WorkerSpread:
         ]
 
     def record(self, report: NodeReport, load: Load) -> None:
-        """Record the examination of a node with a load."""
+        """Record the report on a node that was examined under a load."""
         name = report.node.name
         self._reports[name], self._examined[name] = report, load
         if report.refused:
             self._usable.pop(name, None)
 
     def limit(self, node: Node, workers: int, why: str) -> None:
-        """Limit a node to its started workers, or refuse the node if none started. `why` is the reason."""
+        """Limit a node to the workers that started, or refuse it, because of `why`, if none did."""
         if workers:
             self._usable[node.name] = replace(node, cpus=workers)
         else:

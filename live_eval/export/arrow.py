@@ -30,7 +30,7 @@ def needed(package: str, extra: str = "export") -> Any:
     """Import a package of an extra.
 
     Raises:
-        UsageError: The package is not installed; the message contains the extra's name.
+        UsageError: The package is not installed; the message names the extra.
     """
     try:
         return importlib.import_module(package)
@@ -61,7 +61,7 @@ def record_batches(table: ExportTable, *, rows_at_once: int = 200) -> Iterator[p
 
 
 def data_frame(table: ExportTable) -> pd.DataFrame:
-    """Return the table as a data frame with Arrow types; a missing value is ``<NA>``."""
+    """Return the table as a data frame with Arrow types, in which missing values are ``<NA>``."""
     pa, pandas = needed("pyarrow"), needed("pandas")
     whole = pa.Table.from_batches(record_batches(table), turn_schema(table))
     frame: pd.DataFrame = whole.to_pandas(types_mapper=pandas.ArrowDtype)
@@ -117,7 +117,7 @@ def _type(column: ExportColumn) -> Any:
 
 
 def _flat(row: Mapping[str, Any], records: Iterable[ExportColumn]) -> dict[str, Any]:
-    """Return a row as a mapping from column to value, with JSON mappings as text."""
+    """Return a row's values by column name, with JSON mappings as text."""
     flat = dict(flattened(row))
     for column in records:
         assert isinstance(column.kind, tuple)

@@ -1,4 +1,4 @@
-"""The columns of the turn table: names, types, meanings with units."""
+"""The columns of the turn table: names, types, and meanings with units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from live_eval.analysis.summary.score_table import ScoreColumn
 __all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
 
 Kind: TypeAlias = Literal["text", "texts", "integer", "number", "numbers", "boolean", "time", "json"]
-"""The type of a value: plurals are lists, ``time`` is UTC, ``json`` a mapping of JSON values."""
+"""The type of a value; plurals are lists, ``time`` is in UTC, and ``json`` is a mapping of JSON values."""
 
 
 @dataclass(frozen=True, slots=True)

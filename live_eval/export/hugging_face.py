@@ -1,7 +1,7 @@
 """Write a run as a folder for Hugging Face's ``load_dataset``: Parquet files and a dataset card.
 
-The files have the table's columns; each audio path is replaced by the content of the FLAC file, as stored by
-the ``Audio`` feature of datasets.
+The files have the table's columns. Each audio path is replaced by the content of the FLAC file, in the form
+of datasets' ``Audio`` feature.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["write_dataset"]
 
 SPLIT = "test"
-"""The only split, because a run is a model test, not training data."""
+"""The only split, since a run tests a model and is not training data."""
 
 _AUDIO = ("reply_audio", "both_sides_audio")
 _PART = ".live-eval-export.part"
@@ -63,8 +63,8 @@ def write_dataset(
     """Write the turns and their audio to a new folder and return the number of turns.
 
     Args:
-        shard_bytes: Size at which a Parquet file is closed and a new one started.
-        rows_at_once: Maximum number of turns whose audio is in memory at once.
+        shard_bytes: Size of a Parquet file after which a new one is started.
+        rows_at_once: Maximum number of turns with their audio in memory.
 
     Raises:
         UsageError: The folder is not empty, or pyarrow is not installed.
@@ -85,9 +85,9 @@ def write_dataset(
 def _atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder whose contents move to `folder` on success, and are removed otherwise."""
     is_new = not folder.exists()
-    # Created inside `folder`, which may be the working folder, a link or a mount point.
+    # The temporary folder is in `folder`, since that may be the working folder, a link or a mount point.
     part = private_folder(folder) / _PART
-    shutil.rmtree(part, ignore_errors=True)  # left by a killed export
+    shutil.rmtree(part, ignore_errors=True)  # from a killed export
     try:
         part.mkdir(mode=0o700)
         yield part
@@ -126,14 +126,14 @@ def _schema(table: ExportTable) -> pa.Schema:
     schema = turn_schema(table)
     audio = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     for name in _AUDIO:
-        place = schema.get_field_index(name)
-        schema = schema.set(place, schema.field(place).with_type(audio))
+        index = schema.get_field_index(name)
+        schema = schema.set(index, schema.field(index).with_type(audio))
     features = {"info": {"features": {name: {"_type": "Audio"} for name in _AUDIO}}}
     return schema.with_metadata({**schema.metadata, b"huggingface": json.dumps(features).encode()})
 
 
 def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-    """Yield the table's batches with audio in place of paths."""
+    """Yield the table's batches with audio instead of paths."""
     pa = needed("pyarrow")
     for batch in record_batches(table, rows_at_once=rows_at_once):
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -144,7 +144,7 @@ def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Ite
 
 
 def _audio(run: Path, path: str | None) -> dict[str, Any] | None:
-    """Return an audio file as datasets stores it; None if the file is missing or too large for a turn."""
+    """Return an audio file in the form of datasets; None if it is missing or too large for a turn."""
     content = None if path is None else own_bytes(run, run / path)
     return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 

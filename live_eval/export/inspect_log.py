@@ -1,7 +1,7 @@
 """Write a run as a log for inspect_ai and its viewer.
 
-A turn is a sample, a repetition an epoch, a score a scorer. Values without a place in inspect_ai's schema
-(latencies, the case, the manifest) are metadata. Audio is WAV, the lossless format of the two in inspect_ai.
+A turn becomes a sample, a repetition an epoch, and a score a scorer. Values that inspect_ai's schema lacks
+(latencies, the case, the manifest) are metadata. Audio is WAV, inspect_ai's only lossless format.
 """
 
 from __future__ import annotations
@@ -179,10 +179,10 @@ def _content(text: str | None, audio: ContentAudio | None) -> Any:
 def _audio(run: RunReader, turn: TurnRecord) -> tuple[ContentAudio | None, ContentAudio | None]:
     """Return the user's side without trailing silence, and the reply as it arrived."""
     sides: list[ContentAudio | None] = [None, None]
-    for place, file in enumerate((turn.both_file, turn.reply_file)):
+    for index, file in enumerate((turn.both_file, turn.reply_file)):
         if file is not None and is_own_file(run.path, file):
             pcm, rate_hz = read_sound(file, "int16")
-            sides[place] = _wav(pcm if pcm.ndim == 1 else np.trim_zeros(pcm[:, 0], "b"), rate_hz)
+            sides[index] = _wav(pcm if pcm.ndim == 1 else np.trim_zeros(pcm[:, 0], "b"), rate_hz)
     return sides[0], sides[1]
 
 
@@ -198,7 +198,7 @@ def _wav(pcm: NDArray[np.int16], rate_hz: int) -> ContentAudio | None:
 
 
 def _scores(view: TurnView, row: Mapping[str, Any]) -> dict[str, Score]:
-    """Return the scores that apply to a turn; a missing value gives its reason."""
+    """Return the scores that apply to a turn; a missing score has a reason."""
     from inspect_ai.scorer import Score
 
     details = {judgement["judge"]: judgement["detail"] for judgement in row["judgements"]}
@@ -249,7 +249,7 @@ def _model(summary: RunSummary) -> str:
 
 
 def _identity(what: str, summary: RunSummary) -> str:
-    """Return an id that is the same in every export of a run."""
+    """Return an id that does not change between exports of a run."""
     digest = hashlib.sha256(f"{what}\0{summary.facts.name}\0{summary.facts.started_at}".encode())
     return digest.hexdigest()[:22]
 

@@ -1,4 +1,4 @@
-"""Read a run in a notebook: its turns as a data frame."""
+"""Read a run in a notebook, with its turns as a data frame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RecordedRun"]
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run folder without open files; audio columns of `turns` are relative to `path`."""
+    """A recorded run that keeps no files open; audio paths in `turns` are relative to `path`."""
 
     path: Path
 
@@ -32,7 +32,7 @@ class RecordedRun:
 
     @cached_property
     def turns(self) -> pd.DataFrame:
-        """The columns of ``live-eval export --to parquet``, one row for each turn, including failed ones.
+        """A row for each turn, including failed ones, with the columns of ``live-eval export --to parquet``.
 
         Raises:
             UsageError: pandas or pyarrow is not installed.

@@ -1,6 +1,7 @@
 """Write the turn table as JSON lines or CSV.
 
-CSV omits columns of records; text that a spreadsheet would evaluate as a formula gets a leading apostrophe.
+CSV omits columns of records, and prefixes text that a spreadsheet would evaluate as a formula with an
+apostrophe.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["RowFormat", "write_rows"]
 
 RowFormat: TypeAlias = Literal["jsonl", "csv"]
 
-# Valid unescaped in JSON, but many readers split lines at these characters, as str.splitlines does.
+# Valid unescaped in JSON, but many readers, such as str.splitlines, split lines at these characters.
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 

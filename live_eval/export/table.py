@@ -1,8 +1,8 @@
 """The turn table of a run: the basis of every export and of `RecordedRun.turns`.
 
-One row per turn, including failed turns. Names are nested in JSON lines and joined with dots in flat formats
-(``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; the reason, if
-known, is in a separate column.
+It has one row per turn, including failed turns. Names are nested in JSON lines and joined with dots in flat
+formats (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; the reason,
+if known, is in a separate column.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ class ExportTable:
     """The turns of a run as rows with named columns.
 
     Args:
-        retime: Recompute the latencies with the current definitions, which reads every reply's audio.
+        retime: Whether to recompute the latencies with the current definitions, from the audio.
     """
 
     def __init__(self, run: RunReader, scores: ScoreReader, *, retime: bool = False) -> None:
         self.run = run
-        """The run."""
         self.scores: ScoreTable = read_scores(scores, judges_asked_for(run.manifest))
-        """The run's scores."""
         self._retime = retime
 
     @property
@@ -50,7 +48,7 @@ class ExportTable:
         for turn in self.run.turns(retime=self._retime):
             view = TurnView(turn, self.scores, self.run.path)
             row = _row(view)
-            # Runs of earlier versions may contain values that are only now recognized as secrets.
+            # Runs of earlier versions may contain values that were not recognised as secrets.
             yield view, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -144,12 +142,12 @@ def _audio(view: TurnView, marks: ResponseRecord) -> dict[str, Any]:
 
 
 def _fields(value: object, *names: str) -> dict[str, Any]:
-    """Return the attributes by name; all None if the value is None."""
+    """Return attributes by name; all are None if the value is None."""
     return {name: getattr(value, name, None) for name in names}
 
 
 def _usage(turn: TurnRecord) -> dict[str, int | None]:
-    """Return the total tokens of all responses; None if the endpoint did not report tokens."""
+    """Return the total tokens of all responses; None if the endpoint reported no tokens."""
     totals: dict[str, int | None] = {}
     for name in ("input_tokens", "output_tokens"):
         counts = [getattr(response.usage, name, None) for response in turn.responses]

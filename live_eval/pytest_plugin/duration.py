@@ -11,16 +11,15 @@ __all__ = ["Duration", "ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duration:
-    """A measured or expected duration. It compares only with durations, because a bare number has no unit.
+    """A measured or expected duration, comparable only with durations, since a bare number has no unit.
 
-    Without a value, every comparison is false: ``assert turn.voice_to_voice < ms(1200)`` fails and shows the
-    reason.
+    Comparisons with a missing duration are false: ``assert turn.voice_to_voice < ms(1200)`` fails, and shows
+    the reason.
 
     Args:
-        ns: Nanoseconds, possibly negative; None if nothing could be measured.
-        error_bar_ns: Maximum part of the duration due to live-eval's own lateness; None if unknown or not
-            measured.
-        reason: Reason why `ns` is None; empty otherwise.
+        ns: Nanoseconds, possibly negative; None if the duration is missing.
+        error_bar_ns: Maximum error due to live-eval's own lateness; None if unknown or not measured.
+        reason: Reason why the duration is missing; empty otherwise.
 
     >>> ms(900) < ms(1200)
     True
@@ -54,7 +53,7 @@ class Duration:
 
     def __repr__(self) -> str:
         if self.ns is None:
-            return f"no time ({self.reason})"
+            return f"missing ({self.reason})"
         bar = "" if self.error_bar_ns is None else f" (error bar {self.error_bar_ns / 1e6:.1f} ms)"
         return f"{self.ns / 1e6:.1f} ms{bar}"
 

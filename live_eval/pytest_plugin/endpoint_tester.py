@@ -1,6 +1,6 @@
 """Stream recordings and duplex probes to an endpoint from a test: the pytest fixture `live_eval`.
 
-Each call is an ordinary run or duplex campaign: ``live-eval report`` accepts its folder.
+Each call records an ordinary run or duplex campaign, whose folder ``live-eval report`` accepts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["EndpointTester"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTester:
-    """Streams recordings and probes to one endpoint, without retries, and returns the turns.
+    """A client of one endpoint, which streams recordings and probes without retries, and returns the turns.
 
     Args:
         endpoint: Name of an endpoint, as listed by ``live-eval endpoints``.
@@ -139,14 +139,12 @@ class EndpointTester:
         return read_probe(folder, probe)
 
     def _new_run(self) -> Path:
-        """Return the path of a new run."""
         _check_no_loop()
         private_folder(self.folder)
         names = itertools.chain([self.name], (f"{self.name}-{number}" for number in itertools.count(2)))
         return next(path for name in names if not (path := self.folder / name).exists())
 
     def _record(self, run: Path, data: Mapping[str, Any], turns: Mapping[str, Any]) -> None:
-        """Run turns into a new folder."""
         plan = make_plan(self._config(data, turns))
         with RunWriter.create(run, plan.manifest()) as writer:
             outcome = run_loop(run_plan(plan, writer, run, Observer(), counts_refusals=True))
@@ -159,14 +157,13 @@ class EndpointTester:
             raise LiveEvalError(f"{run}: {counted(outcome.missing, 'turn')} not recorded, a bug in live-eval")
 
     def _config(self, data: Mapping[str, Any], turns: Mapping[str, Any]) -> RunConfig:
-        """Return the settings of a run."""
         endpoint = {"name": self.endpoint, **({} if self.base_url is None else {"base_url": self.base_url})}
         return validate(
             {
                 **{table: dict(keys) for table, keys in self.settings.items()},
                 "endpoint": {**self.settings.get("endpoint", {}), **endpoint},
                 "data": dict(data),
-                # No further attempts: they would hide failures from the test.
+                # Retries would hide failures from the test.
                 "turns": {**self.settings.get("turns", {}), **turns, "retries": 0},
                 "judges": {"names": ()},
             }
@@ -179,6 +176,6 @@ def _check_no_loop() -> None:
     except RuntimeError:
         return
     raise UsageError(
-        "an event loop is running in this thread, and a recording is played on one of its own: call this "
-        "from a plain test function, or with `await asyncio.to_thread(…)`"
+        "an event loop is already running in this thread: call this from a synchronous test function, or "
+        "with `await asyncio.to_thread(…)`"
     )

@@ -1,8 +1,7 @@
-"""The pytest plugin with the fixture `live_eval`, which streams recordings to a voice endpoint
-(docs/how-to/pytest.md).
+"""The pytest plugin with the fixture `live_eval`, which streams recordings to a voice endpoint.
 
-Every pytest run in an environment with live-eval loads this module, so imports are deferred until the fixture
-is used.
+See docs/how-to/pytest.md. Every pytest run in an environment with live-eval loads this module, so imports are
+deferred until the fixture is used.
 """
 
 from __future__ import annotations
@@ -24,21 +23,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--live-eval-endpoint",
         metavar="NAME",
-        help="the endpoint to test, of `live-eval endpoints`; without it, tests that use the fixture "
+        help="endpoint to test, one of `live-eval endpoints`; without it, tests that use the fixture "
         "`live_eval` are skipped",
     )
-    group.addoption("--live-eval-base-url", metavar="URL", help="its base URL, if not the vendor's")
+    group.addoption(
+        "--live-eval-base-url", metavar="URL", help="base URL of the endpoint, if not the vendor's"
+    )
     group.addoption(
         "--live-eval-run-file",
         metavar="FILE",
         type=Path,
-        help="a run file with further settings: model, turn detection, time limits",
+        help="run file with further settings: model, turn detection, time limits",
     )
     group.addoption(
         "--live-eval-out",
         metavar="FOLDER",
         type=Path,
-        help="folder that the runs are recorded in, if not a temporary one",
+        help="folder for the recorded runs, if not a temporary one",
     )
 
 
@@ -64,13 +65,13 @@ def _live_eval_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> EndpointTester:
-    """Streams recordings to the endpoint and returns the turns; an `EndpointTester`.
+    """An `EndpointTester`, which streams recordings to the endpoint and returns the turns.
 
-    Relative paths start from the folder of the test module.
+    Paths are relative to the folder of the test module.
     """
     endpoint: str | None = request.config.getoption("--live-eval-endpoint")
     if endpoint is None:
-        pytest.skip("needs --live-eval-endpoint: which voice endpoint to test")
+        pytest.skip("needs --live-eval-endpoint, the voice endpoint to test")
     from live_eval.errors import UsageError
     from live_eval.pytest_plugin.endpoint_tester import EndpointTester
     from live_eval.recording import file_stem

@@ -1,4 +1,4 @@
-"""Turns for tests: latencies as durations, the reply, assertions on several turns."""
+"""Turns for tests, with latencies as durations, the reply, and assertions on several turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Result", "Results", "read_turns"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """A turn with its latencies as durations (defined in docs/reference/latencies.md) and its run folder."""
+    """A turn with its run folder and its latencies, defined in docs/reference/latencies.md, as durations."""
 
     record: TurnRecord
     run: Path
@@ -33,7 +33,7 @@ class Result:
 
     @property
     def endpointing(self) -> Duration:
-        """End of the user's speech until the endpoint reports it."""
+        """End of the user's speech to the endpoint's report of it."""
         return self._duration("endpointing")
 
     @property
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def complete(self) -> Duration:
-        """End of the user's speech until the endpoint reports the end of its reply."""
+        """End of the user's speech to the endpoint's report of the end of its reply."""
         return self._duration("complete")
 
     @property
@@ -72,7 +72,7 @@ class Result:
         return self.record.heard_text
 
     def reply(self) -> Audio | None:
-        """Return the reply's audio (float32 mono, shape (samples,)) and its rate, or None."""
+        """Return the reply's audio, float32 mono, shape (samples,), with its sample rate, or None."""
         with RunReader.open(self.run) as reader:
             return reader.reply(self.record.turn_id)
 

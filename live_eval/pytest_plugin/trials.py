@@ -1,4 +1,4 @@
-"""Trials of a duplex probe for tests: outcomes, durations, assertions on several trials."""
+"""Trials of a duplex probe for tests, with outcomes, durations, and assertions on several trials."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ class ProbeTrial:
 
     @property
     def outcome(self) -> Outcome:
-        """What the endpoint did."""
+        """The endpoint's behaviour."""
         return self.result.outcome
 
     @property
     def passed(self) -> bool | None:
-        """Whether the endpoint did what it should; None if the trial is void."""
+        """Whether the endpoint behaved as expected; None if the trial is void."""
         return self.result.passed
 
     @property
     def response_latency(self) -> Duration:
-        """Last sample of the user to the first audible sample of the reply."""
+        """The user's last sample to the first audible sample of the reply."""
         return self._duration("response_latency")
 
     @property
     def barge_in_stop(self) -> Duration:
-        """The user begins to speak over the reply until the reply's last audible sample."""
+        """Start of the user's speech over the reply to the reply's last audible sample."""
         return self._duration("audible_stop")
 
     @property
     def provider_stop(self) -> Duration:
-        """The user begins to speak over the reply until the endpoint reports that it stops."""
+        """Start of the user's speech over the reply to the endpoint's report of its stop."""
         return self._duration("provider_stop")
 
     @property
@@ -78,7 +78,7 @@ class ProbeTrial:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProbeTrials(Sequence[ProbeTrial]):
-    """The trials of a probe, condition by condition, including failed and void ones.
+    """The trials of a probe, sorted by condition, including failed and void ones.
 
     Args:
         trials: Last attempt at each trial.
@@ -96,8 +96,8 @@ class ProbeTrials(Sequence[ProbeTrial]):
         """Check an assertion such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p50 < 400ms``.
 
         Returns:
-            The result: true if the assertion holds; prints as a sentence. If the run file has an impairment,
-            the assertion holds if it holds with and without the impairment.
+            The result, which is true if the assertion holds, and prints as a sentence. If the run file has an
+            impairment, the assertion must hold with and without it.
 
         Raises:
             UsageError: The expression is not an assertion on this probe.

@@ -1,4 +1,4 @@
-"""Read keys from the environment, a keyring, or a private file, but never from the command line."""
+"""Read keys from the environment, a keyring or a private file, never from the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["find_key", "has_key", "key_source", "key_variable", "recipient_in_wo
 
 _FILE, _KEYRING = "file:", "keyring:"
 _FORMS = "file:PATH or keyring:SERVICE/NAME"
-_MOST_BYTES = 65_536
+_MAX_BYTES = 65_536
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONG_PART = 12
 
@@ -30,7 +30,7 @@ def key_source(given: str) -> str:
     'keyring:live-eval/openai'
 
     Raises:
-        ValueError: It is something else. It may be the key itself, so from here on it is redacted.
+        ValueError: It is not. Since it may be the key itself, it is redacted from then on.
     """
     service, slash, name = given.removeprefix(_KEYRING).rpartition("/")
     if given.startswith(_KEYRING) and service and slash and name:
@@ -39,8 +39,7 @@ def key_source(given: str) -> str:
         return given
     SECRETS.learn(given)
     raise ValueError(
-        f"expected {_FORMS}; to read a key from the environment, name its variable "
-        "in key_variable (--key-variable)"
+        f"expected {_FORMS}; to read a key from an environment variable, use key_variable (--key-variable)"
     )
 
 
@@ -51,19 +50,19 @@ def key_variable(given: str) -> str:
     'OPENAI_API_KEY'
 
     Raises:
-        ValueError: It is something else. It may be the key itself, so from here on it is redacted.
+        ValueError: It is not. Since it may be the key itself, it is redacted from then on.
     """
     if given in os.environ or (_NAME.fullmatch(given) and not _looks_like_key(given)):
         return given
     SECRETS.learn(given)
     raise ValueError(
-        "expected the name of an environment variable (letters, digits, underscores), which holds the key; "
-        "to read a key from elsewhere, use key_from (--key-from)"
+        "expected the name of an environment variable (letters, digits, underscores) that contains the key; "
+        "to read a key from another source, use key_from (--key-from)"
     )
 
 
 def _looks_like_key(name: str) -> bool:
-    """Return whether a part of a name is long and not a word: it has mixed case or digits."""
+    """Return whether a name has a long part that is not a word, since it has mixed case or digits."""
     return any(
         len(part) >= _LONG_PART and not (part.isalpha() and (part.isupper() or part[1:].islower()))
         for part in name.split("_")
@@ -93,14 +92,14 @@ def find_key(source: str) -> Secret | None:
 
 
 def has_key(source: str) -> bool:
-    """Return whether `find_key` would return a key; a keyring is not queried."""
+    """Return whether a key seems to exist: files are not read, and a keyring is not queried."""
     if source.startswith(_FILE):
         return Path(source.removeprefix(_FILE)).expanduser().is_file()
     return source.startswith(_KEYRING) or bool(os.environ.get(source))
 
 
 def recipient_in_words(source: str, url: str) -> str:
-    """Describe which host receives a key.
+    """Return which host receives a key, as a clause.
 
     >>> recipient_in_words("OPENAI_API_KEY", "wss://api.openai.com/v1")
     'api.openai.com receives the key in OPENAI_API_KEY'
@@ -118,7 +117,7 @@ def _from_file(path: Path) -> str:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if os.name == "posix" and mode & 0o077:
                 raise UsageError(f"{path}: others can read this key (mode {mode:o}): run chmod 600 {path}")
-            data = file.read(_MOST_BYTES)
+            data = file.read(_MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: expected a file with a key: {error.strerror}") from None
     try:
@@ -126,7 +125,7 @@ def _from_file(path: Path) -> str:
     except UnicodeDecodeError:
         lines = []
     if len(lines) != 1:
-        raise UsageError(f"{path}: expected one line with a key, and nothing else")
+        raise UsageError(f"{path}: expected only one line, with a key")
     return lines[0]
 
 
@@ -136,7 +135,7 @@ def _from_keyring(service: str, name: str) -> str:
         from keyring.errors import KeyringError
     except ImportError:
         hint = install_command("keyring")
-        raise UsageError(f"a key in a keyring needs the package keyring: {hint}") from None
+        raise UsageError(f"reading a key from a keyring needs the package keyring: {hint}") from None
     try:
         value = keyring.get_password(service, name)
     except KeyringError as error:

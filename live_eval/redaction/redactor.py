@@ -1,12 +1,11 @@
 """Remove secrets by value, in any encoding, and by field name.
 
-The process has one `Redactor`, `SECRETS`. It registers every credential on input (a key from the
-environment, an address, settings). All output passes through it: the run's database, scores, cassettes and
-the terminal.
+Every credential that the process reads (a key, an address, settings) is registered in its only `Redactor`,
+`SECRETS`. All output passes through it: the run's database, scores, cassettes and the terminal.
 
-A secret that is short (fewer than eight characters) or may be an ordinary word (letters only, fewer than 16,
-in lower case or capitalised) is redacted only in its context: in an address, a header or a field with a
-secret's name. Redaction elsewhere would remove words from transcripts.
+A short secret (fewer than eight characters), or one that may be an ordinary word (fewer than 16 letters, in
+lower case or capitalised), is redacted only in an address, a header or a field with a secret name. Elsewhere,
+its redaction would remove words from transcripts.
 """
 
 from __future__ import annotations
@@ -53,33 +52,31 @@ SECRET_FIELDS = frozenset(
 )
 """Names of fields that contain secrets, in messages of any vendor."""
 
-_LONGEST_WORD = 15
-_LONGEST_PIECE = 1_000
+_MAX_WORD = 15
+_MAX_FRAGMENT = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
-# Matches only at the beginning of a word, to avoid quadratic time on long words.
-# Three stars around plain words are emphasis; in a key they are next to a digit or a sign, or are more than
-# three.
+# Match only at the beginning of a word, since other starts take quadratic time on long words.
+# Three stars next to a plain word are emphasis. In a key, there are more, or they adjoin a digit or sign.
 _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Environment variables that have a password-like name but contain a folder."""
+"""Environment variables with a folder, although their names resemble "password"."""
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def mask_halves(text: str) -> str:
-    """Return text without logins in addresses and without keys that an endpoint masked only partly."""
+    """Return text without logins in addresses and without keys that an endpoint has partly masked."""
     text = without_logins(text)
     return _HALFMASKED_KEY.sub(MASK, text) if MASK in text else text
 
 
 class Redactor:
-    """Registry of secrets that removes them from text and messages.
+    """A registry of secrets, which removes them from text and messages; see the module's docstring.
 
-    The module's docstring describes which secrets are searched for. Texts that look like a key or a bearer
-    token, and logins in addresses, are removed too.
+    Text that looks like a key or a bearer token, and logins in addresses, are removed too.
     """
 
     def __init__(self) -> None:
@@ -104,7 +101,7 @@ class Redactor:
         """Register a secret."""
         value = secret.reveal() if isinstance(secret, Secret) else secret or ""
         for one in {value.strip(), unquote(value)} - self._secrets:
-            if len(one) < SHORTEST_SECRET or (len(one) <= _LONGEST_WORD and _WORD.fullmatch(one)):
+            if len(one) < SHORTEST_SECRET or (len(one) <= _MAX_WORD and _WORD.fullmatch(one)):
                 continue
             self._secrets |= {one}
             longest_first = sorted({*self._spellings, *spellings(one)}, key=len, reverse=True)
@@ -125,7 +122,7 @@ class Redactor:
             self._fields |= {name}
         for text in texts:
             self.learn(text)
-            self.learn(text.rpartition(" ")[2])  # of "Bearer …"
+            self.learn(text.rpartition(" ")[2])  # the token in "Bearer TOKEN"
         if isinstance(value, str):
             for secret in secrets_in_queries(value):
                 self.learn(secret)
@@ -140,7 +137,7 @@ class Redactor:
                     self.learn_settings(inner, str(field))
 
     def learn_environment(self, variables: Mapping[str, str]) -> None:
-        """Register the values of environment variables whose names suggest a key, a token or similar."""
+        """Register the values of environment variables with secret names, such as ``API_KEY``."""
         for name, value in variables.items():
             if names_secret(name) and name not in _FOLDERS:
                 self.learn(value)
@@ -158,7 +155,7 @@ class Redactor:
         return None
 
     def text(self, text: str) -> str:
-        """Return a text without secrets; text with an escaped secret is returned without its escapes."""
+        """Return a text without secrets; if a secret is escaped, the whole text is unescaped."""
         text = self.unescaped(text)
         if self._secrets:
             for plain in nested(text):
@@ -167,7 +164,7 @@ class Redactor:
         return text
 
     def unescaped(self, text: str) -> str:
-        """Return a text without secrets in their fixed spellings."""
+        """Return a text without secrets that occur in one of their fixed spellings."""
         for spelling in self._spellings:  # longest first; much faster than one combined pattern
             text = text.replace(spelling, MASK)
         if "sk-" in text or "Bearer" in text:
@@ -175,28 +172,28 @@ class Redactor:
         return without_logins(text)
 
     def binary(self, data: bytes) -> bytes:
-        """Return bytes without the secrets that they contain as text."""
+        """Return bytes without secrets that occur in them as text."""
         for spelling in self._spellings:
             data = data.replace(spelling.encode("utf-8", "surrogatepass"), MASK.encode())
         return data
 
     def values(self, value: Any) -> Any:
-        """Return JSON values without secrets in their texts; field names are kept."""
+        """Return JSON values without secrets in strings; names are not changed."""
         return mapped(value, self.text, lambda name, inner: (name, self.values(inner)))
 
     def body(self, value: Any) -> Any:
-        """Return a message, as JSON values, without secrets in texts, names and secret fields."""
+        """Return a message, as JSON values, without secrets in strings, names and secret fields."""
         return mapped(value, self.text, self._member)
 
     def _member(self, name: str, value: Any) -> tuple[str, Any]:
         return self.text(str(name)), MASK if value and name in self._fields else self.body(value)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages, as JSON values, without secrets that are spread over several messages.
+        """Return messages, as JSON values, without secrets that are split across messages.
 
-        A transcript arrives in fragments, so the values of one field in all messages of one ``type`` are
-        joined. The first fragment of a secret becomes ``***`` and the others are removed. A secret within
-        one fragment is handled by `text`.
+        Transcripts arrive in fragments, so a field's values in all messages of a ``type`` are joined for the
+        search. The first fragment of a secret becomes ``***``, and the others are removed. Use `text` for
+        secrets within a fragment.
         """
         found = list(messages)
         if not self._secrets:
@@ -205,18 +202,18 @@ class Redactor:
         for number, message in enumerate(messages):
             kind = message.get("type") if isinstance(message, Mapping) else None
             for path, text in _leaves(message, ()):
-                if 0 < len(text) <= _LONGEST_PIECE:
+                if 0 < len(text) <= _MAX_FRAGMENT:
                     name = (str(kind), *("" if isinstance(step, int) else step for step in path))
                     streams.setdefault(name, []).append((number, path, text))
         for pieces in streams.values():
-            changed = self._apart([text for *_, text in pieces])
+            changed = self._without_split([text for *_, text in pieces])
             for (number, path, before), piece in zip(pieces, changed, strict=True):
                 if piece != before:
                     found[number] = _with(found[number], path, piece)
         return found
 
-    def _apart(self, pieces: Sequence[str]) -> list[str]:
-        """Return the fragments without secrets that extend over several fragments."""
+    def _without_split(self, pieces: Sequence[str]) -> list[str]:
+        """Return the fragments without secrets that are split across them."""
         changed = list(pieces)
         whole = "".join(pieces)
         if len(pieces) < 2 or self.unescaped(whole) == whole:
@@ -262,11 +259,11 @@ def _with(value: Any, path: tuple[str | int, ...], text: str) -> Any:
 
 
 class Concealer:
-    """Redactor of one session's messages, which are otherwise kept unchanged, audio included.
+    """A redactor of one session's messages, whose other content, including audio, is not changed.
 
-    All secrets in `SECRETS`, the session's key and the values of fields with secret names become ``***``; so
-    do partly masked keys, logins in addresses, and later occurrences of such a field's value. A message
-    without secrets is unchanged, byte for byte.
+    The secrets in `SECRETS`, the session's key, partly masked keys and the values of fields with secret names
+    become ``***``, including later occurrences of these values; logins in addresses are removed. A message
+    without secrets is returned byte for byte.
 
     Args:
         key: The session's key, or None.
@@ -279,11 +276,11 @@ class Concealer:
         self._field = re.compile(f'({field})(?:"(?:[^"\\\\]|\\\\.)*"|.*$)', re.DOTALL)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages without secrets spread over several messages; see `Redactor.series`."""
+        """Return messages without secrets that are split across messages; see `Redactor.series`."""
         return self._secrets.series(messages)
 
     def message(self, message: str | bytes) -> str | bytes:
-        """Return a message in either direction without secrets; binary JSON is parsed as JSON too."""
+        """Return a sent or received message without secrets; binary messages may be JSON too."""
         if isinstance(message, str):
             return self.text(message)
         if message.lstrip().startswith((b"{", b"[")):
@@ -310,7 +307,7 @@ class Concealer:
         if masked == value:
             return text
         try:
-            if orjson.loads(plain) == masked:  # written as it was
+            if orjson.loads(plain) == masked:  # keeps the original formatting
                 return plain
         except orjson.JSONDecodeError:
             pass
@@ -330,7 +327,7 @@ class Concealer:
         return orjson.dumps(plain).decode() if changed else written
 
     def _plain(self, text: str) -> str:
-        # In this order "sess_KEY" becomes "sess_***", as in the run's database, and not "***".
+        # In this order, "sess_KEY" becomes "sess_***", as in the run's database, instead of "***".
         return self._secrets.text(mask_halves(text))
 
     def _masked(self, value: Any) -> Any:

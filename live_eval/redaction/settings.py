@@ -1,4 +1,4 @@
-"""Identify the secrets in settings and addresses, and format the rest for display."""
+"""Find the secrets in settings and addresses, and return the public rest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
 _LOGIN = re.compile(r'//[^/@\s"]+@')
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _QUERY_SECRET = re.compile(r"([?&])([\w.-]{1,60})=([^\s&;#\"']+)")
-"""A parameter of a query, also within a text that is not an address, such as a model name."""
+"""A query parameter, also in text that is not an address, such as a model name."""
 _ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
 
 
@@ -65,13 +65,13 @@ def names_secret(name: str) -> bool:
 
 
 def secrets_in_field(name: str, value: Any) -> list[str]:
-    """Return the texts of a field with a secret name; the number in ``max_tokens`` is not a secret."""
+    """Return the strings in a field with a secret name; a number, as in ``max_tokens``, is not a secret."""
     texts = texts_in(value) if names_secret(name) else []
     return [text for text in texts if not (name.endswith("tokens") and text.lstrip("-").isdigit())]
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return every text and number in JSON values, without field names."""
+    """Return every string and integer in JSON values, as strings; names are not included."""
     match value:
         case bool() | None | "":
             return []
@@ -85,9 +85,9 @@ def texts_in(value: Any) -> list[str]:
 
 
 def public_settings(value: Any) -> Any:
-    """Return settings that are safe to show, as JSON values: fields with secret names become ``***``.
+    """Return settings, as JSON values, that are safe to show.
 
-    Logins and query values are removed from addresses.
+    Fields with secret names and query values become ``***``; logins are removed from addresses.
     """
     return mapped(value, _public_text, _public_member)
 
@@ -113,7 +113,7 @@ def _public_member(name: str, value: Any) -> tuple[str, Any]:
 
 
 def mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any], tuple[str, Any]]) -> Any:
-    """Return JSON values with `text` applied to every text, and `member` to every object member."""
+    """Return JSON values with `text` applied to every string, and `member` to every object member."""
     match value:
         case str():
             return text(value)
@@ -125,12 +125,12 @@ def mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any], 
 
 
 def is_address(text: str, name: str = "") -> bool:
-    """Return whether a setting is an address, by its value or by its name."""
+    """Return whether a setting is an address, according to its value or its name."""
     return bool(name.lower().endswith("url") or _URL.fullmatch(text) or _ICE.fullmatch(text))
 
 
 def public_url(url: str) -> str:
-    """Return a URL that is safe to show: no login, no fragment, query values hidden.
+    """Return a URL that is safe to show, without login and fragment, and with masked query values.
 
     >>> public_url("wss://me:secret@host:8000/v1?key=1")
     'wss://host:8000/v1?key=***'
@@ -165,7 +165,7 @@ def without_logins(text: str) -> str:
 
 
 def secrets_in_queries(text: str) -> Iterator[str]:
-    """Yield the values of query parameters with secret names, also in a text that is not an address.
+    """Yield the values of query parameters with secret names, also in text that is not an address.
 
     >>> list(secrets_in_queries("gpt-realtime?api_key=sk-123&voice=a"))
     ['sk-123']
@@ -176,7 +176,7 @@ def secrets_in_queries(text: str) -> Iterator[str]:
 
 
 def secrets_in_url(url: str) -> Iterator[str]:
-    """Yield the secrets in an address, even in one that cannot be parsed: its login and query values."""
+    """Yield an address's login and its secret query values, even if it cannot be parsed."""
     ice, parts = _ICE.fullmatch(url), _parsed(url)
     if ice is not None:
         login = ice[2].rpartition("@")[0]
@@ -201,7 +201,7 @@ def _no_words(text: str) -> bool:
 
 
 def _parsed(url: str) -> SplitResult | None:
-    """Return the parts of a URL; None if the text is not a URL, so that any part may be a login."""
+    """Return the parts of a URL; None if it cannot be parsed, in which case any part may be a login."""
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.fragment

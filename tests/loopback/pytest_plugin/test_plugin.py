@@ -162,7 +162,7 @@ async def test_a_probe_passes_with_an_endpoint_that_stops_and_fails_with_one_tha
     failed = bad.meet("own.passed >= 90%")
     assert (bool(failed), failed.value, failed.n) == (False, 0, 1)
     assert not bad[0].barge_in_stop < ms(10_000)
-    assert repr(bad[0].barge_in_stop).startswith("no time (kept_talking: the reply remained audible for ")
+    assert repr(bad[0].barge_in_stop).startswith("missing (kept_talking: the reply remained audible for ")
     assert "own: interruption, reply_audible+150ms kept_talking 1, recorded in" in repr(bad)
 
 

@@ -18,7 +18,7 @@ def test_an_address_where_nothing_listens_is_named() -> None:
     with socket.socket() as taken:  # bound, but it does not listen
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(LiveEvalError, match=f"no Ray cluster answers at {address}"), connected(address):
+        with pytest.raises(LiveEvalError, match=f"no Ray cluster responds at {address}"), connected(address):
             pass
 
 

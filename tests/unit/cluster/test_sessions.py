@@ -77,7 +77,7 @@ async def test_a_refusal_and_a_missing_worker_let_the_others_be_calibrated_again
         ("b", Load(2, 46)),  # only two workers start on a
     ]
     assert lines == [
-        "node c takes no timed work: late with 23 sessions",
+        "node c is excluded from timed work: late with 23 sessions",
         "no worker started on node a",
         "node a: 2 workers",
         "node b: 2 workers",
@@ -90,6 +90,6 @@ async def test_a_refusal_and_a_missing_worker_let_the_others_be_calibrated_again
 async def test_a_run_does_not_begin_where_no_node_is_left(sessions: int, processors: int) -> None:
     nodes = Nodes({A: sessions, B: sessions}, {A: processors, B: processors})
     spread = WorkerSpread((A, B), sessions=20, wanted=2)
-    with pytest.raises(LiveEvalError, match="no node of the cluster"):
+    with pytest.raises(LiveEvalError, match="all nodes of the cluster are excluded"):
         async with _started(spread, nodes.examine, nodes.worker, lambda _: None):
             pass

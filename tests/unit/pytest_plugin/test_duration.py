@@ -25,7 +25,7 @@ def test_without_a_value_no_comparison_holds() -> None:
     silent = Duration(None, reason="no audible sample")
     assert silent.ms is None
     assert not any((silent < ms(1), silent <= ms(1), silent > ms(1), silent >= ms(1), ms(1) > silent))
-    assert repr(silent) == "no time (no audible sample)"
+    assert repr(silent) == "missing (no audible sample)"
 
 
 def test_a_measured_duration_is_printed_with_its_error_bar() -> None:

@@ -39,7 +39,7 @@ def test_a_trial_without_a_stop_says_why() -> None:
     assert inconclusive.passed is None
     assert not inconclusive.barge_in_stop < ms(10_000)
     assert repr(inconclusive.barge_in_stop) == (
-        "no time (natural_end: the reply ended naturally while the user spoke)"
+        "missing (natural_end: the reply ended naturally while the user spoke)"
     )
 
 
