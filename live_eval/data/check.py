@@ -201,10 +201,7 @@ class DataReport:
 
 
 def check(
-    dataset: DataSet,
-    *,
-    max_s: float = MAX_RECORDING_S,
-    on_file: Callable[[int, int], None] | None = None,
+    dataset: DataSet, *, max_s: float = MAX_RECORDING_S, on_file: Callable[[int, int], None] | None = None
 ) -> DataReport:
     """Read every file of a data set, of at most `max_s` seconds each.
 

@@ -248,12 +248,7 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
 
 
 def _case(
-    line: _Line,
-    fields: FieldMap,
-    root: Path,
-    taken: set[str],
-    ids: Counter[str],
-    dialogues: dict[str, str],
+    line: _Line, fields: FieldMap, root: Path, taken: set[str], ids: Counter[str], dialogues: dict[str, str]
 ) -> Case:
     if line.problem is not None and not line.record:
         name = unique(line.where, taken)

@@ -92,12 +92,7 @@ class Recogniser:
     """
 
     def __init__(
-        self,
-        model: Path | None = None,
-        *,
-        threads: int = 2,
-        beam_size: int = 5,
-        short_windows: bool = False,
+        self, model: Path | None = None, *, threads: int = 2, beam_size: int = 5, short_windows: bool = False
     ) -> None:
         problem = available(model)
         if problem is not None:

@@ -17,15 +17,7 @@ from live_eval.audio import Audio, resample
 from live_eval.audio.speech_level import speech_level
 from live_eval.impair.recording import at_length, at_level, clip, mix_noise
 
-__all__ = [
-    "add_noise",
-    "clip",
-    "drop_frames",
-    "flatten",
-    "halve_words",
-    "resynthesise",
-    "shuffle_words",
-]
+__all__ = ["add_noise", "clip", "drop_frames", "flatten", "halve_words", "resynthesise", "shuffle_words"]
 
 # WORLD's aperiodicity uses bands up to 7.9 kHz.
 _VOCODER_RATES_HZ = (16_000, 48_000)

@@ -81,11 +81,7 @@ class RunComparison:
                 }
                 for name, difference in self.differences.items()
             },
-            "flagged": {
-                "first": self.flagged_first,
-                "other": self.flagged_other,
-                "either": self.flagged,
-            },
+            "flagged": {"first": self.flagged_first, "other": self.flagged_other, "either": self.flagged},
             "boundaries": self.boundaries.as_json(),
             "notes": list(self.notes),
         }

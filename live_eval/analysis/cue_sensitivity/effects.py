@@ -233,10 +233,7 @@ def _neighbours(
 
 
 def _contrasts(
-    measures: Sequence[Measure],
-    replies: Sequence[Reply],
-    places: Sequence[int],
-    random: np.random.Generator,
+    measures: Sequence[Measure], replies: Sequence[Reply], places: Sequence[int], random: np.random.Generator
 ) -> list[tuple[float, float, NDArray[np.float64]]]:
     """Return the contribution to `ScriptEffect` of a script's replies to one source, by measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]

@@ -49,10 +49,7 @@ TURNS = "turns"
 """The resampling unit if there are too few scripts."""
 
 _TIMED = ("connect", "endpointing", "first_byte", "voice_to_voice", "lead_silence", "transcript")
-_FROM_INTENDED = {
-    "first_byte_from_intended": "first_byte",
-    "voice_to_voice_from_intended": "voice_to_voice",
-}
+_FROM_INTENDED = {"first_byte_from_intended": "first_byte", "voice_to_voice_from_intended": "voice_to_voice"}
 METRICS = (*_TIMED, "complete", "start_delay", *_FROM_INTENDED)
 """The latencies of a campaign."""
 

@@ -16,14 +16,7 @@ import numpy as np
 from live_eval.analysis.latency.campaign_latencies import latency_of
 from live_eval.recording import TurnRecord
 
-__all__ = [
-    "REPLY_PARTS",
-    "WaterfallStep",
-    "WaterfallTotal",
-    "waterfall",
-    "waterfall_of",
-    "waterfall_total",
-]
+__all__ = ["REPLY_PARTS", "WaterfallStep", "WaterfallTotal", "waterfall", "waterfall_of", "waterfall_total"]
 
 REPLY_PARTS = {
     "endpointing": "endpointing",

@@ -253,12 +253,7 @@ def share_of(mean: Estimate, whole: float = 100.0) -> Estimate:
 
 
 def estimate_quantile(
-    values: ArrayLike,
-    clusters: Sequence[Hashable],
-    share: float,
-    *,
-    drawn_as: str = SCRIPTS,
-    seed: int = 0,
+    values: ArrayLike, clusters: Sequence[Hashable], share: float, *, drawn_as: str = SCRIPTS, seed: int = 0
 ) -> Estimate:
     """Return a quantile (as `quantile`) with its interval; otherwise as `estimate_mean`.
 

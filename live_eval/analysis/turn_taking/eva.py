@@ -15,15 +15,7 @@ from typing import NamedTuple
 from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import Conversation, Exchange, agent_segments, exchanges
 
-__all__ = [
-    "DEFINITIONS",
-    "SOURCE",
-    "count_score",
-    "latency_score",
-    "metrics",
-    "overlap_score",
-    "yield_score",
-]
+__all__ = ["DEFINITIONS", "SOURCE", "count_score", "latency_score", "metrics", "overlap_score", "yield_score"]
 
 SOURCE = "ServiceNow eva 997ae97, docs/metrics/turn_taking.md"
 

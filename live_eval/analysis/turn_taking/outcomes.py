@@ -119,12 +119,7 @@ class Outcome(StrEnum):
     @property
     def void(self) -> bool:
         """Whether the trial is inconclusive."""
-        return self in (
-            Outcome.NATURAL_END,
-            Outcome.NOT_OVERLAPPING,
-            Outcome.UNKNOWN,
-            Outcome.ANCHOR_MISSED,
-        )
+        return self in (Outcome.NATURAL_END, Outcome.NOT_OVERLAPPING, Outcome.UNKNOWN, Outcome.ANCHOR_MISSED)
 
     @property
     def repeats(self) -> bool:

@@ -32,15 +32,7 @@ from live_eval.analysis.turn_taking.speech import (
 )
 from live_eval.types import SpeechKind
 
-__all__ = [
-    "LEAST_REPLIES",
-    "MARGIN",
-    "SOONER",
-    "OwnReplies",
-    "as_replies",
-    "own_replies",
-    "segmented",
-]
+__all__ = ["LEAST_REPLIES", "MARGIN", "SOONER", "OwnReplies", "as_replies", "own_replies", "segmented"]
 
 MARGIN = 1.25
 """Ratio of the endpoint's longest possible own pause to its longest observed pause."""

@@ -107,11 +107,7 @@ DEFINITIONS = (
     ),
 )
 
-_IGNORED = {
-    "S_BC": SpeechKind.BACKCHANNEL,
-    "S_VT": SpeechKind.VOCAL_TIC,
-    "S_ND": SpeechKind.NON_DIRECTED,
-}
+_IGNORED = {"S_BC": SpeechKind.BACKCHANNEL, "S_VT": SpeechKind.VOCAL_TIC, "S_ND": SpeechKind.NON_DIRECTED}
 
 _NONE = {
     SpeechKind.BACKCHANNEL: "no backchannel over the agent's speech",

@@ -33,10 +33,7 @@ _NEGATIVES = {"eot": "pauses inside turns", "int": "backchannels, tics, asides a
 
 _PERCENTILES = (10, 50, 90)
 _NO_EVENT = {"eot": "no turn", "int": "no interruption"}
-_SILENT = {
-    "eot": "the endpoint reports no end of speech",
-    "int": "the endpoint reports no start of speech",
-}
+_SILENT = {"eot": "the endpoint reports no end of speech", "int": "the endpoint reports no start of speech"}
 
 DEFINITIONS = tuple(
     definition

@@ -28,13 +28,7 @@ from live_eval.campaigns.duplex.probes import (
     trials_of,
 )
 from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION, Recorded, TrialScript, write_stimuli
-from live_eval.campaigns.duplex.trial_results import (
-    CLEAN,
-    IMPAIRED,
-    MOST_ATTEMPTS,
-    TrialReader,
-    to_repeat,
-)
+from live_eval.campaigns.duplex.trial_results import CLEAN, IMPAIRED, MOST_ATTEMPTS, TrialReader, to_repeat
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError

@@ -20,12 +20,7 @@ from live_eval.analysis.latency.drift import DriftCheck, drift_check
 from live_eval.analysis.latency.endpointing import EndpointingCost, endpointing_cost
 from live_eval.analysis.latency.evidence import read_evidence
 from live_eval.audio import Audio
-from live_eval.campaigns.latency.campaign_file import (
-    CAMPAIGN_FILE,
-    CampaignRecord,
-    PointRecord,
-    StoredPoint,
-)
+from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, CampaignRecord, PointRecord, StoredPoint
 from live_eval.campaigns.latency.point_metrics import (
     LagPercentiles,
     PointMetrics,
