@@ -139,7 +139,7 @@ class CheckedAssertion:
         return f"{value:.{2 if self.assertion.unit == PLAIN else 1}f}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as printed with ``--json``; keys are only ever added."""
+        """Return the result as printed with ``--json``; its keys are stable."""
         unit = {MS: "_ms", PERCENT: "_percent", PLAIN: ""}[self.assertion.unit]
         return {
             "expression": self.assertion.expression,

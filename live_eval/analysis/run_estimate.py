@@ -1,6 +1,6 @@
 """Estimate a run before it starts: turns, minutes, audio, tokens and cost, of the endpoint and the judges.
 
-Recordings, turns and requests are those of the plan; reply lengths, latency and tokens per second are
+Recordings, turns and requests are taken from the plan; reply lengths, latency and tokens per second are
 `Assumptions`. Retries, the endpoint's transcription of the input, and model loading are not included.
 """
 
@@ -234,7 +234,6 @@ class _Turn:
 
 
 def _length_s(path: Path, max_s: float) -> float | None:
-    """Return the length of a recording; None if it cannot be used."""
     try:
         return recording_s(path, max_s=max_s)
     except TurnError:

@@ -172,7 +172,7 @@ class Basis:
     detectable: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plan as printed by ``live-eval plan --json``; keys are only ever added."""
+        """Return the plan as printed by ``live-eval plan --json``; its keys are stable."""
         interval = self.spread.interval
         return {
             "basis": self.basis,
@@ -213,7 +213,7 @@ class SamplePlan:
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plan as printed by ``live-eval plan --json``; keys are only ever added."""
+        """Return the plan as printed by ``live-eval plan --json``; its keys are stable."""
         chosen = self.bases[0]
         return {
             "metric": self.metric,
@@ -309,7 +309,6 @@ class _Design:
 
 
 def _design(aim: Aim, run: ComparedRun, turns: Collection[TurnKey], scripts: int) -> _Design:
-    """Return the design of a run's turns, given the number of scripts with a value."""
     run_scripts = len({run.scripts[key] for key in turns})
     return _Design(aim, scripts, len(turns) / run_scripts, scripts / run_scripts)
 

@@ -247,7 +247,6 @@ def _recording(turn: Observation) -> _Recording:
 
 
 def _means(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
-    """Return the mean of the values of each key."""
     found: dict[Any, list[float]] = defaultdict(list)
     for key, value in pairs:
         found[key].append(value)

@@ -74,7 +74,7 @@ class TradeOff:
     notes: tuple[str, ...]
 
     def as_json(self, labels: Sequence[str]) -> dict[str, Any]:
-        """Return the runs as printed by ``live-eval report --format json``; keys are only ever added."""
+        """Return the runs as printed by ``live-eval report --format json``; its keys are stable."""
         return {
             "score": self.name,
             "runs": [

@@ -152,7 +152,7 @@ class Decoder:
         except av.FFmpegError as error:
             raise AudioError(
                 FailureKind.MALFORMED_AUDIO,
-                f"expected an Opus packet, found {len(packet)} other bytes: {error.strerror}",
+                f"expected an Opus packet, got {len(packet)} invalid bytes: {error.strerror}",
             ) from None
         if not frames:
             return np.empty(0, np.int16)

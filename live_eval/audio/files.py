@@ -248,7 +248,6 @@ def _data_chunk(path: Path) -> _DataChunk | None:
 
 
 def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str]:
-    """Yield a note if the header states a wrong length."""
     chunk = _data_chunk(path)
     if chunk is not None and chunk.riff == _STREAM_SIZE:
         yield f"the header states the size of a stream (0x{_STREAM_SIZE:X})"

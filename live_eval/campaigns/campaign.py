@@ -167,13 +167,11 @@ class Campaign(ABC):
         """Return `CampaignOutcome.failed`."""
 
     def _notes_before(self) -> Sequence[str]:
-        """Return notes on the plans."""
         return [note for plan in (self._base, *self._plans.values()) for note in plan.notes]
 
     # -- Preparation -------------------------------------------------------------------------------------
 
     def _check_new(self) -> None:
-        """Check that a campaign can be started in the folder."""
         name = self.document.file_name
         if (self.folder / name).exists():
             raise StoreError(
@@ -196,7 +194,6 @@ class Campaign(ABC):
         return facts
 
     def _inputs(self, *inside: str) -> Path:
-        """Return a folder for generated recordings."""
         return self._own_folder(self.document.made, *inside)
 
     def _own_folder(self, *names: str) -> Path:
@@ -264,7 +261,6 @@ class Campaign(ABC):
         return self._writers[name]
 
     async def _end(self, name: str) -> None:
-        """Mark a run as complete."""
         await asyncio.to_thread(self._writers.pop(name).end)
         self._ended.add(name)
 

@@ -115,7 +115,7 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every case can be run, every question asked and every file read."""
+        """Whether every case can be run, every question can be asked and every file can be read."""
         return not (self.problems or self.question_problems or self.unreadable or self.dataset.unread)
 
     @property
@@ -233,7 +233,6 @@ def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
 
 
 def _files_of(cases: Sequence[Case]) -> list[FileCheck]:
-    """List every file once, recordings first."""
     named: list[tuple[Role, Path | None, Case]] = [
         *(("recording", case.audio_path, case) for case in cases if case.problem is None),
         *(("reference", case.reference_audio_path, case) for case in cases),

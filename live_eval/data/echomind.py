@@ -245,7 +245,6 @@ def _missing_variants(fields: FieldMap, records: list[dict[str, Any]]) -> list[s
 
 
 def _absences(cases: list[Case]) -> list[str]:
-    """Return notes on missing optional fields."""
     notes = []
     for name in _OPTIONAL:
         attribute = "reference_audio_path" if name == "reference_audio" else name
@@ -289,13 +288,12 @@ class _Annotations:
             return None
 
     def notes(self) -> list[str]:
-        """Return a note on annotations without a recording."""
+        """Return a note on annotations of recordings that no entry refers to."""
         unused = ", ".join(sorted(set(self._boundaries) - self._used))
         return [f"{self._path.name} annotates recordings that no entry names: {unused}"] if unused else []
 
 
 def _question_files(part: _Part) -> Iterator[QuestionFile]:
-    """Yield the multiple-choice question files about a part's recordings."""
     folder = part.script_info.parent
     for task in (Task.UNDERSTANDING, Task.REASONING):
         path = folder / "MCQ" / f"{task}.json"

@@ -118,7 +118,6 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
 
 
 def _notes(lines: Sequence[_Line], cases: Sequence[Case], fields: FieldMap) -> Iterator[str]:
-    """Yield notes on unused columns and on cases without text."""
     read = {
         path.partition(".")[0].casefold()
         for name in KNOWN_FIELDS

@@ -220,7 +220,7 @@ def _read_file(
 
 
 def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, question_id: str) -> Case:
-    """Return a question's case; missing fields come from the conversation with its recording or script."""
+    """Return a question's case, with missing fields from the conversation with its recording or script."""
     audio = _audio(row, file.roots)
     same = scripts.by_recording.get(audio) if audio is not None else None
     name = row.text("audio") or ""

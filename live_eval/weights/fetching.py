@@ -83,7 +83,7 @@ def fetch_weights(
     clock: Clock | None = None,
     idle_s: float = _IDLE_S,
 ) -> FoundWeights:
-    """Download weights into the weights folder; existing files stay, and a partial download is resumed.
+    """Download weights into the weights folder; existing files are kept, and a partial download is resumed.
 
     Args:
         spec: The weights.
@@ -163,7 +163,7 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
         response: Any response to the request.
 
     Raises:
-        JudgeError: The response is such a redirect.
+        JudgeError: The response redirects to another source or to a URL without https.
     """
     if not response.is_redirect:
         return
@@ -183,8 +183,6 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Download:
-    """The download of one file."""
-
     session: requests.Session
     file: WeightsFile
     url: str

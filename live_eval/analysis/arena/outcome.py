@@ -101,7 +101,7 @@ class ArenaResult:
     seed: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the results as printed by ``live-eval arena --json``; keys are only ever added."""
+        """Return the results as printed by ``live-eval arena --json``; its keys are stable."""
         return {
             "runs": list(self.runs),
             "seed": self.seed,

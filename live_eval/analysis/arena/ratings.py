@@ -81,7 +81,7 @@ class Ratings:
     scripts: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the standings as printed by ``live-eval arena --json``; keys are only ever added."""
+        """Return the standings as printed by ``live-eval arena --json``; its keys are stable."""
         return {
             "n": self.matches,
             "n_scripts": self.scripts,

@@ -35,7 +35,7 @@ class Vote:
 class Votes:
     """The votes on these runs in a file.
 
-    `n_unknown` is the number of rows for cases that are not in the runs, `n_other` for other runs.
+    `n_unknown` is the number of rows for unknown cases, `n_other` the number of rows for other runs.
     """
 
     file: str

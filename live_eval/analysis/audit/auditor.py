@@ -107,7 +107,6 @@ def audit_run(
 
 
 def _parts(spec: JudgeSpec, plan: AuditPlan) -> tuple[str, ...]:
-    """Return the parts of an audit, in order."""
     for part in plan.parts or ():
         if part not in PARTS:
             raise UsageError(
@@ -141,8 +140,6 @@ def _why_impossible(part: str, spec: JudgeSpec, plan: AuditPlan) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Audit:
-    """One audit of one judge on one run."""
-
     spec: JudgeSpec
     version: str
     plan: AuditPlan

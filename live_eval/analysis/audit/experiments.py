@@ -73,9 +73,13 @@ class _Probed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentSettings:
-    """The experiment settings: the `parts` that call the judge, and the `repeats` for consistency.
+    """The settings of the experiments.
 
-    `donor` finds a donor turn; `seed` is the seed for degradations and resampling.
+    Args:
+        parts: Audit parts that call the judge.
+        repeats: Number of repeats for the consistency.
+        donor: Function that finds a donor turn.
+        seed: Seed for degradations and resampling.
     """
 
     spec: JudgeSpec
@@ -151,7 +155,6 @@ class Experiments(ABC):
         }
 
     def _add_repeats(self, turns: Sequence[JudgedTurn], rounds: Sequence[Sequence[Judgement]]) -> None:
-        """Add one judgement per turn and round."""
         for turn, judgements in zip(turns, zip(*rounds, strict=True), strict=True):
             scored = [values for values in map(self._repeats_tally.values, judgements) if values is not None]
             self._unsteady += 0 < len(scored) < len(judgements)

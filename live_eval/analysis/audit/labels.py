@@ -34,7 +34,7 @@ class LabelTargets:
 
     @classmethod
     def of(cls, run: RunReader) -> LabelTargets:
-        """Return the turns of a run."""
+        """Return the look-up tables for the turns of a run."""
         scripts: dict[str, str] = {}
         cases: dict[str, list[str]] = {}
         for turn in run.turns():
@@ -47,7 +47,7 @@ class LabelTargets:
 class Labels:
     """Human labels of a run's turns, by judge output, turn and rater.
 
-    `n_unknown` is the number of rows for turns that are not in the run, `n_other` for other judges' scores.
+    `n_unknown` is the number of rows for unknown turns, `n_other` the number of rows for other scores.
     """
 
     file: str

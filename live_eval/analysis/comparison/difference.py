@@ -120,7 +120,7 @@ class Difference:
         return f"{self.verdict.value}: {reason or self.difference.reason}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the difference as printed by ``live-eval compare --json``; keys are only ever added."""
+        """Return the difference as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "kind": self.kind,
             "unit": self.unit,
@@ -196,7 +196,6 @@ def script_differences(first: Series, other: Series, scripts: Mapping[TurnKey, s
 
 
 def _paired(first: Series, other: Series) -> dict[TurnKey, tuple[float, float]]:
-    """Return the values of turns with a value in both runs."""
     return {
         key: (before, after)
         for key, before in first.values.items()

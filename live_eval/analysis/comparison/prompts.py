@@ -46,7 +46,7 @@ class BestPrompt:
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as printed by ``live-eval compare --json``; keys are only ever added."""
+        """Return the result as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "best": self.best,
             "means": {name: round(mean, 6) for name, mean in self.means.items()},
@@ -87,7 +87,7 @@ class PromptSensitivity:
     best: Mapping[str, BestPrompt]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as printed by ``live-eval compare --json``; keys are only ever added."""
+        """Return the result as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "prompts": dict(self.prompts),
             "told_the_cue": list(self.stating_cue),

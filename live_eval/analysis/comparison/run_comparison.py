@@ -68,7 +68,7 @@ class RunComparison:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the comparison as printed by ``live-eval compare --json``; keys are only ever added."""
+        """Return the comparison as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "other": self.other,
             "differs": {
@@ -100,7 +100,7 @@ class ComparedRuns:
     tests: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the comparisons as printed by ``live-eval compare --json``; keys are only ever added."""
+        """Return the comparisons as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "first": self.first,
             "correction": {"method": "Holm", "tests": self.tests},
@@ -217,7 +217,6 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
 
 
 def _cases(keys: Sequence[TurnKey]) -> str:
-    """Return the number of turns and the names of the first turns."""
     shown = ", ".join(
         case if repeat == 0 else f"{case} (repetition {repeat + 1})" for case, repeat in keys[:_SHOWN_CASES]
     )

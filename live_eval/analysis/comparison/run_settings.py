@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 NOT_RECORDED = "not recorded"
-"""The name of an unrecorded prompt."""
+"""The name to show for a prompt that was not recorded."""
 
 # Facts about the endpoint that are not settings; the prompt is handled separately.
 _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
@@ -58,10 +58,10 @@ def _settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the prompt is the only setting of the endpoint that differs.
+    """Return whether the prompt is the only endpoint setting that differs between runs.
 
-    An address specified by the user is a setting, since it may serve any model; the address of a built-in
-    endpoint started for the run is not in the manifest.
+    An address specified by the user is a setting, since it may serve any model. The address of a built-in
+    endpoint is not a setting, since each run starts its own endpoint.
     """
     for one, other in combinations(manifests, 2):
         if not {setting.name for setting in settings_that_differ(one, other)} <= {"prompt"}:

@@ -11,7 +11,7 @@ distance of its replies to the same recording, among the recordings of one sourc
 ``mean(δ_s) / mean(D_s)``, where D_s is the mean distance of the script's replies from replies to other
 scripts in the same style: 0 if another style changes the reply no more than a repetition, 1 if it changes the
 reply as much as different words. Its interval resamples scripts. Its p-value is from a permutation test that
-exchanges the styles of replies within each script and source, exchangeable under the null hypothesis.
+exchanges the styles of replies within each script and source.
 
 See docs/explanation/cue-sensitivity.md for its assumptions and limits.
 """

@@ -201,7 +201,6 @@ def why_too_few(measure: Measure, replies: Sequence[Reply]) -> str:
 def _groups(
     replies: Sequence[Reply], places: Sequence[int] | frozenset[int]
 ) -> dict[tuple[str, str], list[int]]:
-    """Return the indices of replies by script and source, in order."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place in sorted(places):
         groups[replies[place].script_id, replies[place].source].append(place)

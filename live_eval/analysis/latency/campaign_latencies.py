@@ -88,7 +88,7 @@ class CampaignLatency:
     def with_unanswered(self, statistic: str) -> float | None:
         """Return a percentile with unanswered turns ranked after all values.
 
-        None if an unanswered turn is part of it, or the percentile itself is missing.
+        None if the percentile includes an unanswered turn or is missing.
         """
         return self.measured.with_lost(statistic, self.unanswered)
 
@@ -216,10 +216,10 @@ def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
 def tail(values: Sequence[float]) -> list[list[float]]:
     """Return the distribution at percentiles with increasing resolution, as ``[percentile, value]``.
 
-    The percentiles are those of HdrHistogram's percentile iterator with five ticks for each halving of the
-    distance to 100 (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, …
-    75, 77.5, …, and 100. Each value is the smallest that is at least as large as that share of all values.
-    Ticks beyond which less than one value remains are omitted, except 100.
+    The percentiles follow HdrHistogram's iterator, with five ticks for each halving of the distance to 100
+    (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
+    100. Each value is the smallest that is at least as large as this percentage of the values. Percentiles
+    beyond which less than one value remains are omitted, except 100.
 
     >>> tail([4.0, 1.0, 3.0, 2.0])[-3:]
     [[70.0, 3.0], [75.0, 3.0], [100.0, 4.0]]

@@ -51,7 +51,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
 
 
 def unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
-    """Return the missing price; empty if none is missing. Audio costs several times as much as text."""
+    """Return the reason why the tokens have no known cost; empty if they have one."""
     if price is None:
         return "the price of the model is unknown"
     if price.audio_input is None and any(each.audio_input for each in tokens):

@@ -87,7 +87,7 @@ def aiewf_wav_v2v(evidence: Evidence) -> Latency:
     Here, silence is appended to a turn's recording, as in a conversation.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, scripts/analyze_ttfb_silero.py, "WAV V2V"):
     threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment,
-    excluding one that begins before the user.
+    excluding a reply segment that begins before the user's.
     """
     trace, rate_hz = evidence.turn.trace, evidence.both_rate_hz
     if evidence.both_sides is None or rate_hz is None:

@@ -88,6 +88,5 @@ def delivery_rate_of(reply: ResponseRecord) -> float | None:
 
 
 def _replies(turns: Sequence[TurnRecord]) -> list[ResponseRecord]:
-    """Return the captured turns' answers with audio."""
     headlines = (turn.headline for turn in turns if turn.captured)
     return [reply for reply in headlines if reply is not None and len(reply.chunk_samples)]

@@ -103,7 +103,6 @@ def _metric(now: Mapping[str, float], then: Mapping[str, float]) -> DriftMetric:
 
 
 def _values(turns: Sequence[TurnRecord], name: str) -> Mapping[str, float]:
-    """Return a metric in ms for each captured turn."""
     values: dict[str, float] = {}
     for turn in turns:
         if not turn.captured:

@@ -34,7 +34,7 @@ _ALONGSIDE = "first_rtp"  # a media track's first packet arrives during or after
 def waterfall_of(turn: TurnRecord) -> dict[str, int] | None:
     """Return a turn's contributions in nanoseconds, by step, in order.
 
-    The first steps are those of connection setup, with the transport's names (``dns``, ``tcp``, ``tls``, …),
+    The first steps are the connection setup, with the transport's names (``dns``, ``tcp``, ``tls``, …),
     then ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A later turn of a session
     has no setup. The first step of the reply may be negative: the endpoint may be early.
 

@@ -194,7 +194,7 @@ def estimate_mean(
 def estimate_means(
     columns: Sequence[ArrayLike], clusters: Sequence[Hashable], *, drawn_as: str = SCRIPTS, seed: int = 0
 ) -> list[Estimate]:
-    """Return the mean of each column, of shape (n,), with its interval; otherwise as `estimate_mean`."""
+    """Return the mean of each column, of shape (n,), with its interval; see `estimate_mean`."""
     arrays = [finite(values) for values in columns]
     if len({len(array) for array in arrays}) > 1:
         raise ValueError(f"expected columns of one length, but they have {[len(array) for array in arrays]}")
@@ -231,7 +231,7 @@ def estimate_share(
     drawn_as: str = SCRIPTS,
     seed: int = 0,
 ) -> Estimate:
-    """Return the mean of values between 0 and `whole` with its interval; otherwise as `estimate_mean`.
+    """Return the mean of values between 0 and `whole` with its interval; see `estimate_mean`.
 
     If all values are 0, or all are `whole`, every resample is the same. The interval is then the exact
     interval of a binomial share with one trial per script (Clopper and Pearson, Biometrika 26:4, 1934): for k
@@ -255,7 +255,7 @@ def share_of(mean: Estimate, whole: float = 100.0) -> Estimate:
 def estimate_quantile(
     values: ArrayLike, clusters: Sequence[Hashable], share: float, *, drawn_as: str = SCRIPTS, seed: int = 0
 ) -> Estimate:
-    """Return a quantile (as `quantile`) with its interval; otherwise as `estimate_mean`.
+    """Return a quantile with its interval; see `quantile` and `estimate_mean`.
 
     With ties around the quantile, the interval may have zero width. For too few values, see `too_few_for`.
     """
@@ -326,7 +326,7 @@ def paired_difference(
     drawn_as: str = SCRIPTS,
     seed: int = 0,
 ) -> Estimate:
-    """Return the mean of ``second − first`` over pairs; otherwise as `estimate_mean`."""
+    """Return the mean of ``second − first`` over pairs; see `estimate_mean`."""
     differences = np.asarray(second, np.float64) - np.asarray(first, np.float64)
     return estimate_mean(differences, clusters, drawn_as=drawn_as, seed=seed)
 

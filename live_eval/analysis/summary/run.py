@@ -229,7 +229,7 @@ class RunSummary:
         return tuple(turn for turn in self.turns if turn.captured)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the metrics as printed by ``live-eval show --json``; keys are only ever added."""
+        """Return the metrics as printed by ``live-eval show --json``; its keys are stable."""
         return {
             "turns": {
                 "total": self.total,

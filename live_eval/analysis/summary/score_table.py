@@ -230,7 +230,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     Args:
         scores: Stored scores.
         order: Judges whose columns are first.
-        turn_id: Turn to read; None for all turns. The columns are those of the whole run.
+        turn_id: Turn to read; None for all turns. The columns always cover the whole run.
     """
     versions = scores.versions()
     problems = (*scores.problems(), *scores.unfinished())

@@ -12,8 +12,8 @@ BACKCHANNEL    expects no answer, begins over the reply            `Outcome.KEPT
 FALSE_TRIGGER  expects no answer, overlaps no reply                `Outcome.IGNORED`
 =============  ==================================================  =====================
 
-A stop is the last audible sample of the reply that is audible when the user begins, whatever the endpoint
-announces. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
+A stop is the last audible sample of the reply that is audible when the user begins, regardless of the
+endpoint's reports. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
 ``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
 response before the user had finished; silence inside audio does not count as talking; an endpoint silenced by
 a backchannel fails; and a reply that ends naturally is void, not a success.
@@ -204,7 +204,7 @@ def unspoken(conversation: Conversation | None) -> Judgement:
         return Judgement(
             outcome=Outcome.NOT_OVERLAPPING, reason="the anchor of the last utterance did not occur"
         )
-    return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard to speak over")
+    return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was audible to speak over")
 
 
 # -- The rules -----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     last = conversation.user[-1]
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
     if not begun:
-        return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard to speak over")
+        return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was audible to speak over")
     reply = conversation.reply_at(last.start_ns)
     if reply is None:
         return _not_overlapping(begun, last)

@@ -38,8 +38,8 @@ LISTENING_NS = 4_000_000_000
 """The minimum listening time after the last turn before it counts as unanswered."""
 
 _YIELD_NS = 2_000_000_000  # no_yield_window_sec
-_STOP_NS = 1_000_000_000  # the agent reacts to speech not addressed to it if it stops this soon
-_REACTION_NS = 2_000_000_000  # or begins this soon
+_STOP_NS = 1_000_000_000  # a stop this soon is a reaction to speech not addressed to the agent
+_REACTION_NS = 2_000_000_000  # a new reply this soon is a reaction to such speech
 _ANSWER_NS = 5_000_000_000  # a reply this soon may answer the user's open question: InteractionGym, eval.py
 
 _GRID = "exact times instead of ticks"
@@ -118,8 +118,6 @@ _NONE = {
 
 @dataclass(slots=True)
 class _Events:
-    """Events in a set of conversations; durations in ns."""
-
     responses_ns: list[int] = field(default_factory=list)
     unanswered: int = 0
     yields_ns: list[int] = field(default_factory=list)

@@ -177,7 +177,6 @@ def _understood(meant: Sequence[str], turn: TurnRecord) -> dict[str, bool | None
 
 
 def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:
-    """Return whether a text contains any of several words; None if the text is missing."""
     if not text:
         return None
     words = set(re.findall(r"\w+", text.lower()))

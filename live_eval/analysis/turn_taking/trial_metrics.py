@@ -194,7 +194,6 @@ def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
 
 
 def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) -> Estimate:
-    """Return the percentage of trials that satisfy a predicate."""
     names = [trial.facts.trial_id for trial in trials]
     return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
 
@@ -321,7 +320,6 @@ def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, s
 def _survived(
     trials: Sequence[TrialResult], ladder: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Estimate]:
-    """Return the share of trials that survived each gap of the ladder."""
     of_gap = {
         gap: [trial for trial in trials if (trial.facts.probe, trial.facts.condition) == gap]
         for gap in ladder

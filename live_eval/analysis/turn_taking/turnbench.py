@@ -170,7 +170,6 @@ def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
 
 
 def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretch], tuple[int, ...]]:
-    """Return events, negative spans and predictions."""
     turns = exchanges(conversation, agent_segments(conversation))
     if task == "int":
         others = [each for each in conversation.user if each.kind is not SpeechKind.TURN]
@@ -202,7 +201,6 @@ def _values(score: TaskScore) -> dict[str, tuple[float | None, int]]:
 
 
 def _missing(task: str, score: TaskScore, *, reported: bool) -> dict[str, str]:
-    """Return the reason why each metric would be missing."""
     no_event = "" if score.tp + score.fn else _NO_EVENT[task]
     silent = "" if reported else _SILENT[task]
     budget = f"the false-positive rate is above {BUDGET}, or there are no {_NEGATIVES[task]}"

@@ -165,7 +165,6 @@ class DuplexCampaign(Campaign):
             yield jobs
 
     def _read(self, name: str) -> Sequence[TrialResult]:
-        """Read a run's trial results so far."""
         self._results[name] = self._readers[name].read()
         return self._results[name]
 
@@ -206,7 +205,6 @@ def _in_order(trials: Sequence[TrialScript], sentinel_turns: int, seed: int) -> 
 
 
 def _data_of(plan: DuplexPlan) -> DataSet | None:
-    """Return the user's recordings, if the plan has any."""
     table = plan.config.data
     if "path" not in table.model_fields_set:
         return None

@@ -277,7 +277,6 @@ def write_stimuli(scripts: Iterable[TrialScript], folder: Path) -> Path:
 
 
 def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
-    """Write a recording and return its manifest columns."""
     words = "-".join(re.findall("[a-z]+", line.text.lower())[:4])
     name = f"{words or 'sound'}-{zlib.crc32(repr((STIMULI_VERSION, line.pieces)).encode()):08x}.flac"
     write_flac(folder / name, recording.pcm, RATE_HZ)
@@ -299,7 +298,6 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
 
 
 def _boundary_columns(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:
-    """Return the manifest columns for a recording's audible parts."""
     listed = [
         {"onset_ms": part.onset_ns / 1e6, "end_ms": part.end_ns / 1e6, "text": part.text} for part in parts
     ]

@@ -262,7 +262,6 @@ def _other_words(first: Sequence[TrialResult], second: Sequence[TrialResult]) ->
 
 
 def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[TrialResult]]]:
-    """Return a run's trials by probe and condition, in probe order."""
     groups: dict[tuple[str, str], list[TrialResult]] = {}
     for trial in _in_listing_order(campaign.trials[run]):
         if trial.facts.probe != SENTINEL:
@@ -289,7 +288,6 @@ def _in_listing_order(trials: Iterable[TrialResult]) -> list[TrialResult]:
 
 
 def _paired(campaign: DuplexRecord) -> list[ConditionDifference]:
-    """Return the differences between the impaired and the clean run."""
     impaired = [run for run in campaign.trials if run != CLEAN]
     if not impaired:
         return []

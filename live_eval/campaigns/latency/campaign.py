@@ -97,7 +97,6 @@ class LatencyCampaign(Campaign):
         return {name: self._plan_of(point) for name, point in self._points.items()}
 
     def _plan_of(self, point: CampaignPoint) -> Plan:
-        """Return the plan of a condition's run."""
         config = self._config_of(point)
         plan = make_plan(config)
         jobs = self._jobs_of(point, plan)
@@ -163,9 +162,9 @@ class LatencyCampaign(Campaign):
         if stopped or stop.requested:
             return stopped
         if ended.failed and not ended.captured:
-            return f"no turn of {point.name} was captured ({ended.in_words()}): the campaign stops here"
+            return f"no turn of {point.name} was captured ({ended.in_words()}); the campaign stopped"
         if missing:
-            return f"{counted(missing, 'turn')} of {point.name} not recorded: the campaign stops here"
+            return f"{counted(missing, 'turn')} of {point.name} not recorded; the campaign stopped"
         if not half:
             await self._end(point.name)
             self._note_sustained(point)

@@ -32,7 +32,7 @@ class MeasurableCases:
 def choose_measurable(
     cases: Sequence[Case], boundaries: Iterable[SpeechBoundaries | TurnError], turns: int
 ) -> MeasurableCases:
-    """Return the first cases whose end of speech is certain, as many as there are turns, if possible.
+    """Return the first cases with a certain end of speech, at most one per turn.
 
     Args:
         cases: Different cases in the order of the run.

@@ -201,7 +201,6 @@ def campaign_summary(
 
 
 def _notes_on(point: PointRecord) -> Iterator[str]:
-    """Yield notes on the turns of a condition, one sentence each."""
     name = point.stored.name
     ours = Counter(
         turn.failure.kind.value

@@ -76,14 +76,13 @@ class LoadWatch:
         return int(np.percentile(np.concatenate([sent.late_ns for sent in self._late]), 99))
 
     def _often_late(self) -> bool:
-        """Return whether frames are late repeatedly."""
         seconds = np.concatenate([sent.second for sent in self._late])
         late = np.concatenate([sent.late_ns for sent in self._late]) > LAG_BOUND_NS
         late_seconds = len(np.unique(seconds[late]))
         return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
     def overload(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str | None:
-        """Return why the load is not sustained and which load would be; None if it is sustained.
+        """Return why the load cannot be sustained, with a sustainable load; None if it can.
 
         Args:
             elapsed_ns: Time since the condition began.

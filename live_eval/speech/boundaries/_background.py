@@ -105,7 +105,7 @@ class Background:
         return [sound for sound in found if sound.significance >= 1]
 
     def raised(self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the frames whose level over all bands exceeds that of three quarters of the background."""
+        """Return the frames whose mean level exceeds the third quartile of the background."""
         excess = ((levels_db - self.typical_db) / self.spread_db).mean(axis=1)
         return np.asarray(excess > np.quantile(excess[quiet], 0.75))
 

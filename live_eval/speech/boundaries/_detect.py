@@ -74,7 +74,7 @@ def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
     if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
-        return SpeechDetection(0.0, duration_s, True, "too little background to separate the voice from it")
+        return SpeechDetection(0.0, duration_s, True, "too little background to separate it from the voice")
     finding = _search(scene, scene.quiet)
     if finding is None:
         return SpeechDetection(0.0, duration_s, False, "nothing rises above the background")
@@ -94,7 +94,7 @@ def _trouble(scene: Scene, finding: _Finding) -> str:
     if finding.limit_db > _LIMIT_DB:
         if finding.limit_db >= 0:
             return "noise hides the end: it is as loud as the voice"
-        return f"noise hides the end: a sound {-finding.limit_db:.0f} dB below the voice would not be heard"
+        return f"noise hides the end: a sound {-finding.limit_db:.0f} dB below the voice would be masked"
     if not scene.aware:
         return "noise hides the end: voice activity detection cannot separate the voice from it"
     if scene.speech[finding.end :].sum() * scene.hop_s > _OTHER_SPEECH_S:
@@ -168,7 +168,6 @@ def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.boo
 
 
 def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]:
-    """Return the speaker's own sounds, in order."""
     sounds = background.sounds(_PAUSE_CLEAN if scene.clean else _PAUSE_NOISY)
     if not sounds:
         return []
@@ -265,7 +264,6 @@ def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, ab
 
 
 def _limit_db(scene: Scene, quiet: NDArray[np.bool_], backgrounds: list[Background]) -> float:
-    """Return the detection threshold for a breath, relative to the voice."""
     rise_db = min(backgrounds[scale].least_rise_db() for scale in _STEADY_SCALES)
     noise = float(scene.power[quiet].sum(axis=1).mean())
     return float(10 * np.log10(noise * (10 ** (rise_db / 10) - 1) / scene.voice))

@@ -44,8 +44,8 @@ _TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 class Scene:
     """A recording prepared for the search: arrays of shape (frames,), or (frames, bands) if by band."""
 
-    power: NDArray[np.float64]  # by band, over a floor DEPTH_DB below the voice
-    levels_db: tuple[NDArray[np.float64], ...]  # by band, smoothed for each of SCALES
+    power: NDArray[np.float64]  # per band, plus a floor DEPTH_DB below the voice
+    levels_db: tuple[NDArray[np.float64], ...]  # per band, one smoothed array for each of SCALES
     total_db: NDArray[np.float64]  # over 20 ms, relative to the voice
     floor_db: float  # of each band
     quiet: NDArray[np.bool_]  # initial estimate of the frames with background only; none if below the floor
@@ -167,7 +167,6 @@ def _erb(frequency_hz: float) -> float:
 
 
 def _without_padding(total_db: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return the frames between the padding at both ends."""
     loud = np.flatnonzero(total_db > -_PADDING_DB)
     core = np.zeros(len(total_db), bool)
     core[loud[0] : loud[-1] + 1] = True

@@ -66,7 +66,7 @@ LADDER = {
 
 
 def sentinel(when: str, turns: int) -> list[TrialScript]:
-    """Return the trials of a drift check in a part of the campaign: one question, asked `turns` times."""
+    """Return the trials of a drift check in a part of the campaign: one question, repeated `turns` times."""
     (condition,) = RESPONSE_LATENCY.conditions
     return [
         TrialScript(

@@ -110,7 +110,7 @@ def expressive_probe(data: DataSet) -> Probe:
 def note_on_pauses(probes: Iterable[Probe]) -> str:
     """Return a note on user recordings with pauses that the probe does not measure; empty if there are none.
 
-    An endpoint whose detector waits less than such a pause answers inside it, and appears to interrupt.
+    An endpoint whose detector waits less than such a pause answers in the pause and appears to interrupt.
     """
     longest_ns: dict[Path, int] = {}
     for lines in sessions_of(probes):

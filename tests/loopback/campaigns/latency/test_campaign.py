@@ -247,7 +247,7 @@ async def test_an_endpoint_that_never_replies_ends_the_campaign(
         "no turn of c2 was captured (2 × no_response: no response within 0.3 s after the user's turn; the "
         "endpoint heard speech"
     )
-    assert outcome.stopped.endswith("): the campaign stops here")
+    assert outcome.stopped.endswith("); the campaign stopped")
     document = json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())
     assert (document["complete"], document["notes"][-1]) == (False, outcome.stopped)
     assert [point["name"] for point in document["points"]] == ["c2"]
@@ -502,7 +502,7 @@ async def test_a_point_with_missing_turns_is_not_finished(
     with monkeypatch.context() as patch:
         patch.setattr("live_eval.campaigns.campaign.run_plan", forgetful)
         outcome = await held(tmp_path / "c", **plan)
-    assert outcome.stopped == "1 turn of c1 not recorded: the campaign stops here"
+    assert outcome.stopped == "1 turn of c1 not recorded; the campaign stopped"
     assert not json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
     assert not (await held(tmp_path / "c", resume=True, **plan)).stopped
     assert json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
