@@ -24,9 +24,8 @@ AUDIBLE_WINDOWS = 3
 PAUSE_NS = 100_000_000
 """Minimum pause between two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-_GAP_WINDOWS = (
-    PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2
-)  # without the windows of the end and the next onset
+# Two windows fewer than the pause, since onsets and ends are usually inside a window.
+_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2
 
 
 def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:

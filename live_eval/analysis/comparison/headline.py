@@ -30,7 +30,8 @@ def headline(first: str, comparison: RunComparison) -> str:
     unclear = [each for each in differences.values() if each.verdict in _OPEN]
     if unclear:
         parts.append(f"no difference is shown in {len(unclear)} of {counted(len(differences), 'metric')}")
-        measured = sorted(filter(_is_measured, unclear), key=lambda each: each.name != _MAIN)
+        measured = [each for each in unclear if each.difference.value and each.effect.value]
+        measured.sort(key=lambda each: each.name != _MAIN)
         parts += map(_reach, measured[:1])
     return "; ".join(filter(None, parts)) + "."
 
@@ -46,10 +47,6 @@ def _lost(first: str, comparison: RunComparison) -> str:
         if failed
     ]
     return ", ".join(lost)
-
-
-def _is_measured(difference: Difference) -> bool:
-    return bool(difference.difference.value and difference.effect.value)
 
 
 def _reach(difference: Difference) -> str:

@@ -252,7 +252,9 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     reply = conversation.reply_at(last.start_ns)
     if reply is None:
         return _not_overlapping(begun, last)
-    later = [each for each in conversation.agent if each is not reply and _begins_after(each, last.start_ns)]
+    later = [
+        each for each in conversation.agent if each is not reply and (each.began_ns or 0) > last.start_ns
+    ]
     onset_ns, silent_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     stopped = _was_stopped(reply, last.start_ns)
     outcome, reason = (
@@ -312,7 +314,7 @@ def _not_overlapping(begun: Sequence[AgentSpeech], last: UserSpeech) -> Judgemen
 def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tuple[Outcome, str]:
     lasted_ns = reply.sounds[-1].end_ns - last.start_ns
     if lasted_ns >= YIELD_WITHIN_NS:
-        return Outcome.KEPT_TALKING, f"the reply remained audible for {_ms(lasted_ns)}"
+        return Outcome.KEPT_TALKING, f"the reply remained audible for {lasted_ns / 1e6:.0f} ms"
     if stopped:
         return Outcome.YIELDED, ""
     return _silent(ended=reply.completed)
@@ -360,10 +362,6 @@ def _silence_expected(conversation: Conversation) -> Judgement:
 # -- Helpers -------------------------------------------------------------------------------------------
 
 
-def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:
-    return speech.began_ns is not None and speech.began_ns > at_ns
-
-
 def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
     """Return whether a reply was stopped after a given time, rather than completed."""
     return reply.cancelled_ns is not None and reply.cancelled_ns >= since_ns
@@ -380,7 +378,3 @@ def _talk_ns(speeches: Iterable[UserSpeech | AgentSpeech]) -> int:
 def _overlap_ns(sounds: Sequence[Stretch], agent: Sequence[AgentSpeech]) -> int:
     both = overlaps(sounds, [sound for speech in agent for sound in speech.sounds])
     return sum(stretch.end_ns - stretch.start_ns for stretch in both)
-
-
-def _ms(ns: int) -> str:
-    return f"{ns / 1e6:.0f} ms"

@@ -138,6 +138,7 @@ def trial_result(
     if judgement.outcome is Outcome.NO_REPLY:
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
+    texts = {"reply": turns[-1].reply_text, "heard": turns[-1].heard_text} if trial.meant else {}
     return TrialResult(
         facts=trial,
         playing=playing,
@@ -146,7 +147,7 @@ def trial_result(
         conversation=conversation,
         judgement=judgement,
         failure=failure,
-        correction=_understood(trial.meant, turns[-1]) if trial.meant else {},
+        correction={where: _has_one_of(text, trial.meant) for where, text in texts.items()},
     )
 
 
@@ -170,10 +171,6 @@ def _frame_ns(turn: TurnRecord) -> int:
     """Return the length of the frames sent to the endpoint; 0 if fewer than two were sent."""
     due_ns = turn.trace.frame_deadline_ns
     return int(np.median(np.diff(due_ns))) if len(due_ns) > 1 else 0
-
-
-def _understood(meant: Sequence[str], turn: TurnRecord) -> dict[str, bool | None]:
-    return {"reply": _has_one_of(turn.reply_text, meant), "heard": _has_one_of(turn.heard_text, meant)}
 
 
 def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:

@@ -86,7 +86,7 @@ class TestCorrelations:
         x = RANDOM.normal(size=30)
         assert spearman(x, x + RANDOM.normal(size=30), [i // 5 for i in range(30)]).interval is None
 
-    def test_values_that_are_mostly_alike_have_no_interval(self) -> None:
+    def test_mostly_equal_values_have_no_interval(self) -> None:
         x = np.zeros(12)
         x[0] = 1
         found = spearman(x, np.arange(12.0), range(12))

@@ -15,7 +15,7 @@ def test_a_bound_has_a_name_a_comparison_and_a_unit() -> None:
     assert [HALF.holds_for(value) for value in (49.9, 50.0)] == [False, True]
 
 
-def test_a_text_of_another_form_is_refused_with_what_was_expected() -> None:
+def test_a_malformed_assertion_is_refused_with_the_expected_form() -> None:
     for text, why in [("fast", "expected NAME >= SHARE"), ("a > 5kg", "of ms, s, % or none, but it is 'kg'")]:
         with pytest.raises(UsageError, match=why):
             parse_bound(text, "NAME >= SHARE")

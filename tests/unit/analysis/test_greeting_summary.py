@@ -32,7 +32,7 @@ def greeted(begins_ms: int, length_ms: int) -> TurnRecord:
     return replace(turn, trace=replace(turn.trace, responses=(greeting, *turn.trace.responses)))
 
 
-def test_greetings_are_counted_with_how_long_they_were_heard() -> None:
+def test_greetings_are_counted_with_their_audible_length() -> None:
     silent = spoken_turn(a_case(2), TurnPlan(first_byte_ms=500.0))
     later = greeted(3_000, 2_000)
     later = replace(later, case=replace(later.case, dialogue_id="d", turn_index=1))

@@ -46,7 +46,7 @@ def estimated(plan: Plan, *judges: str, price: Price | None = PRICE) -> RunEstim
     return estimate_run(plan, plan.jobs, specs, options, price=price, assumptions=ASSUMED)
 
 
-def test_time_and_audio_come_from_the_recordings(data: Path) -> None:
+def test_time_and_audio_are_taken_from_the_recordings(data: Path) -> None:
     found = estimated(plan_of(data, turns={"concurrency": 2}))
     assert (found.turns, found.unusable, found.concurrency) == (4, 1, 2)
     assert found.input_minutes * 60 == pytest.approx(9)
@@ -95,7 +95,7 @@ def test_earlier_turns_of_a_dialogue_are_input_again() -> None:
     assert found.tokens.audio_input > once + 6 * 20  # with the first reply of each dialogue
 
 
-def test_a_judges_model_is_called_for_each_turn_with_its_needs(data: Path) -> None:
+def test_a_judges_model_is_called_for_each_turn_with_its_inputs(data: Path) -> None:
     prices = {"gpt-4o": {"input": 2.5, "output": 10.0}}
     plan = plan_of("sample", judges={"names": [], "samples": 2, "prices": prices})
     rubric, ves, bleu, mcq = estimated(plan, "rubric", "ves", "bleu", "mcq").judges

@@ -142,7 +142,7 @@ def test_incomparable_runs_are_not_planned_from() -> None:
 
 
 @pytest.mark.parametrize(("tests", "fewest"), [(1, 8), (6, 8), (7, 9), (20, 10), (100, 12), (600, 15)])
-def test_no_plan_goes_below_what_sign_flips_can_show(tests: int, fewest: int) -> None:
+def test_a_plan_has_enough_scripts_for_sign_flips(tests: int, fewest: int) -> None:
     aim = Aim(detect=1000.0, tests=tests)
     assert scripts_needed(aim, 1.0) == fewest
     assert sign_flip([1.0] * fewest).p == 2.0 ** (1 - fewest) < aim.level

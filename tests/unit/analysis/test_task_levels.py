@@ -244,9 +244,7 @@ def test_an_error_of_the_server_counts_once_it_was_sent_the_turn(
 
 
 @pytest.mark.parametrize("judged", [True, False], ids=["one answered", "none answered"])
-def test_failures_that_say_nothing_about_the_model_are_excluded_everywhere(
-    tmp_path: Path, judged: bool
-) -> None:
+def test_failures_unrelated_to_the_model_are_excluded_everywhere(tmp_path: Path, judged: bool) -> None:
     path = tmp_path / "run"
     asked = [case(Task.UNDERSTANDING, number) for number in range(len(OURS) + 2)]
     with RunWriter.create(path, {}) as run:
@@ -287,7 +285,7 @@ def failing(kind: FailureKind) -> TurnPlan:
 @pytest.mark.parametrize(
     ("first", "excluded"), [(FailureKind.PROCESS_DIED, 2), (FailureKind.STALLED, 0), (None, 0)]
 )
-def test_the_turns_after_a_failed_one_have_its_cause(
+def test_turns_after_a_failed_turn_have_its_cause(
     tmp_path: Path, first: FailureKind | None, excluded: int
 ) -> None:
     asked = [
@@ -413,7 +411,7 @@ def test_neutral_recordings_have_no_cue_to_recognise(tmp_path: Path) -> None:
     assert units == {"script": SCRIPTS, "attribute": 0}
 
 
-def test_turns_of_dialogues_are_left_out(tmp_path: Path, levels: TaskLevels) -> None:
+def test_turns_of_dialogues_are_excluded(tmp_path: Path, levels: TaskLevels) -> None:
     first = case(Task.CONVERSATION, 0)
     said = replace(first, case_id="d/1", dialogue_id="d", turn_index=1)
     assert relate_levels(summary_of(tmp_path / "run", [*whole(), (said, "rubric", rubric(1.0))])) == levels
@@ -427,7 +425,7 @@ def test_a_run_of_one_level_has_no_relations(tmp_path: Path) -> None:
 # -- Where it is shown -------------------------------------------------------------------------------------
 
 
-def test_the_report_and_show_tell_it(run: Path, summary: RunSummary) -> None:
+def test_the_report_and_show_contain_it(run: Path, summary: RunSummary) -> None:
     page, text = write_report([run]), write_report([run], form="md")
     assert page is not None
     assert text is not None

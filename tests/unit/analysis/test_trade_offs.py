@@ -66,7 +66,7 @@ def test_turns_count_if_they_have_both_values(runs: list[tuple[ComparedRun, RunS
     assert all(turn.run == 0 for turn in best)
 
 
-def test_an_incomparable_run_is_left_out(
+def test_an_incomparable_run_is_excluded(
     runs: list[tuple[ComparedRun, RunSummary]],
 ) -> None:
     (first, summary), (second, of_second) = runs

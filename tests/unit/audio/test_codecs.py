@@ -137,7 +137,7 @@ def test_pages_out_of_order_are_reported_and_decoded(order: tuple[int, ...]) -> 
     assert errors
 
 
-def test_what_came_before_a_broken_page_is_decoded() -> None:
+def test_packets_before_a_broken_page_are_decoded() -> None:
     encoder, decoder = OggOpusEncoder(24_000), Decoder(OGG_OPUS)
     sound = encoder.headers() + encoder.encode(tone(24_000, 0.08).tobytes())
     with pytest.raises(PartlyDecodedError, match="expected a page that begins with 'OggS'") as caught:

@@ -117,7 +117,7 @@ class TestReading:
         soundfile.write(path, tone(), RATE_HZ)
         assert len(read_audio(path).audio.samples) == 12_000
 
-    def test_more_than_one_block_is_read_whole(self, tmp_path: Path) -> None:
+    def test_more_than_one_block_is_read_completely(self, tmp_path: Path) -> None:
         path = tmp_path / "long.flac"
         pcm = np.random.default_rng(0).integers(-99, 99, 2_500_000).astype(np.int16)
         soundfile.write(path, pcm, 96_000, subtype="PCM_16")
@@ -307,7 +307,7 @@ class TestUnusable:
             assert np.isfinite(read.audio.samples).all()
 
 
-def test_a_chunk_that_ends_out_of_range_raises_nothing_in_libsndfiles_callbacks(tmp_path: Path) -> None:
+def test_a_chunk_that_ends_out_of_range_raises_no_error_in_callbacks(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     form = struct.pack("<IHHIIHH", 0x120, 1, 1, 0x5DC0, 0xBB80, 2, 0x2E10)
     path.write_bytes(

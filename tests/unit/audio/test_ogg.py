@@ -26,7 +26,7 @@ def test_a_stream_may_arrive_in_pieces_of_any_size(packets: list[bytes], step: i
     assert [packet for piece in pieces for packet in reader.push(piece)] == packets
 
 
-def test_packets_of_one_lacing_value_and_more() -> None:
+def test_packets_with_one_or_more_lacing_values() -> None:
     packets = [bytes(255), bytes(254), b"", bytes(65_024)]
     assert reading(OggReader(), pages(packets)) == packets
     with pytest.raises(ValueError, match="65024"):

@@ -29,13 +29,13 @@ def test_packets_in_order_follow_one_another() -> None:
     assert (track.stats.packets, track.stats.lost, track.stats.jitter_ns) == (5, 0, 0)
 
 
-def test_a_loss_is_concealed_when_the_next_packet_comes() -> None:
+def test_a_loss_is_concealed_when_the_next_packet_arrives() -> None:
     placed, track = place(packet(0), packet(1), packet(4))
     assert placed[2] == Placed(2 * FRAME, False)
     assert (track.stats.lost, track.stats.concealed_ns) == (2, 40 * MS)
 
 
-def test_an_idle_gap_is_no_loss() -> None:
+def test_an_idle_gap_is_not_a_loss() -> None:
     placed, track = place(packet(0), packet(1, slot=51, at_ms=1_020), packet(2, slot=52, at_ms=1_040))
     assert placed == [Placed(0, True), Placed(0, True), Placed(0, False)]
     assert track.stats.lost == 0
@@ -51,7 +51,7 @@ def test_a_packet_without_audio_is_not_lost() -> None:
     assert (track.stats.packets, track.stats.lost) == (6, 1)
 
 
-def test_a_loss_within_an_idle_gap_conceals_only_what_was_lost() -> None:
+def test_a_loss_within_an_idle_gap_conceals_only_the_lost_packets() -> None:
     placed, track = place(packet(0), packet(2, slot=100, at_ms=2_000))
     assert placed[1] == Placed(FRAME, True)
     assert track.stats.lost == 1
@@ -63,7 +63,7 @@ def test_a_late_packet_is_of_no_use_and_stays_lost() -> None:
     assert (track.stats.lost, track.stats.late, track.stats.doubled) == (1, 1, 0)
 
 
-def test_a_packet_that_comes_again_is_dropped() -> None:
+def test_a_duplicate_packet_is_dropped() -> None:
     placed, track = place(packet(0), packet(1), packet(1), packet(2))
     assert placed[2] is None
     assert (track.stats.doubled, track.stats.late, track.stats.lost) == (1, 0, 0)
@@ -96,7 +96,7 @@ def test_jitter_is_that_of_rfc_3550() -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=80))
-def test_every_packet_is_played_late_or_doubled(numbers: list[int]) -> None:
+def test_every_packet_is_placed_late_or_duplicate(numbers: list[int]) -> None:
     track = RtpTrack()
     played = [number for number in numbers if track.push(packet(number), FRAME) is not None]
     assert played == sorted(set(played))

@@ -35,7 +35,7 @@ def test_runs_and_campaigns_with_their_runs_are_found(tmp_path: Path) -> None:
     assert find_folders([point]) == [FoundFolder(point, "run")]
 
 
-def test_what_is_left_of_a_run_is_found_and_other_audio_is_not(tmp_path: Path) -> None:
+def test_the_remains_of_a_run_are_found_but_other_audio_is_not(tmp_path: Path) -> None:
     left = a_run(tmp_path / "left")
     (left / RUN_FILE).unlink()
     (left / AUDIO_FOLDER / f"{file_stem('a', 1)}.reply.flac").touch()

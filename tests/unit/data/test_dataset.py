@@ -55,7 +55,7 @@ def test_cues_by_attribute_phrase_and_dimension(cue: str, expected: list[str]) -
     assert ids(cues=[cue]) == expected
 
 
-def test_values_of_one_criterion_add_and_criteria_narrow() -> None:
+def test_values_of_a_criterion_are_alternatives_and_criteria_combine() -> None:
     assert ids(cues=["sigh", "rain"]) == ["a/target", "b/target"]
     assert ids(cues=["sigh", "rain"], topics=["WORK"]) == ["a/target"]
     assert ids(variants=["Neutral", Variant.ALTERNATIVE], topics=["family"]) == ["b/neutral", "b/alternative"]

@@ -202,7 +202,7 @@ class TestTables:
             load(tmp_path / "mine.csv")
 
     @given(st.text(max_size=60))
-    def test_only_documented_errors_come_out(
+    def test_only_documented_errors_are_raised(
         self, tmp_path_factory: pytest.TempPathFactory, text: str
     ) -> None:
         path = tmp_path_factory.getbasetemp() / "fuzz.csv"

@@ -84,7 +84,7 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"audio_name": None}, "expected a recording"),
     ],
 )
-def test_an_unaskable_question_stays_with_its_problem(
+def test_an_unaskable_question_is_kept_with_its_problem(
     tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
     case = asked(tmp_path, **changes)

@@ -74,7 +74,7 @@ def test_every_file_is_flac_at_one_rate_and_all_are_small(sample: DataSet) -> No
     assert {path for path in files if path.suffix == ".flac"} == {file.path for file in report.files}
 
 
-def test_recordings_say_their_scripts(entries: list[dict[str, Any]]) -> None:
+def test_recordings_contain_their_scripts(entries: list[dict[str, Any]]) -> None:
     scripts = tomllib.loads(SCRIPTS.read_text("utf-8"))["script"]
     assert [(entry["case_id"], entry["script"], entry["topic"]) for entry in entries] == [
         (script["id"], script["text"], script["topic"]) for script in scripts
@@ -171,7 +171,7 @@ def pitch_hz(case: Case) -> float:
     return voicing(case)[1]
 
 
-def test_the_readme_says_that_no_human_speaks() -> None:
+def test_the_readme_states_that_the_voices_are_synthetic() -> None:
     text = (sample_path() / "README.md").read_text("utf-8")
     assert "No human speaks" in text
     assert "Apache-2.0" in text

@@ -75,7 +75,9 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_a_problem_of_the_row(tmp_path: Path, fields: dict[str, Any], problem: str) -> None:
+def test_an_invalid_value_is_a_problem_of_the_row(
+    tmp_path: Path, fields: dict[str, Any], problem: str
+) -> None:
     found = row(tmp_path, **fields).problem
     assert found is not None
     assert found.startswith("mine.jsonl, line 1: ")
@@ -90,7 +92,7 @@ def test_the_first_turn_has_no_anchor(tmp_path: Path) -> None:
     assert second.problem is None
 
 
-def test_a_turn_to_be_transcribed_stands_alone(tmp_path: Path) -> None:
+def test_a_turn_to_be_transcribed_has_its_own_session(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     turns = [{"audio": "a.wav"}, {"audio": "b.wav", "speech": "noise", "anchor": "utterance_ended"}]
     path.write_text(json.dumps({"turns": turns}), "utf-8")

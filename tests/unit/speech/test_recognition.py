@@ -53,7 +53,7 @@ def test_the_sample_is_recognised_with_word_times() -> None:
 
 
 @pytest.mark.local
-def test_silence_has_no_words_and_a_breath_no_endless_repetition() -> None:
+def test_silence_has_no_words_and_a_breath_no_repetition() -> None:
     pytest.importorskip("faster_whisper", reason="needs the extra `local`")
     recogniser = Recogniser()
     assert re.fullmatch(r"whisper-\S+ \(faster-whisper [\d.]+, weights [0-9a-f]{12}\)", recogniser.identity)

@@ -12,6 +12,6 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "m", "10 minutes", "10mm", "-5m", "1h-2s", "5 x"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration"):
         seconds_of(text)

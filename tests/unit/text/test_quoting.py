@@ -16,7 +16,7 @@ STRICT = re.compile(r'"(?:[^"\\<>\[\]\x00-\x1f\x7f-\x9f\u2028\u2029]|\\(?:[\\nrt
 
 
 @given(st.text())
-def test_text_reads_back_as_it_was(text: str) -> None:
+def test_quoted_text_can_be_parsed_back(text: str) -> None:
     assert json.loads(quoted(text)) == text
     assert STRICT.fullmatch(quoted(text))
     assert quoted(text).encode("utf-8")
@@ -32,7 +32,7 @@ def test_injections_stay_inside_and_are_seen(text: str) -> None:
     assert not any(unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") for character in drawn)
 
 
-def test_nothing_that_is_not_drawn_is_left() -> None:
+def test_invisible_characters_are_escaped() -> None:
     for code in range(0x110000):
         quotation = quoted(chr(code))
         if quotation == f'"{chr(code)}"':

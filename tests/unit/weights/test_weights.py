@@ -79,14 +79,14 @@ def test_the_folder_is_the_users_to_choose(folder: Path, monkeypatch: pytest.Mon
     assert weights_folder().parts[-2:] == ("live-eval", "weights")
 
 
-def test_says_how_weights_are_had() -> None:
+def test_missing_weights_are_reported_with_the_command() -> None:
     with pytest.raises(JudgeError, match=r"no weights one \(live-eval weights fetch one, or add one PATH\)"):
         find_weights(ONE)
     assert recorded_weights(ONE) is None
     assert recorded_hashes(ONE) == {}
 
 
-def test_what_the_user_has_stays_where_it_is(tmp_path: Path, folder: Path) -> None:
+def test_the_users_files_are_not_moved(tmp_path: Path, folder: Path) -> None:
     mine = written(tmp_path / "mine.pt", b"mine")
     found = add_weights(ONE, mine)
     assert found.path == mine
@@ -100,13 +100,13 @@ def test_what_the_user_has_stays_where_it_is(tmp_path: Path, folder: Path) -> No
     }
 
 
-def test_a_folder_may_hold_the_one_file(tmp_path: Path) -> None:
+def test_a_folder_may_contain_the_only_file(tmp_path: Path) -> None:
     mine = written(tmp_path / "mine/one.pt", b"mine")
     assert add_weights(ONE, mine.parent).path == mine
     assert weights_at(mine.parent, ONE).path == mine
 
 
-def test_relative_paths_hold_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_stored_as_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = written(tmp_path / "mine.pt", b"mine")
     monkeypatch.chdir(tmp_path)
     add_weights(ONE, Path("mine.pt"))
@@ -114,7 +114,7 @@ def test_relative_paths_hold_from_everywhere(tmp_path: Path, monkeypatch: pytest
     assert find_weights(ONE).path == mine
 
 
-def test_several_files_are_one_folder(tmp_path: Path) -> None:
+def test_several_files_are_found_as_one_folder(tmp_path: Path) -> None:
     mine = several(tmp_path / "mine")
     found = add_weights(SEVERAL, mine)
     assert found.path == mine
@@ -144,7 +144,9 @@ def test_the_folder_can_be_moved(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("spec", [ONE, SEVERAL], ids=lambda spec: str(spec.name))
 @pytest.mark.parametrize("there", ["nothing", "an empty folder", "another file"])
-def test_what_is_no_weights_is_refused(spec: WeightsSpec, there: str, tmp_path: Path, folder: Path) -> None:
+def test_a_path_without_weights_is_refused(
+    spec: WeightsSpec, there: str, tmp_path: Path, folder: Path
+) -> None:
     path = tmp_path / "mine"
     if there == "an empty folder":
         path.mkdir()
@@ -157,12 +159,12 @@ def test_what_is_no_weights_is_refused(spec: WeightsSpec, there: str, tmp_path: 
     assert not folder.exists()
 
 
-def test_a_file_is_no_folder_of_several(tmp_path: Path) -> None:
+def test_a_file_is_refused_for_several_weights_files(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="expected a folder with the weights several"):
         weights_at(written(tmp_path / "config.json", b"{}"), SEVERAL)
 
 
-def test_a_known_hash_is_held_to(tmp_path: Path) -> None:
+def test_a_known_hash_is_enforced(tmp_path: Path) -> None:
     mine = written(tmp_path / "mine.pt", b"other")
     for use in (add_weights, lambda spec, path: weights_at(path, spec)):
         with pytest.raises(JudgeError, match=f"SHA-256 {sha256(b'known')}, found {sha256(b'other')}"):
@@ -177,7 +179,7 @@ def test_a_hash_that_became_known_counts_more_than_the_recorded(tmp_path: Path) 
         find_weights(PINNED)
 
 
-def test_other_content_is_not_what_came(tmp_path: Path) -> None:
+def test_changed_content_is_detected(tmp_path: Path) -> None:
     mine = written(tmp_path / "mine.pt", b"mine")
     add_weights(ONE, mine)
     mine.write_bytes(b"changed since")
@@ -186,7 +188,7 @@ def test_other_content_is_not_what_came(tmp_path: Path) -> None:
     assert recorded_weights(ONE) is not None  # a look hashes nothing
 
 
-def test_what_is_gone_is_said(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path: Path) -> None:
     mine = written(tmp_path / "mine.pt", b"mine")
     add_weights(ONE, mine)
     mine.unlink()
@@ -209,7 +211,7 @@ def test_a_damaged_record_is_said(record: str, folder: Path) -> None:
     assert recorded_hashes(ONE) == {}
 
 
-def test_files_all_over_are_no_folder(tmp_path: Path) -> None:
+def test_files_in_different_folders_are_refused(tmp_path: Path) -> None:
     paths = {
         "config.json": written(tmp_path / "a/config.json", b"{}"),
         "nested/model.bin": written(tmp_path / "b/nested/model.bin", b"model"),
@@ -225,7 +227,7 @@ def test_a_record_that_cannot_be_written(tmp_path: Path, folder: Path) -> None:
         add_weights(ONE, written(tmp_path / "mine.pt", b"mine"))
 
 
-def test_ones_own_folder_is_hashed_without_what_tools_left_in_it(tmp_path: Path) -> None:
+def test_the_users_folder_is_hashed_without_tool_files(tmp_path: Path) -> None:
     mine = several(tmp_path / "mine")
     found = weights_at(mine)
     assert found.path == mine
@@ -238,7 +240,7 @@ def test_ones_own_folder_is_hashed_without_what_tools_left_in_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["absent", "empty"])
-def test_nothing_is_no_weights(kind: str, tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_weights(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "mine"
     if kind == "empty":
         path.mkdir()
@@ -298,7 +300,7 @@ def test_the_weights_of_a_judges_default_are_missing() -> None:
     )
 
 
-def test_ours_say_all_of_their_weights() -> None:
+def test_the_weights_of_installed_judges_are_complete() -> None:
     known: dict[str, WeightsSpec] = {}
     for plugin in find_plugins(JUDGES):
         assert isinstance(plugin.spec, JudgeSpec), plugin.problem

@@ -156,7 +156,7 @@ def test_audio_that_an_option_excludes_is_not_read(
     assert bool(heard) is read
 
 
-def test_a_judge_that_prefers_the_first_place_rates_all_runs_alike(runs: list[Path]) -> None:
+def test_a_judge_that_prefers_the_first_position_rates_all_runs_equally(runs: list[Path]) -> None:
     FakeEndpoint.answer = staticmethod(lambda content: "1")
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v2"))
     arena = run_arena(read_runs(runs[:2]), PLAN, options)
@@ -305,7 +305,7 @@ def test_verdicts_are_kept_and_printed(runs: list[Path], tmp_path: Path) -> None
         assert words in text, text
 
 
-def test_verdicts_are_lines_of_json_and_nothing_else(runs: list[Path], tmp_path: Path) -> None:
+def test_verdicts_are_lines_of_json(runs: list[Path], tmp_path: Path) -> None:
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     command = ["arena", *map(str, runs[:2]), "--votes", str(file), "--no-judge"]
     with pytest.raises(UsageError, match=r"v\.csv: unknown suffix \.csv, expected one of \.jsonl, \.ndjson"):
@@ -316,7 +316,7 @@ def test_verdicts_are_lines_of_json_and_nothing_else(runs: list[Path], tmp_path:
         CliRunner().invoke(cli, [*command, "-o", "-", "--json"], catch_exceptions=False)
 
 
-def test_votes_can_be_rated_where_the_judge_cannot_be_asked(runs: list[Path], tmp_path: Path) -> None:
+def test_votes_can_be_rated_without_the_judge(runs: list[Path], tmp_path: Path) -> None:
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     plan = replace(PLAN, judge="arena")
     with pytest.raises(JudgeError, match=r"missing .*; to rate the votes alone, pass --no-judge"):

@@ -125,7 +125,7 @@ def test_a_win_rate_of_all_has_the_exact_interval_of_a_share() -> None:
     assert (worst.win_rate.interval.low, worst.win_rate.interval.high) == pytest.approx((0.0, 1 - theirs.low))
 
 
-def test_where_resamples_are_infinite_at_one_end_there_is_no_interval() -> None:
+def test_infinite_resamples_at_one_end_leave_no_interval() -> None:
     matches = [Match(f"s{number}", "a", "b", 1.0 if number >= 3 else -1.0) for number in range(60)]
     [best, _] = rate(matches, ["a", "b"]).runs
     assert best.rating.value == pytest.approx(1000 + 200 * math.log10(57 / 3))

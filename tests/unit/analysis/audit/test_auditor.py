@@ -249,7 +249,7 @@ class TestLocal:
         audit_run(run, "toy", replace(plan, seed=1))
         assert {turn.turn_id for turn in Toy.batches[0]} != chosen
 
-    def test_one_turn_that_fails_does_not_stop_it(self, run: Path) -> None:
+    def test_a_failed_turn_does_not_stop_the_audit(self, run: Path) -> None:
         def judge(turn: JudgedTurn, company: int) -> Judgement:
             if turn.turn_id == "3/target":
                 raise ValueError("no")
@@ -320,7 +320,7 @@ class TestBorrowing:
         assert wrong["difference"]["value"] == -1
 
     @pytest.mark.parametrize("hears", [False, True])
-    def test_borrowed_inputs_come_from_one_turn(self, run: Path, hears: bool) -> None:
+    def test_donated_inputs_are_from_one_turn(self, run: Path, hears: bool) -> None:
         uses = {Need.CUE, Need.REFERENCE_AUDIO, *([Need.SPEAKER_AUDIO] if hears else [])}
         SPECS["toy"] = replace(LOCAL, uses=frozenset(uses))
         Toy.judge = staticmethod(lambda turn, company: Scored({"": 1.0}))
@@ -574,7 +574,7 @@ class TestShown:
         assert report["sensitivity"]["seed"] == 4
         assert verdicts(report)["clipping"] == "too few to say"
 
-    def test_the_command_prints_what_is_seen(self, run: Path) -> None:
+    def test_the_command_prints_the_detected_degradations(self, run: Path) -> None:
         done = CliRunner().invoke(command, ["toy", str(run), "--limit", str(SCRIPTS)])
         assert done.exit_code == 0, done.output
         assert "noise 0 dB" in done.stdout

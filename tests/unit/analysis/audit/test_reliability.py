@@ -191,7 +191,7 @@ class TestLabels:
         assert (found.rows, found.n_unknown, found.n_other) == (5, 1, 1)
         assert found.scores == {"c4": {"t0": {"ann": 4.0, "bob": 3.5}}, "c1": {"t1": {"ann": 2.0}}}
 
-    def test_a_case_stands_for_its_one_turn(self, tmp_path: Path) -> None:
+    def test_a_case_id_identifies_its_only_turn(self, tmp_path: Path) -> None:
         found = read_labels(labels_file(tmp_path, "case_id,score\ncase3,5\nnobody,1\n"), SPEC, TURNS)
         assert found.scores == {"c1": {"t3": {"": 5.0}}}
         assert found.n_unknown == 1
@@ -253,7 +253,7 @@ class TestLabels:
         assert found["spearman"]["value"] is None
 
 
-def test_two_judges_are_compared_by_their_main_numbers_and_those_of_one_name() -> None:
+def test_two_judges_are_compared_by_first_outputs_and_shared_names() -> None:
     other = JudgeSpec(
         name="twin",
         version="1",

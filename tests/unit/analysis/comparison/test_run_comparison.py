@@ -102,7 +102,7 @@ def test_the_denominator_is_fixed_and_missing_turns_are_counted() -> None:
     assert found.as_json()["effect_size"] is None
 
 
-def test_no_values_are_no_difference() -> None:
+def test_without_values_there_is_no_difference() -> None:
     keys = [(f"s{number}/t", 0) for number in range(12)]
     nothing = series("x", dict.fromkeys(keys))
     found = difference_of(nothing, nothing, {key: key[0] for key in keys})

@@ -210,7 +210,7 @@ def test_a_measure_with_too_few_scores_draws_no_conclusion(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("apart", "left"), [(3, 5), (8, 0)])
-def test_scripts_whose_prompts_differ_by_style_are_left_out(tmp_path: Path, apart: int, left: int) -> None:
+def test_scripts_whose_prompts_differ_by_style_are_excluded(tmp_path: Path, apart: int, left: int) -> None:
     def told(case: Case) -> str:
         differs = int(case.script_id.removeprefix("id_")) < apart and case.variant is Variant.ALTERNATIVE
         return "It is a shout." if differs else "Reply."
@@ -246,7 +246,9 @@ def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
     assert "-1 is not in the range" in done.stderr
 
 
-def test_meaning_without_its_model_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_sentence_model_a_note_gives_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = a_run(tmp_path / "run", deaf)
     monkeypatch.setattr(
         "live_eval.cli.cue_sensitivity.missing_requirements", lambda *_: "needs the weights of X"

@@ -95,13 +95,13 @@ def test_an_assertion_has_a_metric_a_statistic_and_a_bound(
         ("first_byte.p95 < nan ms", "expected a number after <, but it is 'nan'"),
     ],
 )
-def test_an_assertion_that_states_nothing_is_refused_with_what_was_expected(text: str, message: str) -> None:
+def test_a_malformed_assertion_is_refused_with_the_expected_form(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as refused:
         parse_assertion(text)
     assert repr(text) in str(refused.value)
 
 
-def test_an_assertion_holds_where_the_figure_is_on_its_side_of_the_bound() -> None:
+def test_an_assertion_holds_if_the_value_satisfies_the_bound() -> None:
     assert check("voice_to_voice.p50 < 881ms")
     assert not check("voice_to_voice.p50 < 880ms")
     assert check("voice_to_voice.p50 <= 880ms")
@@ -117,7 +117,7 @@ def test_a_result_is_printed_with_the_figure_its_interval_and_its_error_bar() ->
     assert repr(check("voice_to_voice.p50 < 0.5s")).startswith("<voice_to_voice.p50 < 0.5s: FAILS: ")
 
 
-def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
+def test_an_assertion_on_a_withheld_value_fails() -> None:
     for expression in ("first_byte.p99 < 9s", "first_byte.p99 > 0ms"):
         result = check(expression)
         assert not result
@@ -130,12 +130,12 @@ def test_why_a_figure_has_no_interval_does_not_look_like_the_reason_of_the_verdi
     assert check("first_byte.p50 < 9s", p50=few).reason == "no interval: fewer than 8 turns"
 
 
-def test_turns_without_the_latency_are_named_where_no_other_is_left() -> None:
+def test_without_values_the_reasons_for_missing_latencies_are_named() -> None:
     result = check("first_byte.p50 < 9s", n=0, p50=NO_VALUES, missing={"no audible sample": 3})
     assert result.reason == "cannot be checked: no values, no audible sample (3 turns)"
 
 
-def test_turns_with_an_uncertain_end_of_speech_are_named_where_nothing_else_is_left() -> None:
+def test_without_values_turns_with_an_uncertain_end_are_named() -> None:
     result = check("first_byte.p50 < 9s", n=0, p50=NO_VALUES, uncertain=2)
     assert result.reason == (
         "cannot be checked: no values, the end of the user's speech is uncertain in 2 turns"
@@ -183,7 +183,7 @@ def test_turns_that_share_a_session_are_not_missing_a_connection() -> None:
     assert unanswered_turns("connect", missing) == 1
 
 
-def test_turns_that_died_with_a_process_of_ours_count_against_nobody() -> None:
+def test_turns_of_a_live_eval_process_that_died_are_excluded() -> None:
     died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
     turns = [*turns_at([500.0] * 9), spoken_turn(a_case(50), died)]
     figures = campaign_latency("first_byte", turns)

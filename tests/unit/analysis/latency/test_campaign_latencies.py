@@ -51,7 +51,7 @@ def with_headline(turn: TurnRecord, **marks: object) -> TurnRecord:
     return with_trace(turn, responses=(replace(turn.headline, **marks),))  # type: ignore[arg-type]
 
 
-def test_percentiles_come_with_intervals_and_p95_is_withheld_below_30_turns() -> None:
+def test_percentiles_have_intervals_and_p95_is_withheld_below_30_turns() -> None:
     few = campaign_latency("first_byte", turns_at([500.0 + number for number in range(29)]))
     assert few.measured.n == 29
     assert few.measured["p50"].value == pytest.approx(514)
@@ -65,7 +65,7 @@ def test_percentiles_come_with_intervals_and_p95_is_withheld_below_30_turns() ->
     assert enough.measured["max"].value == pytest.approx(529)
 
 
-def test_intervals_draw_turns_where_there_are_too_few_scripts() -> None:
+def test_intervals_resample_turns_if_there_are_too_few_scripts() -> None:
     values = [500.0 + number for number in range(24)]
     of_few = campaign_latency("first_byte", turns_at(values, scripts=3))
     of_many = campaign_latency("first_byte", turns_at(values, scripts=12))
@@ -75,7 +75,7 @@ def test_intervals_draw_turns_where_there_are_too_few_scripts() -> None:
     assert (too_few.measured.drawn_as, too_few.measured["p50"].reason) == ("turns", "fewer than 8 turns")
 
 
-def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart() -> None:
+def test_turns_without_a_latency_are_counted_by_reason() -> None:
     turns = turns_at([400.0, 600.0])
     lost = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "nothing"))
     turns += [

@@ -133,7 +133,9 @@ def test_differences_are_paired() -> None:
 
 @pytest.mark.parametrize("scripts", [8, 24, 100])
 @pytest.mark.parametrize("what", ["mean", "median"])
-def test_intervals_cover_what_they_should(scripts: int, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_have_the_nominal_coverage(
+    scripts: int, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Skewed latencies, three dependent turns a script: about 95 % of intervals hold the truth."""
     monkeypatch.setattr(statistics, "RESAMPLES", 500)
     random = np.random.default_rng(9)
@@ -191,7 +193,7 @@ def test_a_constant_statistic_has_an_interval_only_on_request() -> None:
     assert estimate_statistic(figure, range(10), no_width="").interval == Interval(0.0, 0.0)
 
 
-def test_a_share_may_be_one_of_one() -> None:
+def test_a_share_may_be_relative_to_one() -> None:
     per_cent, of_one = estimate_share([100.0] * 10, range(10)), estimate_share([1.0] * 10, range(10), whole=1)
     assert per_cent.interval is not None
     assert of_one.interval == Interval(per_cent.interval.low / 100, 1.0)

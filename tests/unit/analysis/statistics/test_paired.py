@@ -98,7 +98,7 @@ def test_variants_of_a_script_are_averaged_first() -> None:
     assert cluster_means([1.0, 5.0, 3.0], ["a", "b", "a"]).tolist() == [2.0, 5.0]
 
 
-def test_the_standardised_mean_is_that_of_the_sample() -> None:
+def test_the_standardised_mean_equals_the_samples() -> None:
     differences = np.random.default_rng(5).normal(0.5, 1, 80)
     ours = standardised_mean(differences)
     assert ours.value == pytest.approx(differences.mean() / differences.std(ddof=1))

@@ -38,7 +38,7 @@ def test_scores_latencies_and_failures_are_checked(run_folder: Path) -> None:
     assert median.error_bar_ms is not None
 
 
-def test_a_judge_that_gave_no_score_holds_no_assertion(run_folder: Path) -> None:
+def test_an_assertion_on_a_judge_without_scores_fails(run_folder: Path) -> None:
     checked = check("ves.mean > 0", run_folder)
     assert not checked
     assert checked.reason.startswith("cannot be checked: ")

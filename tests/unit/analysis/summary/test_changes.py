@@ -132,7 +132,7 @@ def test_a_run_without_dialogues_has_no_summary_of_them(tmp_path: Path) -> None:
     assert summary.as_json()["dialogues"] is None
 
 
-def test_the_report_and_show_tell_it(run: Path) -> None:
+def test_the_report_and_show_contain_it(run: Path) -> None:
     page, text = write_report([run]), write_report([run], form="md")
     assert page is not None
     assert text is not None

@@ -40,13 +40,13 @@ def test_a_negative_latency_stays_negative_once_corrected() -> None:
     assert latency.why == "negative latencies clamped by the source: 1"
 
 
-def test_speech_that_ends_before_the_user_does_is_no_answer() -> None:
+def test_speech_that_ends_before_the_users_turn_is_not_an_answer() -> None:
     found = fdb_v1_0.metrics([conversation([said((0, 5))], [reply((2, 2.5)), reply((6, 8))])])
     latency = found["smooth_turn_taking.latency"]
     assert (latency.as_defined, latency.corrected) == (0.0, 1.0)
 
 
-def test_never_stopping_is_no_success() -> None:
+def test_an_agent_that_never_stops_does_not_succeed() -> None:
     user = [said((0, 1)), said((3, 4))]
     never = conversation(user, [reply((2, 9))])
     yields = conversation(user, [reply((2, 3.4), completed=False), reply((4.7, 8))])
@@ -123,7 +123,7 @@ def test_jsd_of_the_reference_itself_is_0_and_without_backchannels_1() -> None:
     assert fdb_v1_0.backchannel_jsd([], *args) == 1.0
 
 
-def test_jsd_without_a_reference_says_so() -> None:
+def test_jsd_without_a_reference_has_a_reason() -> None:
     found = fdb_v1_0.metrics([conversation([said((0, 2))], [reply((3, 5))])])["backchannel.JSD"]
     assert (found.as_defined, found.corrected) == (None, None)
     assert found.why == "no reference distribution of human backchannels"

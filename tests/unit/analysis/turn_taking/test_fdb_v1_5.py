@@ -17,7 +17,7 @@ def test_the_overlap_is_the_stop_latency_and_the_gap_the_response_latency() -> N
     assert (stop.why, response.why) == ("", "")
 
 
-def test_never_stopping_counts_with_the_utterances_length_unless_corrected() -> None:
+def test_an_agent_that_never_stops_counts_the_utterance_unless_corrected() -> None:
     found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 9))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == (2.0, None)
     assert found.why == "corrected: no overlap that the agent yields to; never stopped, excluded: 1"
@@ -31,7 +31,7 @@ def test_a_stop_after_a_short_utterance_is_longer_than_the_utterance() -> None:
     assert (found.as_defined, found.corrected) == pytest.approx((0.5, 1.2))
 
 
-def test_a_natural_end_is_no_stop() -> None:
+def test_a_natural_end_is_not_a_stop() -> None:
     found = fdb_v1_5.metrics([conversation(USER, [reply((1.5, 3.4)), reply((5.8, 8))])])["stop_latency"]
     assert (found.as_defined, found.corrected) == pytest.approx((0.4, None))
     assert found.why.endswith("natural ends excluded: 1")

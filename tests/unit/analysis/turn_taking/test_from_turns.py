@@ -96,7 +96,7 @@ def ms(*stretches: Stretch) -> list[tuple[float, float]]:
     return [((start - T0) / MS, (end - T0) / MS) for start, end in stretches]
 
 
-def test_the_users_sound_lies_where_it_was_spoken() -> None:
+def test_the_users_audio_is_timed_as_spoken() -> None:
     first = turn(parts_ms=((100, 250), (400, 600)))
     second = turn(t0_ms=2_000, annotated=False, kind=SpeechKind.BACKCHANNEL)
     conversation = conversation_of(None, [first, second])
@@ -116,7 +116,7 @@ def test_annotated_parts_follow_the_speed_of_the_recording() -> None:
     assert ms(*speech.sounds) == [(200, 600), (800, 1_200)]
 
 
-def test_the_endpoints_sound_is_timed_as_heard() -> None:
+def test_the_endpoints_audio_is_timed_as_heard() -> None:
     """A burst of 500 ms, an underrun of 100 ms, and the rest; the pause of 99 ms divides nothing."""
     pcm = square(200, 99, 101, 100, 300)
     came = response("r", pcm, {1_000: 500, 1_600: 300}, created_ns=T0 + 900 * MS)
@@ -128,7 +128,7 @@ def test_the_endpoints_sound_is_timed_as_heard() -> None:
     assert speech.discarded_ns == 0
 
 
-def test_what_an_interruption_drops_is_not_heard_but_counted() -> None:
+def test_audio_dropped_by_an_interruption_is_counted_but_not_heard() -> None:
     came = response(
         "r", square(400, 200, 400), {1_000: 1_000}, interrupted_ns=T0 + 1_250 * MS, done_ns=T0 + 1_300 * MS
     )
@@ -139,7 +139,7 @@ def test_what_an_interruption_drops_is_not_heard_but_counted() -> None:
     assert not speech.completed
 
 
-def test_a_cancelled_response_that_was_heard_whole() -> None:
+def test_a_cancelled_response_that_was_heard_completely() -> None:
     came = response("r", square(300), {1_000: 300}, status=ResponseStatus.CANCELLED, done_ns=T0 + 1_200 * MS)
     (speech,) = conversation_of(None, [turn(came)]).agent
     assert ms(*speech.sounds) == [(1_000, 1_300)]
@@ -172,7 +172,7 @@ def test_on_continuous_media_replies_are_found_by_the_endpoints_own_pauses() -> 
     assert "fewer than 3 uninterrupted replies" in whole.agent[0].unsure
 
 
-def test_responses_come_in_the_order_in_which_they_began() -> None:
+def test_responses_are_ordered_by_their_start() -> None:
     late = response("late", square(100), {3_000: 100})
     early = response("early", square(100), {2_500: 100})
     conversation = conversation_of(None, [turn(late), turn(early, t0_ms=2_000)])
@@ -198,12 +198,12 @@ def test_a_session_without_an_utterance_is_none() -> None:
 
 
 @pytest.mark.parametrize(("click_ms", "sounds"), [(15, 0), (30, 1)])
-def test_a_click_is_no_sound(click_ms: float, sounds: int) -> None:
+def test_a_click_is_not_audible_speech(click_ms: float, sounds: int) -> None:
     came = response("r", square(click_ms, 500), {0: click_ms + 500})
     assert len(turn(came).responses[0].heard_ns or ()) == sounds
 
 
-def test_both_sides_of_a_session_lie_on_one_axis() -> None:
+def test_both_sides_of_a_session_share_one_timeline() -> None:
     """The second utterance begins before the first recording is at its end: its rest was not said."""
     came = response("r", square(200), {650: 200})
     both = both_sides_of(None, [turn(came), turn(t0_ms=500)])

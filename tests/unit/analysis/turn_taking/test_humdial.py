@@ -35,7 +35,7 @@ def test_the_total_is_weighted() -> None:
     assert (found.n, found.why) == (28, "")
 
 
-def test_scenes_have_equal_weights_whatever_their_number_of_dialogues() -> None:
+def test_scenes_have_equal_weights_regardless_of_their_dialogues() -> None:
     uneven = {**BEHAVIOURS, "Topic Switching": ("C_UNKNOWN",)}
     assert humdial.behaviour_score(uneven, humdial.INTERRUPTIONS, "C_RESPOND") == pytest.approx(60)
 
@@ -71,6 +71,6 @@ def test_the_total_delay_is_the_mean_of_three() -> None:
     assert found.as_defined == pytest.approx((0.4 + 0.65 + 0.5) / 3)
 
 
-def test_a_total_delay_without_an_overlap_says_so() -> None:
+def test_a_total_delay_without_an_overlap_has_a_reason() -> None:
     found = humdial.metrics([conversation([said((0, 1))], [reply((2, 3))])])["total_delay"]
     assert (found.as_defined, found.why) == (None, "no stop_latency")

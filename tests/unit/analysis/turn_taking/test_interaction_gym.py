@@ -66,7 +66,7 @@ def test_an_interruption_should_stop_the_agent(agent: list[AgentSpeech], score: 
     assert value("yield", [said((0, 1)), said((3, 4.5))], agent) == score
 
 
-def test_a_natural_end_is_no_yield_once_corrected() -> None:
+def test_a_natural_end_is_not_a_yield_once_corrected() -> None:
     spoken = conversation([said((0, 1)), said((3, 4.5))], [reply((2, 3.4)), reply((5, 7))])
     found = interaction_gym.metrics([spoken])["yield"]
     assert (found.as_defined, found.corrected) == (interaction_gym.latency_score(400), None)
@@ -102,7 +102,7 @@ BACKCHANNEL = said((4, 4.5), kind=SpeechKind.BACKCHANNEL)
         "stays silent",
     ],
 )
-def test_speech_to_somebody_else_should_be_ignored(
+def test_speech_to_other_people_should_be_ignored(
     sound: UserSpeech, agent: list[AgentSpeech], score: float
 ) -> None:
     assert value("ignore", [said((0, 1)), sound], agent) == score

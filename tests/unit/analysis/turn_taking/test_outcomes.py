@@ -62,12 +62,12 @@ def test_an_answer_is_timed_from_the_last_sample_of_the_user() -> None:
     assert found.talk_ratio == pytest.approx(1.4)
 
 
-def test_a_greeting_is_no_answer() -> None:
+def test_a_greeting_is_not_an_answer() -> None:
     user = [says((2000, 3000))]
     assert judge(talk(user, [replies((0, 1500), created_ns=0)]), Rule.ANSWER).outcome is Outcome.NO_REPLY
 
 
-def test_silence_is_no_reply() -> None:
+def test_silence_is_not_a_reply() -> None:
     assert judge(talk([ASKED], []), Rule.ANSWER).outcome is Outcome.NO_REPLY
     found = judge(talk([ASKED], [replies(created_ns=1500)]), Rule.ANSWER)
     assert found.outcome is Outcome.NO_REPLY, "a response without sound"
@@ -130,7 +130,7 @@ def test_a_reply_that_is_stopped_late_has_kept_talking() -> None:
     assert found.durations_ns["new_reply"] is None
 
 
-def test_never_stopping_is_no_stop_of_the_length_of_the_overlap() -> None:
+def test_a_reply_that_never_stops_has_no_stop_duration() -> None:
     found = judge(talk([ASKED, STOP], [replies((2000, 9000))]), Rule.INTERRUPTION)
     assert found.outcome is Outcome.KEPT_TALKING
     assert found.durations_ns["audible_stop"] is None

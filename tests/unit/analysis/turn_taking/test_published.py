@@ -102,7 +102,7 @@ BACKCHANNELS = {
 
 
 @given(st.lists(faultless(), max_size=4))
-def test_a_correction_changes_nothing_where_nothing_is_wrong(conversations: list[Conversation]) -> None:
+def test_a_correction_changes_nothing_without_a_defect(conversations: list[Conversation]) -> None:
     found = all_metrics(conversations)
     hidden = {"tau2.selectivity"}
     if any(each.kind is SpeechKind.BACKCHANNEL for one in conversations for each in one.user):
@@ -119,7 +119,7 @@ def test_every_metric_has_a_definition_in_the_same_order() -> None:
     assert list(all_metrics([])) == list(DEFINITIONS)
 
 
-def test_without_conversations_nothing_has_a_value_and_everything_a_reason() -> None:
+def test_without_conversations_every_metric_has_a_reason() -> None:
     for name, figure in all_metrics([]).items():
         assert (figure.as_defined, figure.corrected, figure.n) == (None, None, 0), name
         assert figure.why, name
@@ -151,7 +151,7 @@ def rows() -> str:
     return "\n".join(lines)
 
 
-def test_the_page_lists_every_metric_as_it_is_defined() -> None:
+def test_the_page_lists_the_definition_of_every_metric() -> None:
     assert rows() in PAGE.read_text("utf-8"), (
         f"docs/reference/turn-taking-metrics.md should hold:\n\n{rows()}"
     )

@@ -67,7 +67,7 @@ def test_an_endpoint_that_separates_its_replies_is_trusted() -> None:
     assert segmented(conversation, OWN) is conversation
 
 
-def test_only_replies_that_nobody_spoke_over_show_the_endpoints_own_pauses() -> None:
+def test_only_uninterrupted_replies_show_the_endpoints_own_pauses() -> None:
     alone = stream([ASKED], replies((1500, 3000), (3700, 5000)))
     over = stream([ASKED, STOP], replies((1600, 3200), (4500, 9000)), replies((12_000, 13_000)))
     own = own_replies([alone, over], SILENCE)
@@ -76,7 +76,7 @@ def test_only_replies_that_nobody_spoke_over_show_the_endpoints_own_pauses() -> 
     assert not own.knows_pauses(0)
 
 
-def test_a_stall_of_the_network_in_one_reply_is_no_pause_of_its_own() -> None:
+def test_a_network_stall_in_one_reply_is_not_an_own_pause() -> None:
     stalled = replace(OWN, longest_pause_ns=2400 * MS)
     conversation = stream([ASKED, STOP], replies((2000, 3200)), replies((4800, 9000)))
     assert len(segmented(conversation, stalled).agent) == 2
@@ -104,7 +104,7 @@ def test_an_endpoint_that_never_pauses_ends_its_reply_with_a_short_silence(
     assert sounds(segmented(conversation, own)) == found
 
 
-def test_a_stall_in_one_reply_of_ten_is_no_pause_of_its_own() -> None:
+def test_a_stall_in_one_reply_of_ten_is_not_an_own_pause() -> None:
     plain = stream([ASKED], replies((1500, 3000), (3300, 5000)))
     stalled = stream([ASKED], replies((1500, 3000), (4200, 5000)))
     assert own_replies([stalled, *[plain] * 8], SILENCE).longest_pause_ns == 1200 * MS

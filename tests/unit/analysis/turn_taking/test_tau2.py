@@ -65,7 +65,7 @@ def test_the_grid_makes_a_latency_short_and_a_yield_long() -> None:
     assert found["L_Y"].as_defined == pytest.approx(0.6)
 
 
-def test_a_reply_that_ends_by_itself_is_no_yield() -> None:
+def test_a_reply_that_ends_naturally_is_not_a_yield() -> None:
     heard = [said((0.0, 1.0)), said((3.0, 5.0))]
     after = reply((6.0, 8.0))
     cut = conversation(heard, [reply((2.0, 3.6), completed=False), after])
@@ -79,7 +79,7 @@ def test_a_reply_that_ends_by_itself_is_no_yield() -> None:
     assert tau2.metrics([cut, ended])["L_Y"].corrected == pytest.approx(0.6)
 
 
-def test_an_interruption_that_was_not_recorded_long_enough_is_left_out() -> None:
+def test_an_interruption_with_too_short_a_recording_is_excluded() -> None:
     found = tau2.metrics(
         [conversation([said((0.0, 1.0)), said((3.0, 4.0))], [reply((2.0, 4.0), completed=False)], end_s=4.0)]
     )["R_Y"]
@@ -87,7 +87,7 @@ def test_an_interruption_that_was_not_recorded_long_enough_is_left_out() -> None
     assert found.why == "corrected: no interruption"
 
 
-def test_a_pause_inside_a_reply_is_no_yield_and_another_reply_is() -> None:
+def test_a_pause_inside_a_reply_is_not_a_yield_but_a_new_reply_is() -> None:
     user = [said((0.0, 1.0)), said((3.0, 4.0))]
     breath = conversation(user, [reply((2.0, 3.4), (3.8, 9.0))])
     long = conversation(user, [reply((2.0, 3.4), (4.4, 9.0))])
@@ -136,7 +136,7 @@ def test_a_tic_that_the_agent_talks_through_counts_once_corrected() -> None:
     assert found.why == "as defined: no vocal tic"
 
 
-def test_the_answer_to_a_turn_is_no_reaction_to_a_sound_after_it() -> None:
+def test_the_answer_to_a_turn_is_not_a_reaction_to_a_later_sound() -> None:
     aside = said((1.4, 2.0), kind=SpeechKind.NON_DIRECTED)
     answered = conversation([said((0.0, 1.0)), aside], [reply((2.4, 5.0))])
     reacted = conversation(

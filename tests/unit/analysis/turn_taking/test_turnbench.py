@@ -31,7 +31,7 @@ def test_a_report_after_the_next_event_is_the_next_events() -> None:
     assert score([10, 11], [], [11.5]) == (1, 1, 0, 0)
 
 
-def test_one_report_answers_one_event() -> None:
+def test_one_report_matches_one_event() -> None:
     assert score([10, 10.5], [], [10.45]) == (1, 1, 0, 0)
 
 
@@ -48,7 +48,7 @@ def test_a_report_inside_a_window_is_never_a_false_positive() -> None:
     assert score([2], [stretch(1, 3)], [2.1, 2.5]) == (1, 0, 0, 1)
 
 
-def test_a_pause_inside_a_turn_is_no_end_of_turn() -> None:
+def test_a_pause_inside_a_turn_is_not_an_end_of_turn() -> None:
     spoken = conversation(
         [said((0, 1), (3, 4)), said((10, 11))], [reply((5, 7)), reply((12, 14))], stopped_s=[1.5, 4.5, 11.3]
     )
@@ -62,7 +62,7 @@ def test_a_pause_inside_a_turn_is_no_end_of_turn() -> None:
     assert ranked.why == "the false-positive rate is above 0.1, or there are no pauses inside turns"
 
 
-def test_a_backchannel_is_no_interruption() -> None:
+def test_a_backchannel_is_not_an_interruption() -> None:
     spoken = conversation(
         [
             said((0, 1)),

@@ -47,7 +47,7 @@ def test_a_gap_is_exact_and_silent(composer: Composer) -> None:
     assert (first.text, second.text) == ("I would like to", "book a table.")
 
 
-def test_an_utterance_begins_and_ends_with_its_audible_sound(composer: Composer) -> None:
+def test_an_utterance_begins_and_ends_with_its_audible_samples(composer: Composer) -> None:
     made = composer.compose((Say("Mm-hmm."),))
     (part,) = made.parts
     assert (audible_onset(made.pcm, RATE_HZ), audible_end(made.pcm, RATE_HZ)) == (0, len(made.pcm))
@@ -68,7 +68,7 @@ def test_another_voice_is_lower_and_both_are_speech(composer: Composer) -> None:
 
 
 @pytest.mark.parametrize("kind", NoiseKind)
-def test_noise_has_its_level_and_is_no_speech(composer: Composer, kind: NoiseKind) -> None:
+def test_noise_has_the_requested_level_and_is_not_speech(composer: Composer, kind: NoiseKind) -> None:
     pcm = composer.compose((Noise(kind, 300, -20.0),)).pcm
     assert len(pcm) == 300 * RATE_HZ // 1000
     assert 20 * np.log10(np.sqrt(np.mean((pcm / 32768) ** 2))) == pytest.approx(-20, abs=0.1)
@@ -88,7 +88,7 @@ def test_stimuli_are_only_for_their_user(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in (manifest, manifest.parent)} == {0o600, 0o700}
 
 
-def test_a_manifest_says_what_each_utterance_is_and_when_it_begins(tmp_path: Path) -> None:
+def test_a_manifest_contains_the_kind_and_anchor_of_each_utterance(tmp_path: Path) -> None:
     asked = Line(pieces=(Say("Tell me more."), Gap(200), Say("Please.")), reply="Gladly.")
     hum = Line(
         pieces=(Say("Mm-hmm."),),
@@ -109,7 +109,7 @@ def test_a_manifest_says_what_each_utterance_is_and_when_it_begins(tmp_path: Pat
     assert first["voice_end_ms"] == pytest.approx(1000 * len(played.samples) / RATE_HZ, abs=0.001)
 
 
-def test_a_recording_of_the_users_is_copied_as_it_is(tmp_path: Path) -> None:
+def test_a_users_recording_is_copied_unchanged(tmp_path: Path) -> None:
     source = tmp_path / "mine.wav"
     source.write_bytes(b"not audio: it fails when it is played")
     parts = (SpokenPart(0, 1_000_000), SpokenPart(3_000_000, 4_000_000))

@@ -169,7 +169,7 @@ def test_an_endpoint_is_as_patient_as_the_longest_pause_before_the_first_that_br
     }
 
 
-def test_the_profile_says_how_selective_an_endpoint_is() -> None:
+def test_the_profile_contains_the_selectivity_of_an_endpoint() -> None:
     profile = figures(noise(1, [replies((4000, 5000))]), noise(2, []), interrupted(1, 300))["profile"][
         "clean"
     ]
@@ -203,7 +203,7 @@ def test_pairs_leave_out_void_and_missing_trials() -> None:
     assert row.durations["audible_stop"].difference.n == 1
 
 
-def test_a_comparison_says_where_trials_of_one_name_play_other_recordings() -> None:
+def test_a_comparison_notes_trials_with_different_recordings() -> None:
     def campaign(recording: str) -> DuplexRecord:
         played = turn()
         played = replace(played, case=replace(played.case, audio_path=Path(recording)))
@@ -278,7 +278,7 @@ def test_an_answer_to_the_start_of_a_reply_may_be_two_frames_late(
     assert (trial.judgement.outcome is Outcome.ANCHOR_MISSED) is void
 
 
-def test_a_trial_whose_user_missed_the_anchor_is_void_and_says_so(tmp_path: Path) -> None:
+def test_a_trial_whose_user_missed_the_anchor_is_void_with_a_reason(tmp_path: Path) -> None:
     trials = [
         ("barge-in", f"{asked_ms} ms", written.barge_in(f"t-{asked_ms}", stop_ms=300, asked_ms=asked_ms))
         for asked_ms in (850, 900, 951, 1500)

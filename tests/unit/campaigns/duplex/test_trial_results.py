@@ -70,7 +70,7 @@ def test_a_bot_that_never_stops_has_kept_talking_through_its_own_pause(
     ("stops_ms", "own_ms"),
     [(2500, [(1500, 9000)]), (2500, PAUSES), (3200, [(1500, 9000)]), (3200, PAUSES)],
 )
-def test_a_bot_that_stops_has_yielded_whatever_it_says_next(
+def test_a_bot_that_stops_has_yielded_regardless_of_its_next_reply(
     tmp_path: Path, stops_ms: float, own_ms: Sounds
 ) -> None:
     """At once or 800 ms after the user began; its next reply comes 500 ms after the user has finished."""
@@ -120,7 +120,7 @@ def test_an_interruption_that_begins_in_a_pause_of_the_reply_is_void(
         (1, 3100, 3850, Outcome.KEPT_TALKING),  # before the user has finished
     ],
 )
-def test_what_cannot_be_learned_of_an_endpoint_is_unknown(
+def test_without_enough_replies_an_outcome_is_unknown(
     tmp_path: Path, own: int, until_ms: float, next_ms: float, outcome: Outcome
 ) -> None:
     """The trial itself has one more answer; its second reply may be the rest of the first."""
@@ -162,7 +162,7 @@ def test_the_silence_that_ends_a_reply_is_that_of_the_run(
         ([Outcome.NATURAL_END, Outcome.YIELDED], False),
     ],
 )
-def test_void_trials_are_played_again_while_that_may_help(outcomes: list[Outcome], again: bool) -> None:
+def test_void_trials_are_repeated_while_the_outcome_may_change(outcomes: list[Outcome], again: bool) -> None:
     playings = [
         TrialResult(
             facts=Trial(trial_id="t", probe="barge-in"),

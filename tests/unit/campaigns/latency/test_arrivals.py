@@ -35,7 +35,7 @@ def test_poisson_gaps_are_exponential_and_depend_on_the_seed_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ["closed", "poisson:0.5", "constant:20"])
-def test_what_is_printed_can_be_read(text: str) -> None:
+def test_the_printed_form_can_be_parsed(text: str) -> None:
     assert str(Arrivals.parse(text)) == text
 
 
@@ -43,7 +43,7 @@ def test_what_is_printed_can_be_read(text: str) -> None:
     "text",
     ["", "open", "poisson", "poisson:", "constant:0", "constant:-1", "poisson:nan", "poisson:inf", "x:1"],
 )
-def test_an_error_says_what_was_expected_and_what_came(text: str) -> None:
+def test_an_error_contains_the_expected_and_the_actual_text(text: str) -> None:
     with pytest.raises(UsageError, match=r"expected closed, poisson:RATE or constant:RATE") as error:
         Arrivals.parse(text)
     assert repr(text) in str(error.value)

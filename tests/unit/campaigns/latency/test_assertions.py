@@ -48,7 +48,7 @@ def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
     }
 
 
-def test_nothing_holds_of_a_campaign_without_points() -> None:
+def test_assertions_fail_for_a_campaign_without_conditions() -> None:
     (result,) = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], [])
     assert not result
     assert result.reason == "cannot be checked: no condition of the campaign was measured"

@@ -79,7 +79,7 @@ def test_runs_are_folders_in_the_campaign(campaign: Path, run: str) -> None:
         read_campaign_file(campaign)
 
 
-def test_one_run_is_not_read_for_many_points(campaign: Path) -> None:
+def test_many_points_with_one_run_are_refused(campaign: Path) -> None:
     path = campaign / "campaign.json"
     facts = json.loads(path.read_text())
     facts["points"] *= 2

@@ -31,7 +31,7 @@ def case(folder: Path, number: int) -> Case:
 
 
 @pytest.mark.parametrize("length_s", [0.4, 1.0, 3.7])
-def test_inputs_hold_exactly_so_much_speech_and_say_where_it_ends(tmp_path: Path, length_s: float) -> None:
+def test_inputs_contain_the_requested_speech_and_its_end(tmp_path: Path, length_s: float) -> None:
     data = load(write_inputs([case(tmp_path, number) for number in range(3)], length_s, tmp_path / "inputs"))
     assert len(data.cases) == 3
     for each in data.cases:
@@ -45,7 +45,7 @@ def test_inputs_hold_exactly_so_much_speech_and_say_where_it_ends(tmp_path: Path
     assert not np.array_equal(first, second)
 
 
-def test_recordings_that_cannot_be_played_are_left_out(tmp_path: Path) -> None:
+def test_unreadable_recordings_are_excluded(tmp_path: Path) -> None:
     absent = case(tmp_path, 0)
     absent.audio_path.unlink()
     data = load(write_inputs([absent, case(tmp_path, 1)], 0.5, tmp_path / "inputs"))

@@ -17,7 +17,7 @@ def uncertain(ms: int) -> SpeechBoundaries:
     return SpeechBoundaries(onset_ns=0, voice_end_ns=1, uncertain=True, reason=reason)
 
 
-def test_recordings_with_an_uncertain_end_are_left_out_with_their_reasons() -> None:
+def test_recordings_with_an_uncertain_end_are_excluded_with_reasons() -> None:
     chosen = choose_measurable(CASES, [uncertain(140), CERTAIN, uncertain(320), CERTAIN], 2)
     assert chosen.case_ids == {"b", "d"}
     assert chosen.notes == (

@@ -20,9 +20,7 @@ def test_a_long_single_point_has_the_sentinel_between_its_halves() -> None:
 @pytest.mark.parametrize(
     ("turns", "sessions"), [(6, SessionKind.COLD), (31, SessionKind.COLD), (319, SessionKind.WARM)]
 )
-def test_a_single_point_that_would_hardly_reach_its_load_in_halves_is_played_whole(
-    turns: int, sessions: SessionKind
-) -> None:
+def test_a_single_condition_with_short_halves_is_run_whole(turns: int, sessions: SessionKind) -> None:
     plan = CampaignPlan(concurrency=(4,), turns=turns, sessions=(sessions,))
     assert names(plan) == ["sentinel-start", "c4", "sentinel-end"]
 
@@ -33,7 +31,7 @@ def test_a_closed_loop_needs_a_turn_for_each_session() -> None:
     CampaignPlan(concurrency=(7,), turns=6, arrivals=Arrivals.parse("poisson:1"))
 
 
-def test_the_sentinel_comes_before_amid_and_after_the_points() -> None:
+def test_the_drift_check_runs_before_between_and_after_the_conditions() -> None:
     plan = CampaignPlan(concurrency=(1, 2, 4))
     assert names(plan) == ["sentinel-start", "c1", "sentinel-middle", "c2", "c4", "sentinel-end"]
     assert all(
@@ -41,11 +39,11 @@ def test_the_sentinel_comes_before_amid_and_after_the_points() -> None:
     )
 
 
-def test_without_a_sentinel_points_are_played_whole() -> None:
+def test_without_a_drift_check_conditions_are_run_whole() -> None:
     assert names(CampaignPlan(concurrency=(1,), sentinel_turns=0)) == ["c1"]
 
 
-def test_a_sweep_plays_every_combination_under_a_name_of_its_own() -> None:
+def test_a_sweep_runs_every_combination_under_a_unique_name() -> None:
     plan = CampaignPlan(
         concurrency=(1, 8),
         inputs_s=(2, 7.5),
@@ -60,7 +58,7 @@ def test_a_sweep_plays_every_combination_under_a_name_of_its_own() -> None:
     assert last.turn_detection == {"silence_duration_ms": 500}
 
 
-def test_endpointing_plays_one_selection_with_manual_turns_and_with_each_detector() -> None:
+def test_endpointing_runs_the_same_turns_manually_and_with_each_detector() -> None:
     plan = CampaignPlan(
         concurrency=(2, 4),
         detections=({"type": "semantic_vad"}, {}),
@@ -81,7 +79,7 @@ def test_endpointing_plays_one_selection_with_manual_turns_and_with_each_detecto
     ]
 
 
-def test_what_does_not_go_together_is_refused() -> None:
+def test_inconsistent_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="expected closed arrivals or cold sessions"):
         CampaignPlan(arrivals=Arrivals.parse("constant:1"), sessions=(SessionKind.WARM,))
     with pytest.raises(UsageError, match="detector, which is off"):

@@ -43,7 +43,7 @@ def later(times: Sequence[float], ms: float) -> list[float]:
     return [at + ms + number for number, at in enumerate(times)]
 
 
-def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_noted(tmp_path: Path) -> None:
+def test_without_captured_turns_there_are_no_stamps_and_process_deaths_are_noted(tmp_path: Path) -> None:
     died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [spoken_turn(a_case(1), died)])])
     summary = campaign_summary(read_campaign(folder), words=False)
@@ -62,7 +62,7 @@ def test_outages_are_noted_by_point(tmp_path: Path) -> None:
     assert note == "c1: the endpoint was unreachable 1 time, for 19 s in total; the run paused"
 
 
-def test_a_delay_by_an_outage_is_not_put_down_to_the_limit_on_sessions(tmp_path: Path) -> None:
+def test_a_delay_by_an_outage_is_not_attributed_to_the_session_limit(tmp_path: Path) -> None:
     def due_s_before(late: Sequence[float], outages: Sequence[Mapping[str, Any]]) -> list[str]:
         turns = [
             replace(turn, trace=replace(turn.trace, intended_ns=turn.trace.dial_ns - round(seconds * 1e9)))
@@ -214,7 +214,7 @@ def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
         ('{"schema": 1, "points": [{"run": "../elsewhere"}]}', "each with the folder name of its run"),
     ],
 )
-def test_what_is_no_campaign_is_refused(tmp_path: Path, text: str | None, expected: str) -> None:
+def test_a_folder_without_a_campaign_is_refused(tmp_path: Path, text: str | None, expected: str) -> None:
     if text is not None:
         (tmp_path / "campaign.json").write_text(text, "utf-8")
     with pytest.raises(StoreError, match=expected.replace("[", r"\[").replace(".", r"\.")):
@@ -263,7 +263,7 @@ def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out()
     assert endpointing_cost([], manual).headline.paired.difference.reason == "no values"
 
 
-def test_silence_after_the_speech_is_no_part_of_the_endpointing_cost() -> None:
+def test_silence_after_the_speech_is_not_part_of_the_endpointing_cost() -> None:
     def waits(turn: TurnRecord, tail_ms: int) -> TurnRecord:
         end_ns = turn.trace.voice_end_ns
         assert end_ns is not None

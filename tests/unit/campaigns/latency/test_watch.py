@@ -41,7 +41,7 @@ def overloaded(watch: LoadWatch, *, busy: float = 1.0) -> str | None:
     return watch.overload(10 * S, round(busy * 10 * S))
 
 
-def test_frames_in_time_are_held() -> None:
+def test_frames_on_time_are_sustained() -> None:
     watch = LoadWatch(100, None, None)
     for number in range(200):
         watch.take(turn(number, late_ms=5))
@@ -49,7 +49,7 @@ def test_frames_in_time_are_held() -> None:
     assert overloaded(watch) is None
 
 
-def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
+def test_late_frames_stop_a_condition_and_name_the_sustained_load() -> None:
     watch = LoadWatch(300, None, sustained=100)
     for number in range(9):
         watch.take(turn(number, dial_s=number, late_ms=35))
@@ -61,7 +61,7 @@ def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
     assert "were sent 35 ms late at p99 (bound: 20 ms); it sustained 100" in why
 
 
-def test_without_an_earlier_point_the_processor_time_says_what_could_be_held() -> None:
+def test_without_an_earlier_condition_the_processor_time_bounds_the_load() -> None:
     watch = LoadWatch(300, None, None)
     for number in range(300):
         watch.take(turn(number, dial_s=number, late_ms=35))
@@ -96,7 +96,7 @@ def test_sessions_that_begin_ever_later_stop_an_open_loop() -> None:
 
 
 @pytest.mark.parametrize("stall_s", [5, 12])
-def test_a_queue_that_empties_again_is_held(stall_s: float) -> None:
+def test_a_queue_that_empties_again_is_sustained(stall_s: float) -> None:
     """An endpoint that stalls delays sessions, and the schedule is caught up: that is what is measured."""
     watch = LoadWatch(2, 1.0, None)
     free_s = 0.0
@@ -130,7 +130,7 @@ def test_a_clock_that_is_slewed_has_not_stepped() -> None:
     assert set(notes) == {None}
 
 
-def test_a_turn_that_merely_took_longer_says_nothing_of_the_clock() -> None:
+def test_a_turn_that_only_took_longer_is_not_a_clock_step() -> None:
     watch = WallClockWatch()
     watch.take(turn(0, dial_s=0))
     watch.take(turn(2, dial_s=20, wall_s=3))

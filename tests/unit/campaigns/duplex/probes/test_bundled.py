@@ -71,7 +71,7 @@ def case_of(line: Line, composer: Composer) -> Case:
     )
 
 
-def test_every_probe_asks_what_it_is_for(composer: Composer) -> None:
+def test_every_probe_has_its_rule(composer: Composer) -> None:
     assert _RULES.keys() == PROBES.keys()
     for name, probe in PROBES.items():
         assert {rule_of(played(trial, composer)) for trial in trials_of([probe], 1, 0)} == _RULES[name]

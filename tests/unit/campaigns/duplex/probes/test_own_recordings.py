@@ -74,7 +74,7 @@ def test_every_recording_of_the_user_is_used_at_least_once() -> None:
     assert len(trials) == 2
 
 
-def test_data_without_annotations_is_refused_where_a_probe_needs_them() -> None:
+def test_data_without_annotations_is_refused_if_a_probe_needs_them() -> None:
     with pytest.raises(DataError, match="annotations speech, anchor or parts, found none among 1"):
         probes_for([OWN], data_set(PLAIN))
     with pytest.raises(DataError, match="speakers who pause"):
@@ -111,7 +111,7 @@ def test_a_recording_that_pauses_over_a_reply_is_noted(tmp_path: Path) -> None:
     assert not note_on_pauses([fluent])
 
 
-def test_the_pauses_of_expressive_speakers_come_from_the_data() -> None:
+def test_the_pauses_of_expressive_speakers_are_taken_from_the_data() -> None:
     sample = load(locate("sample"))
     parts = (SpokenPart(0, 1_000_000), SpokenPart(5_000_000, 6_000_000))
     sobbing = replace(sample.cases[0], cue=Cue("sobbing sound", "sobbing"), parts=parts, dialogue_id=None)
