@@ -19,7 +19,7 @@ except PackageNotFoundError:  # a source tree without an installation
 
 
 def open_run(path: str | os.PathLike[str]) -> RecordedRun:
-    """Open a run to read it from Python.
+    """Return a recorded run, to read it in Python.
 
     >>> turns = live_eval.open_run("recordings/demo").turns  # doctest: +SKIP
     >>> turns["latency_ms.voice_to_voice"].median()  # doctest: +SKIP
@@ -29,7 +29,7 @@ def open_run(path: str | os.PathLike[str]) -> RecordedRun:
 
     Raises:
         StoreError: The folder contains no run.
-        SchemaVersionError: Another version of live-eval wrote it.
+        SchemaVersionError: Another version of live-eval wrote the run.
     """
     from pathlib import Path  # imported here to keep `import live_eval` fast
 

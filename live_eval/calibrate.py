@@ -1,9 +1,9 @@
-"""Measure the harness's bias and spread against known times, for a transport and a load.
+"""Measure the harness's error against known times, for a transport and a load.
 
-The reference endpoint runs in a separate process, with different settings for each turn, and writes the true
-times: the arrival of the end of the user's speech (a marked sample or, over a lossy codec, the last audible
-packet), the send timestamps, and the reply's onset, all on the machine's monotonic clock. Turns are run and
-stored as in a run, and then compared with the true times.
+The reference endpoint runs in a separate process, with different settings for each turn, and logs the true
+times on the machine's monotonic clock: the arrival of the end of the user's speech (a marked sample or, over
+a lossy codec, the last audible packet), the sending of each chunk, and the onset of the reply. Turns are
+captured and stored as in a run, and then compared with the true times.
 
 Opus delays a reply by 6.5 ms, both in the true times and at the client. The remaining error is the codec's
 smear before the reply's onset: 0.3 ms on average, 1.3 ms at most.
@@ -64,10 +64,10 @@ _SHORT = {TransportKind.WEBSOCKET: "ws", TransportKind.WEBRTC: "webrtc"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPlan:
-    """Calibration plan.
+    """The plan of a calibration.
 
     Args:
-        endpoint: Client to calibrate. The reference endpoint emulates the client's service.
+        endpoint: Client to calibrate; the reference endpoint emulates its service.
         speech_ms: Shortest and longest user speech.
         delay_ms: Shortest and longest endpoint delay after the end of speech.
         lead_silence_ms: Shortest and longest silence before the reply.
@@ -94,7 +94,7 @@ class CalibrationPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Result of a calibration.
+    """The result of a calibration.
 
     Args:
         errors_ns: Measured minus true values, by latency, int64, shape (turns,); without ``first_byte`` on
@@ -176,14 +176,14 @@ class Calibration:
 
     @property
     def why_not_kept(self) -> str:
-        """Why the result is not kept as the error bar of later reports; empty if it is kept."""
+        """Why the result is not stored as the error bar of later reports, or an empty string."""
         default = client_for(_SHORT[client(self.plan.endpoint).transport_kind])
         if self.failed:
             return f"expected no failed turn, {len(self.failed)} failed"
         if len(self.lag_ns) < FEWEST_TURNS:
             return f"expected at least {FEWEST_TURNS} turns, measured {len(self.lag_ns)}"
         if self.plan.endpoint != default:
-            return f"only those of the transport's default client are ({default})"
+            return f"only calibrations of the transport's default client ({default}) are"
         return ""
 
 
@@ -207,7 +207,7 @@ async def calibrate(
     """
     emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # blocking: reads entry points from disk
     if emulation.exclusive and plan.sessions > 1:
-        raise UsageError(f"{plan.endpoint} has one session at a time, but {plan.sessions} are asked for")
+        raise UsageError(f"{plan.endpoint} takes one session at a time, not {plan.sessions}")
     if plan.processes and transport is not None:
         raise UsageError("expected either a custom transport or session processes, got both")
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")
@@ -254,7 +254,7 @@ class _Bench:
         self._records: list[TurnRecord] = []
 
     async def run(self, writer: RunWriter) -> _Measured:
-        """Run all turns; keep their audio in the store."""
+        """Run all turns, and store them with their audio."""
         queue = iter(range(self._plan.turns))
         floor = await self._floor()
         async with session_runner(
@@ -318,13 +318,13 @@ class _Bench:
             audio_path=Path("calibration"),
         )
 
-        def keep() -> TurnRecord:
+        def finish_and_store() -> TurnRecord:
             (capture,), (log,) = session.captures, session.logs(order)
             record = finish(replace(capture, log=log), case, speech.audio, repeat=0, attempt=1)
             writer.commit(record)
             return replace(record, audio=(), both_sides=None, log=())
 
-        return await asyncio.get_running_loop().run_in_executor(self._writing, keep)
+        return await asyncio.get_running_loop().run_in_executor(self._writing, finish_and_store)
 
 
 async def timer_lateness(clock: Clock, wakes: int = _FLOOR_WAKES) -> NDArray[np.int64]:
@@ -340,8 +340,8 @@ async def timer_lateness(clock: Clock, wakes: int = _FLOOR_WAKES) -> NDArray[np.
 
 @contextlib.contextmanager
 def _noise() -> Iterator[None]:
-    """Keep every core busy with a separate process."""
-    # The processes always end with this process, even if it is killed.
+    """Load every core with a separate process."""
+    # Each process watches for the end of its parent, which may be killed.
     program = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     busy = [subprocess.Popen((sys.executable, "-c", program)) for _ in range(os.cpu_count() or 1)]
     try:
@@ -378,7 +378,8 @@ def _compare(plan: CalibrationPlan, measured: _Measured, truth: Mapping[str, Tru
             if ours_ns is not None and its_ns is not None
         }
         if len(compared) < len(pairs):
-            failed.append(f"{record.turn_id}: no {', no '.join(pairs.keys() - compared.keys())} on one side")
+            missing = ", ".join(sorted(pairs.keys() - compared.keys()))
+            failed.append(f"{record.turn_id}: no measured or true value of {missing}")
             continue
         for name, error_ns in compared.items():
             errors.setdefault(name, []).append(error_ns)
@@ -388,7 +389,7 @@ def _compare(plan: CalibrationPlan, measured: _Measured, truth: Mapping[str, Tru
             if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # no chunk was lost or merged
                 arrivals.append(response.chunk_arrival_ns - np.asarray(true.chunk_sent_ns, np.int64))
     if not lags:
-        raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[0]}")
+        raise LiveEvalError(f"none of {len(records)} turns could be compared; the first: {failed[0]}")
     arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}
     return Calibration(
         plan=plan,

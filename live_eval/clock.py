@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class Clock(Protocol):
-    """Time source. All timed code reads the same clock."""
+    """A time source, which all timed code of a session shares."""
 
     def now_ns(self) -> int:
         """Return monotonic nanoseconds, comparable across processes on the same machine."""
@@ -41,7 +41,7 @@ class Clock(Protocol):
         ...
 
     def catch_up(self) -> None:
-        """Call the actions that are due. Use this method between the steps of a longer job."""
+        """Call the actions that are due; long jobs must call this between their steps."""
         ...
 
 
@@ -54,7 +54,7 @@ class SystemClock:
 
     __slots__ = ()
 
-    # Not wrapped, because these functions are called a dozen times per frame.
+    # Not wrapped in methods, since these are called a dozen times per frame.
     now_ns = staticmethod(time.monotonic_ns)
     wall_ns = staticmethod(time.time_ns)
 
@@ -85,16 +85,16 @@ class _Timetable:
         self._timer: _Timer = (_KernelTimer if sys.platform == "linux" else _LoopTimer)(self.run_due)
         self._entries: list[tuple[int, int, Callable[[], Any], asyncio.Future[Any]]] = []
         self._order = itertools.count()
-        self._most = _MOST_ENTRIES
+        self._prune_at = _MAX_UNPRUNED
 
     def add(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
         """Schedule `action` at `at_ns` and return a future of its result."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         entry = (at_ns, next(self._order), action, future)
-        if len(self._entries) >= self._most:  # cancelled sleepers are still in the queue
+        if len(self._entries) >= self._prune_at:  # remove the entries of cancelled sleepers
             self._entries = [each for each in self._entries if not each[-1].done()]
             heapq.heapify(self._entries)
-            self._most = max(_MOST_ENTRIES, 2 * len(self._entries))
+            self._prune_at = max(_MAX_UNPRUNED, 2 * len(self._entries))
         heapq.heappush(self._entries, entry)
         if self._entries[0] is entry:
             self._timer.set(at_ns)
@@ -128,7 +128,7 @@ class _Timer(Protocol):
 
 
 class _KernelTimer:
-    """Kernel timer, by timerfd_create(2)."""
+    """A timer of the kernel; see timerfd_create(2)."""
 
     class _Itimerspec(ctypes.Structure):
         _fields_ = tuple((name, ctypes.c_long) for name in ("every_s", "every_ns", "at_s", "at_ns"))
@@ -145,13 +145,13 @@ class _KernelTimer:
         asyncio.get_running_loop().add_reader(self._descriptor, wake)
 
     def set(self, at_ns: int | None) -> None:
-        # Zero disarms the timer. Setting the timer also clears its expiration, so it is never read.
+        # Zero disarms the timer. Setting it clears the expiration count, so the descriptor is never read.
         self._spec.at_s, self._spec.at_ns = divmod(at_ns or 0, 1_000_000_000)
         self._settime(self._descriptor, _ABSOLUTE, self._reference, None)
 
 
 class _LoopTimer:
-    """Timer based on the event loop, for systems without timerfd."""
+    """A timer of the event loop, for systems without timerfd."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -172,23 +172,23 @@ class _LoopTimer:
 
 
 _ABSOLUTE = 1  # TFD_TIMER_ABSTIME
-_MOST_ENTRIES = 1_000
+_MAX_UNPRUNED = 1_000
 _SLOT_NS = 2_000_000
 _TIMETABLE = "_live_eval_timetable"
 
 
 def _timetable() -> _Timetable:
     """Return the running loop's timetable, which is stored as an attribute of the loop."""
-    kept = asyncio.get_running_loop().__dict__
-    timetable: _Timetable | None = kept.get(_TIMETABLE)
+    attributes = asyncio.get_running_loop().__dict__
+    timetable: _Timetable | None = attributes.get(_TIMETABLE)
     if timetable is None:
-        timetable = kept[_TIMETABLE] = _Timetable()
+        timetable = attributes[_TIMETABLE] = _Timetable()
     return timetable
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Deadline of a frame.
+    """The deadline of a frame.
 
     Args:
         deadline_ns: Time at which the frame's last sample is spoken.
@@ -202,8 +202,8 @@ class Tick:
 class FrameSlots:
     """Slots that spread the frames of a process's sessions over one frame length.
 
-    A slot is two milliseconds long. The frames of all sessions in a slot are due together and are sent within
-    microseconds of each other. A separate wake for each would cost a third of a session's CPU time.
+    A slot lasts two milliseconds. The sessions in a slot share their deadlines, so that the loop wakes once
+    for all their frames; separate wakes would cost a third of a session's CPU time.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -229,14 +229,14 @@ class FrameSlots:
 
 
 class Pacer:
-    """Pacer that computes absolute frame deadlines on the monotonic clock.
+    """Absolute frame deadlines on the monotonic clock.
 
     Frame k of a stream that starts at `t0_ns` contains the samples spoken from ``t0 + k·frame`` to
     ``t0 + (k+1)·frame`` and is sent at the latter: when its last sample is spoken, as from a microphone.
 
-    A late speech frame is sent at once and the next frames catch up, so that no speech sample is moved or
-    lost. Late silence never catches up: overdue silence is skipped, like the samples of a microphone that was
-    not read, and the deadlines stay on the grid. Late and skipped frames are counted.
+    Late speech catches up: overdue frames are sent at once, so that no speech sample is moved or lost. Late
+    silence does not: overdue frames are skipped, like the samples of a microphone that was not read, and the
+    deadlines remain on the grid. Late and skipped frames are counted.
     """
 
     def __init__(self, clock: Clock, t0_ns: int, frame_ns: int) -> None:
@@ -253,7 +253,7 @@ class Pacer:
         return self._t0_ns + self._next * self._frame_ns
 
     def restart(self, t0_ns: int) -> None:
-        """Start a new grid: the next frame's first sample is spoken at `t0_ns`. The counters are kept."""
+        """Start a new grid, on which the next frame's first sample is spoken at `t0_ns`."""
         self._t0_ns, self._next = t0_ns, 0
 
     def next(self, *, speech: bool) -> Tick:

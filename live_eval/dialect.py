@@ -73,12 +73,12 @@ class TransportKind(StrEnum):
     WEBSOCKET = "websocket"
     WEBRTC = "webrtc"
     HTTP = "http"
-    """One request per turn: not realtime, with latencies that are not comparable."""
+    """One request per turn: not realtime, and therefore without comparable latencies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """Emulation of a service by the reference endpoint, to test and calibrate the service's client.
+    """The reference endpoint's emulation of a service, for tests and calibrations of its client.
 
     Args:
         base_path: Path of the base URL to give the client, such as ``"/v1"``.
@@ -95,8 +95,7 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """Specification of a client plugin, which can be read without loading the client. An entry point refers
-    to the specification.
+    """The specification of a client, to which an entry point refers; reading it does not load the client.
 
     Args:
         name: Client name for ``--endpoint``.
@@ -119,10 +118,10 @@ class ClientSpec:
             unknown.
         greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
             the first sessions of a run wait for a greeting.
-        input_audio_tokens_per_s: Tokens that the service counts for a second of the user's audio, to estimate
-            costs; None if it has another unit, or if this is unknown.
-        output_audio_tokens_per_s: Likewise for a second of a reply.
-        limits: Other limits that users should know.
+        input_audio_tokens_per_s: Tokens that the service counts per second of the user's audio, for cost
+            estimates; None if unknown, or if the service counts another unit.
+        output_audio_tokens_per_s: Tokens per second of a reply, or None.
+        limits: Other limits, for users.
         docs_url: URL of the vendor's documentation.
         verified: Date of the last test against the vendor's service, or None.
         launch: ``"module:function"`` that starts the service for a run without a base URL: called with the
@@ -221,10 +220,10 @@ class Signalling:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Connection parameters. The headers may contain a key, so they are never logged.
+    """Connection parameters, which are not logged, since the headers may contain a key.
 
     Args:
-        keepalive: Whether to send pings; some services respond too late.
+        keepalive: Whether to send pings, to which some services respond too late.
         signalling: Signalling of a WebRTC connection; None for other transports.
     """
 
@@ -247,7 +246,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Call `Dialect.timer(name, …)` at `at_ns`. Replaces the timer with the same name; None cancels it."""
+    """Call `Dialect.timer` at `at_ns`, replacing the timer with the same name; None cancels the timer."""
 
     name: str
     at_ns: int | None
@@ -263,10 +262,10 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Call `Dialect.dial` and connect again, drop the current connection, and call `Dialect.opened`.
+    """Call `Dialect.dial`, replace the connection, and call `Dialect.opened`.
 
-    Used for services that end connections but keep sessions. The dialect buffers the user's frames until
-    the new session accepts them. A second request while connecting has no effect.
+    This is for services whose sessions outlive their connections. The dialect buffers the user's frames until
+    the new connection accepts them. Further requests while connecting have no effect.
     """
 
 
@@ -359,7 +358,7 @@ class PlaybackStopped:
 
 @dataclass(frozen=True, slots=True)
 class StreamAudio:
-    """A chunk of continuous audio in wire format, silence included; its energy reveals the replies."""
+    """A chunk of continuous audio in wire format, including silence; replies are detected by energy."""
 
     data: bytes = field(repr=False)
     codec: Codec
@@ -436,7 +435,7 @@ class EndpointProblem:
         message: Expected and actual value.
         fatal: Whether the error ends the session.
         code: The endpoint's error code.
-        retry_after_s: Delay before the next attempt that the endpoint requests, in seconds.
+        retry_after_s: Wait before the next attempt that the endpoint requests, in seconds.
     """
 
     kind: FailureKind
@@ -448,7 +447,7 @@ class EndpointProblem:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """A message of an unknown type, which causes a warning."""
+    """A message of an unknown type, which is reported as a warning."""
 
     type: str
 
@@ -484,8 +483,8 @@ class Dialect(Protocol):
 
     Call order: `dial`; `opened` when the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` at the end; `closed` if
-    the connection ends before that. After `closed` no method is called, not even `finish`. No method raises
-    because of an endpoint's message: a malformed message becomes an `EndpointProblem`.
+    the connection ends before that. No method is called after `closed`. No method raises because of an
+    endpoint's message: a malformed message becomes an `EndpointProblem`.
     """
 
     @property
@@ -534,8 +533,8 @@ class Dialect(Protocol):
     def finish(self, at_ns: int) -> Sequence[Output]:
         """End the session as the vendor requires, and return `Close`.
 
-        `Close` may follow later, when the endpoint's final message arrives or a timer fires: the session
-        waits a few seconds for `Close`.
+        `Close` may be returned later, when the endpoint's final message arrives or a timer fires; the session
+        waits for it for a few seconds.
         """
         ...
 
@@ -544,9 +543,9 @@ class Dialect(Protocol):
         ...
 
     def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message in either direction as a JSON object for the log, with audio replaced by its size.
+        """Return a sent or received message as a JSON object for the log, with audio replaced by its size.
 
-        The result must contain no secret and depend only on the message and the settings, because a different
-        dialect instance may be used. A message that cannot be parsed is stored under ``"raw"``.
+        The result must contain no secret, and depend only on the message and the settings, since another
+        instance of the dialect may be called. An unparsable message is stored under ``"raw"``.
         """
         ...

@@ -1,17 +1,17 @@
-"""The exceptions of live-eval, and the kinds of failure that a turn can have.
+"""The exceptions of live-eval, and the kinds of turn failures.
 
 ::
 
     LiveEvalError
-    ├── UsageError              wrong use: a flag, a key, a value (exit status 2)
-    │   ├── RunFileError        a run file is wrong; names the key, the line and what is allowed
-    │   └── PluginError         a client or judge could not be found or loaded
-    ├── DataError               a data set or manifest is wrong
+    ├── UsageError              a flag, a name or a value is invalid (exit status 2)
+    │   ├── RunFileError        a run file is invalid
+    │   └── PluginError         a client or judge is unknown or cannot be loaded
+    ├── DataError               a data set or manifest is invalid
     ├── StoreError              a run folder cannot be written or read
-    │   ├── StoreLockedError    another process writes this run
-    │   └── SchemaVersionError  the run was written by an incompatible version
-    ├── JudgeError              a judge cannot run at all (no weights, no package)
-    └── TurnError               a turn failed; carries its FailureKind
+    │   ├── StoreLockedError    another process is writing the run
+    │   └── SchemaVersionError  another version wrote the run, with an unknown schema
+    ├── JudgeError              a judge cannot run on this machine (no weights, no package)
+    └── TurnError               a turn failed, with a FailureKind
         ├── AudioError          a recording cannot be used
         ├── ConnectError        no session could be opened
         └── TransportClosedError  the connection ended
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class FailureKind(StrEnum):
-    """Why a turn failed or, in the last group, a warning about a turn that did not fail."""
+    """The kind of a turn's failure or, in the last group, of a warning."""
 
     # The case's data, except its recording.
     CASE_UNUSABLE = "case_unusable"
@@ -96,7 +96,7 @@ class FailureKind(StrEnum):
     # The harness.
     PROCESS_DIED = "process_died"
     INTERNAL = "internal"
-    # Anomalies that do not fail the turn: counted as warnings.
+    # Warnings: anomalies that do not fail the turn.
     AUDIO_ODD = "audio_odd"
     AUDIO_AFTER_DONE = "audio_after_done"
     AUDIO_REPEATED = "audio_repeated"
@@ -106,7 +106,7 @@ class FailureKind(StrEnum):
 
 
 class FailureCause(StrEnum):
-    """Cause of a failure. Only `ENDPOINT` is a result of the model; scores exclude the other causes."""
+    """The cause of a failure. Only `ENDPOINT` is a result of the model; scores exclude the other causes."""
 
     DATA = "data"
     HARNESS = "live-eval"
@@ -140,7 +140,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.ICE_FAILED: FailureCause.NO_SESSION,
     FailureKind.DTLS_FAILED: FailureCause.NO_SESSION,
     FailureKind.NO_SESSION: FailureCause.NO_SESSION,
-    # After the endpoint has received the turn, which over HTTP is part of the request.
+    # The endpoint may have received the turn; over HTTP, it is part of the request.
     FailureKind.UNAVAILABLE: FailureCause.ENDPOINT,
     FailureKind.SERVER_ERROR: FailureCause.ENDPOINT,
     FailureKind.NO_RESPONSE: FailureCause.ENDPOINT,
@@ -167,7 +167,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
 
 
 class LiveEvalError(Exception):
-    """Base of the errors of live-eval."""
+    """The base of live-eval's exceptions."""
 
 
 class UsageError(LiveEvalError):

@@ -12,8 +12,8 @@ __all__ = ["install_command"]
 def install_command(extra: str) -> str:
     """Return the shell command that installs an extra of this installation.
 
-    In a checkout, the command installs the checkout with the extra. Elsewhere it installs the extra's
-    packages, because live-eval is on no package index.
+    In a checkout, the command installs the checkout with the extra. Otherwise it installs only the extra's
+    packages, since live-eval is not on a package index.
 
     Args:
         extra: The name of the extra in pyproject.toml.

@@ -1,8 +1,7 @@
 """Text files, CSV rows, atomic writes, private folders, and files in untrusted folders.
 
-An untrusted folder may contain links, pipes and devices instead of files: `open_regular` does not open them,
-and `atomic_write` does not write through them. With `links=True`, for paths that the user chose, both follow
-links.
+An untrusted folder may contain links, pipes and devices instead of files. `open_regular` rejects them, and
+`atomic_write` replaces them. With `links=True`, for paths that the user chose, both follow links.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
-_MOST_TEXT_BYTES = 1 << 29
+_MAX_TEXT_BYTES = 1 << 29
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
@@ -54,26 +53,25 @@ _KINDS = {
 def csv_line(cells: Iterable[object]) -> str:
     """Return a CSV row that ends in ``\\n``.
 
-    Line ends inside a cell are quoted, None is an empty cell. Text that a spreadsheet would evaluate as a
-    formula gets a leading apostrophe; numbers, even negative ones, stay unchanged.
+    Cells with line breaks are quoted, and None is an empty cell. Text that a spreadsheet would evaluate as a
+    formula is prefixed with an apostrophe; numbers, including negative ones, are not changed.
 
     >>> csv_line(["=1+1", -1.5, "-1.5", None])
     "'=1+1,-1.5,-1.5,\\n"
     """
     made = io.StringIO()
     # csv quotes only the line breaks that its line terminator contains.
-    csv.writer(made, lineterminator=_ROW_END).writerow([_disarmed(cell) for cell in cells])
+    csv.writer(made, lineterminator=_ROW_END).writerow([_escaped(cell) for cell in cells])
     return made.getvalue().removesuffix(_ROW_END) + "\n"
 
 
-def _disarmed(cell: object) -> object:
+def _escaped(cell: object) -> object:
     if isinstance(cell, str) and cell.startswith(_FORMULA) and not _NEGATIVE.fullmatch(cell):
         return "'" + cell
     return cell
 
 
-def _armed(cell: str) -> str:
-    """Return text without the apostrophe that `csv_line` added."""
+def _unescaped(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
 
 
@@ -98,7 +96,7 @@ def kind_of_file(mode: int) -> str:
 def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
     """Open a regular file for reading.
 
-    Opening a pipe would wait for a writer, reading some devices never ends, and opening others has effects.
+    Other files are dangerous to open: a pipe blocks, and devices may be endless or have side effects.
 
     Args:
         path: The file.
@@ -111,7 +109,7 @@ def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _check_regular(os.fstat(descriptor), path)  # the file may have been replaced in between
+        _check_regular(os.fstat(descriptor), path)  # the file may have been replaced since the first check
         return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -147,13 +145,13 @@ def read_text(path: Path, *, links: bool = False) -> str:
 
     Args:
         path: The file.
-        links: Whether the user chose the path, which may then be any file type; else see `read_regular`.
+        links: Whether the user chose the path, which may then be of any file type; see `read_regular`.
 
     Raises:
-        DataError: The file cannot be read or is not UTF-8; the message contains the byte's offset.
+        DataError: The file cannot be read or is not UTF-8; the message contains the invalid byte's offset.
     """
     try:
-        data = path.read_bytes() if links else read_regular(path, _MOST_TEXT_BYTES)
+        data = path.read_bytes() if links else read_regular(path, _MAX_TEXT_BYTES)
         return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
@@ -174,8 +172,8 @@ def read_rows(
         optional: Optional columns. Any other column is ignored.
 
     Raises:
-        DataError: The file cannot be read or is not CSV, a column is missing or appears twice, or a row has
-            more or fewer cells than the heading; the message contains the line number.
+        DataError: The file cannot be read or is not CSV, a column is missing or duplicate, or a row has more
+            or fewer cells than the heading; the message contains the line number.
     """
     reader = csv.reader(io.StringIO(read_text(path, links=True), newline=""), strict=True)
     try:
@@ -191,7 +189,7 @@ def read_rows(
                 )
             yield (
                 reader.line_num,
-                {name: _armed(cell.strip()) for name, cell in zip(heading, row, strict=True)},
+                {name: _unescaped(cell.strip()) for name, cell in zip(heading, row, strict=True)},
             )
     except csv.Error as error:
         raise DataError(f"{path}:{reader.line_num}: expected CSV: {error}") from None
@@ -205,8 +203,8 @@ def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
 
     Args:
         path: The file.
-        links: Whether the user chose the path. If so, links, devices and pipes are written through and never
-            replaced: ``/dev/stdout`` is a link, and may lead to a file. Otherwise the new file replaces them.
+        links: Whether the user chose the path. If so, links, devices and pipes, such as ``/dev/stdout``, are
+            written to directly; otherwise the new file replaces them.
 
     Raises:
         OSError: The temporary file cannot be created, or cannot replace `path`.
@@ -218,7 +216,7 @@ def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
     part.unlink(missing_ok=True)  # do not write through a symlink with this name
     os.close(private_opener(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     try:
-        with suppress(OSError):  # the file is missing, or belongs to another user
+        with suppress(OSError):  # `path` is missing, or belongs to another user
             if stat.S_ISREG(mode := path.lstat().st_mode):
                 part.chmod(mode & 0o777)
         yield part
@@ -231,7 +229,7 @@ def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def atomic_text(path: Path, *, links: bool = False) -> Iterator[TextIO]:
-    """Write UTF-8 text atomically, without translating line ends; see `atomic_write`."""
+    """Write UTF-8 text atomically, without newline translation; see `atomic_write`."""
     with atomic_write(path, links=links) as part, part.open("w", encoding="utf-8", newline="") as file:
         yield file
 
@@ -239,7 +237,7 @@ def atomic_text(path: Path, *, links: bool = False) -> Iterator[TextIO]:
 def private_file(path: Path) -> Path:
     """Create an empty file that only its owner can read, regardless of the umask; return its path.
 
-    An existing file stays unchanged.
+    An existing file is not changed.
 
     Raises:
         OSError: The file cannot be created, or is a link.
@@ -264,9 +262,9 @@ def private_opener(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def private_folder(path: Path) -> Path:
-    """Create a folder that only its owner can enter, regardless of the umask, and its parents; return it.
+    """Create a folder that only its owner can access, regardless of the umask, and its parents; return it.
 
-    Existing folders and parents keep their mode. Recordings of people are stored in such folders.
+    Existing folders keep their mode.
 
     Raises:
         OSError: The folder cannot be created.

@@ -4,9 +4,9 @@ A local judge is a pure function of a batch (`LocalJudge.score`). An LLM judge i
 (`LlmJudge.request`, `LlmJudge.parse`); the driver calls the model, retries and counts. A pairwise judge is
 an LLM judge of two replies to one case.
 
-A judgement is `Scored`, `Unscored` (the turn lacks an input of the judge) or `Failed` (the judge should
-have scored the turn but could not). `Unscored` and `Failed` have a reason. A score is never NaN, and never
-0 for "did not run".
+A judgement is `Scored`, `Unscored` (the turn lacks an input of the judge) or `Failed` (the judge could not
+score a turn that it should have scored). `Unscored` and `Failed` have a reason. A score is never NaN, and
+never 0 for "did not run".
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ __all__ = [
 ]
 
 TURN_FAILED = "the turn failed"
-"""Reason for every failed turn."""
+"""The reason for the missing scores of failed turns."""
 
 
 class JudgeKind(StrEnum):
-    """Contract that a judge follows."""
+    """The contract that a judge implements."""
 
     LOCAL = "local"
     LLM = "llm"
@@ -62,7 +62,7 @@ class JudgeKind(StrEnum):
 
 
 class Need(StrEnum):
-    """Part of a turn that a judge uses."""
+    """A part of a turn that a judge uses."""
 
     REPLY_AUDIO = "reply_audio"
     REPLY_TEXT = "reply_text"
@@ -75,12 +75,12 @@ class Need(StrEnum):
 
 
 class JudgeRole(StrEnum):
-    """Role by which summaries find a judge, with the required outputs and detail."""
+    """The role by which summaries find a judge; it prescribes outputs and detail."""
 
     MULTIPLE_CHOICE = "multiple choice"
     """Outputs `accuracy`, `parsed` and `refused` in %; detail ``chosen``: the letter, or None."""
     TRANSCRIPTION = "transcription"
-    """Outputs `normalized` and `raw`, word error rates in %; for each a detail with ``errors``, ``words``."""
+    """Outputs `normalized` and `raw`, word error rates in %, each with a detail of ``errors``, ``words``."""
     EMOTION = "emotion"
     """Detail ``reply``: a mapping whose ``probabilities`` contains each emotion's probability by name."""
     PROSODY = "prosody"
@@ -139,10 +139,10 @@ class OutputSpec:
     Args:
         name: Output name; empty for the only (or main) output of a judge, which uses the judge's name.
         title: Description for reports.
-        low: Smallest possible value, or None; a judgement below it is a failure.
-        high: Largest possible value, or None; a judgement above it is a failure.
-        scale: Ends of the nominal scale, if values outside it are possible (a network whose output is not
-            clipped may give 5.1 on a scale from 1 to 5).
+        low: Minimum, or None; a judgement below it fails.
+        high: Maximum, or None; a judgement above it fails.
+        scale: Bounds of the nominal scale, if values outside it are possible (a network with unclipped output
+            may return 5.1 on a scale from 1 to 5).
         higher_is_better: Direction, or None if neither direction is better.
         optional: Whether a scored turn may omit the output (a whispered reply has no pitch).
         columns: Leaderboard columns for the output.
@@ -197,7 +197,7 @@ class OptionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpec:
-    """Specification of a judge, which can be read without loading the judge. An entry point refers to it.
+    """The specification of a judge, to which an entry point refers; reading it does not load the judge.
 
     Args:
         name: Judge name on the command line and in the store.
@@ -209,7 +209,7 @@ class JudgeSpec:
         outputs: Numeric outputs.
         needs: Required parts of a turn.
         role: Role in summaries, or None.
-        default_place: Position among the default judges (pairwise: of the arena, which uses the first); None
+        default_place: Position among the default judges, or among the arena's, which uses the first; None
             for a judge that runs only by name.
         tasks: Tasks whose turns are judged; turns of other tasks are not counted.
         uses: Optional parts of a turn that the judge uses if they exist.
@@ -323,7 +323,7 @@ class Unscored:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The judge should have scored the turn but could not."""
+    """The judge could not score a turn that it should have scored."""
 
     reason: str
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -347,9 +347,9 @@ class ChatRequest:
 
 
 class LocalJudge(Protocol):
-    """Judge that computes locally. The constructor loads all requirements, or raises `JudgeError`.
+    """A judge that computes locally. The constructor loads all requirements, or raises `JudgeError`.
 
-    A local judge never downloads. The judgement of a turn does not depend on the rest of the batch.
+    A local judge never downloads files. A turn's judgement does not depend on the rest of the batch.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> Sequence[Judgement]:
@@ -362,7 +362,7 @@ class LocalJudge(Protocol):
 
 
 class LlmJudge(Protocol):
-    """Judge that asks a model. Pure: the driver calls the model."""
+    """A judge that asks a model. Pure: the driver calls the model."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
         """Return the request for a turn that has all of the specification's `needs`."""
@@ -377,7 +377,7 @@ class LlmJudge(Protocol):
 
 
 class PairwiseJudge(Protocol):
-    """Judge that asks a model which of two replies to the same case is better. Pure."""
+    """A judge that asks a model which of two replies to a case is better. Pure."""
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
         """Return the request for two turns of one case, in this order."""
@@ -390,10 +390,10 @@ class PairwiseJudge(Protocol):
 
 @runtime_checkable
 class SelectiveJudge(Protocol):
-    """LLM or pairwise judge that can reject a turn without asking the model. Pure."""
+    """An LLM or pairwise judge that can reject a turn without asking the model. Pure."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return why the model is not asked about a turn, or None if the model is asked."""
+        """Return the judgement of a turn about which the model is not asked, or None to ask it."""
         ...
 
 
@@ -407,9 +407,9 @@ def score_name(judge: str, output: str) -> str:
 
 
 def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
-    """Describe which of `needs` the turn lacks; return None if the turn has all.
+    """Return which of `needs` the turn lacks, in words, or None.
 
-    Empty text and audio without samples are missing. An empty heard text is not missing: the
+    Empty text and audio without samples count as missing, except an empty heard text, which means that the
     transcriber heard no words.
     """
     present: dict[Need, object] = {
@@ -431,7 +431,7 @@ def judged_together(
     problem_of: Callable[[JudgedTurn], Unscored | Failed | None],
     judge: Callable[[Sequence[JudgedTurn]], Sequence[Judgement]],
 ) -> list[Judgement]:
-    """Return one judgement per turn, in order: the turn's problem, if any, or the judge's judgement."""
+    """Return one judgement per turn, in order: the turn's problem or, without one, the result of `judge`."""
     problems = [problem_of(turn) for turn in batch]
     judged = iter(judge([turn for turn, problem in zip(batch, problems, strict=True) if problem is None]))
     return [next(judged) if problem is None else problem for problem in problems]

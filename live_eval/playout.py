@@ -1,4 +1,4 @@
-"""Compute when a response is heard: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``. Pure."""
+"""Simulate the playout of a response: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class ResponseStatus(StrEnum):
-    """How a response ended."""
+    """The outcome of a response."""
 
     OPEN = "open"
     COMPLETED = "completed"
@@ -30,22 +30,22 @@ class ResponseStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseRecord:
-    """A response of the endpoint, as stored. Times are on the session's monotonic clock.
+    """A stored response of the endpoint. Times are on the session's monotonic clock.
 
     Args:
         response_id: Id assigned by the endpoint or, without one, by live-eval.
         created_ns: Arrival of the event that announces the response.
         first_text_ns: Arrival of the first text of the reply (transcript or text).
         done_ns: Arrival of the event that ends the response.
-        interrupted_ns: Arrival of the event that interrupts the response: audio not yet played is dropped.
+        interrupted_ns: Arrival of the event that interrupts the response and drops unplayed audio.
         status: Outcome of the response.
         chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
         chunk_samples: Number of samples in each chunk, including samples concealed before a packet, int64,
             shape (chunks,).
         rate_hz: Sample rate of the reply's audio; None without audio.
         first_audio_ns: Arrival of the first audio of the reply, if it is not the first chunk: on a media
-            track, chunks are kept from a little before the event that announces the reply.
-        fresh_chunks: Indices of chunks with which playout restarts, after an idle gap of the sender.
+            track, the chunks begin shortly before the event that announces the reply.
+        fresh_chunks: Indices of chunks with which playout restarts after an idle gap of the sender.
         text: Text or transcript from the endpoint, or None.
         reason: Why the response did not complete; empty if it completed.
         usage: Token usage, if the endpoint reports it.
@@ -85,7 +85,7 @@ class PlayoutQueue:
     """Playout of consecutive chunks as they arrive, without a buffer."""
 
     def __init__(self) -> None:
-        self._start_ns = -1 << 62  # start of the samples that are heard without a break
+        self._start_ns = -1 << 62  # start of the current uninterrupted samples
         self._samples = 0
         self._rate_hz = 1
 
@@ -110,7 +110,7 @@ class PlayoutQueue:
 
 
 class Run(NamedTuple):
-    """Samples of a response that are heard without a break.
+    """Samples of a response that are heard without interruption.
 
     Args:
         start_ns: Time at which the first sample is heard.
@@ -169,7 +169,7 @@ class Playout:
         return int(self.start_ns[chunk]) + offset * _SECOND_NS // self.rate_hz
 
     def runs(self) -> Iterator[Run]:
-        """Yield stretches of samples that are heard without a break."""
+        """Yield the stretches of samples that are heard without interruption."""
         run: Run | None = None
         first = 0
         for start_ns, arrived, samples in zip(
@@ -209,7 +209,7 @@ def play(
         The playout times. Samples due after an interruption are dropped.
     """
     rate_hz = marks.rate_hz or 1
-    # On a track the endpoint controls playout: audio that arrives after an interruption is heard.
+    # On a track, the endpoint controls playout, so audio that arrives after an interruption is heard.
     interrupted_ns = marks.interrupted_ns if marks.first_audio_ns is None else None
     starts = np.empty(len(marks.chunk_samples), np.int64)
     stalls: list[int] = []

@@ -63,7 +63,7 @@ class Plugin:
 
 @cache
 def find_plugins(group: str) -> tuple[Plugin, ...]:
-    """Return a group's plugins, sorted by name; a name used by two distributions is broken in both."""
+    """Return a group's plugins, sorted by name; plugins of two distributions with one name are broken."""
     found = sorted(metadata.entry_points(group=group), key=lambda entry: entry.name)
     names = [entry.name for entry in found]
     return tuple(_examine(entry, clash=names.count(entry.name) > 1) for entry in found)
@@ -84,7 +84,7 @@ def _examine(entry: metadata.EntryPoint, *, clash: bool) -> Plugin:
         elif loaded.name != entry.name:
             problem = f"the entry point is named {entry.name!r}, its specification {loaded.name!r}"
         elif clash:
-            problem = "more than one distribution has a plugin of this name"
+            problem = "more than one distribution has a plugin with this name"
         else:
             spec = loaded
     return Plugin(entry.group, entry.name, distribution, spec, problem)
@@ -113,7 +113,7 @@ def judge(name: str) -> JudgeSpec:
 
 
 def installed_judges() -> tuple[JudgeSpec, ...]:
-    """Return the specifications of the installed, working judges, by name."""
+    """Return the specifications of the installed judges that are not broken, sorted by name."""
     return tuple(plugin.spec for plugin in find_plugins(JUDGES) if isinstance(plugin.spec, JudgeSpec))
 
 
@@ -160,15 +160,12 @@ def load(reference: str) -> Any:
 def missing_requirements(
     spec: ClientSpec | JudgeSpec, choices: Mapping[str, str] | None = None
 ) -> str | None:
-    """Describe which plugin requirements this machine does not meet (a package, a key, weights, data).
+    """Return the plugin's requirements that this machine lacks (a package, a key, weights, data), or None.
 
-    Weights and files are not read: the judge checks them when it loads.
+    Weights and files are not read; the judge checks them when it is loaded.
 
     Args:
-        choices: The user's option values for a judge, by name; other options use their defaults.
-
-    Returns:
-        The description, or None if nothing is missing.
+        choices: The user's option values for a judge, by name; other options have their defaults.
     """
     missing: list[str | None] = []
     if isinstance(spec, JudgeSpec):
@@ -199,7 +196,7 @@ def _run_machine_check(check: str, values: Mapping[str, str]) -> str | None:
 
 
 def _missing_for_option(option: OptionSpec, value: str) -> str | None:
-    """Return the missing weights or the missing file of an option's value, or None."""
+    """Return the weights or the file that an option's value refers to, if missing, in words."""
     known = {weights.name: weights for weights in option.weights}
     if value in known:
         try:
@@ -216,7 +213,7 @@ def _missing_for_option(option: OptionSpec, value: str) -> str | None:
 
 
 def package_clashes() -> list[str]:
-    """Return a warning per other distribution that installs `live_eval`, because pip overwrites silently."""
+    """Return a warning for each other distribution with a package `live_eval`: pip overwrites silently."""
     owners = set(metadata.packages_distributions().get("live_eval", ()))
     return [
         f"the package 'live_eval' is also installed by {owner}" for owner in sorted(owners - {_DISTRIBUTION})

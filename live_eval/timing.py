@@ -5,8 +5,8 @@
 * Sample n of the user's audio is spoken at ``t0 + n/rate``.
 * The playout buffer has zero depth: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``.
 * *Audible* audio begins at the first sample above −50 dBFS in audio that stays above that level for 30 ms.
-* The answer is the first response that ended after the user began to speak and was not cut off because the
-  utterance continued, during which it must have begun; a greeting is never the answer.
+* The answer is the first response that ended after the user began to speak, and that was not cut off because
+  the utterance continued; a greeting is never the answer.
 * Negative latencies are kept.
 """
 
@@ -64,10 +64,9 @@ __all__ = [
 TIMING_VERSION = 7
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
-"""Jitter buffer depth for which playout underruns are counted. Without a jitter buffer, audio at real-time
-pace underruns at every network delay."""
+"""Depth of the jitter buffer for counting underruns; without one, every network delay would count."""
 SPEECH_TAIL_NS = 200_000_000
-"""Frames due up to this long before the end of speech may affect when the endpoint answers."""
+"""Time before the end of speech from which frames may affect when the endpoint answers."""
 _YIELDS_WITHIN_NS = 2_000_000_000  # the definition of a stopped reply in tau2-bench
 
 
@@ -185,7 +184,7 @@ class Latencies:
 
 def is_paced(trace: TurnTrace, marks: ResponseRecord) -> bool:
     """Return whether a response arrived on media at real-time pace."""
-    # Only on a media track can the first audio differ from the first chunk.
+    # The first audio can differ from the first chunk only on a media track.
     return trace.continuous or marks.first_audio_ns is not None
 
 
@@ -252,8 +251,8 @@ def is_cut_off(
 ) -> bool:
     """Return whether a response was stopped because the user's utterance continued.
 
-    A response that stops after the user speaks over it, at `barge_in_ns`, does not count; nor does one whose
-    audio begins after `voice_end_ns`, when no more of the utterance follows.
+    Responses that stop after the user speaks over them, at `barge_in_ns`, and responses whose audio begins
+    after the utterance, at `voice_end_ns`, do not count.
     """
     if marks.status is not ResponseStatus.CANCELLED and marks.interrupted_ns is None:
         return False
@@ -352,7 +351,7 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
 
 
 def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latency:
-    """Return how long the reply was heard after the user's interruption, if the reply stopped."""
+    """Return the time from the user's interruption to the end of the audible reply, if it was stopped."""
     if trace.barge_in_ns is None:
         return Latency(None, "the user did not speak over the reply")
     if trace.backchannel:
@@ -388,12 +387,12 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
     if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
         due = trace.frame_deadline_ns
         # A frame is due with its last sample: the first frame due after the end of speech contains the end.
-        holds = min(int(np.searchsorted(due, trace.voice_end_ns)), len(due) - 1)
+        last = min(int(np.searchsorted(due, trace.voice_end_ns)), len(due) - 1)
         decides = due > trace.voice_end_ns - SPEECH_TAIL_NS
         began_ns = _began_ns(marks)
         if began_ns is not None:
             decides &= due <= began_ns
-        decides[holds] = True
+        decides[last] = True
         late = np.append(late, (trace.frame_sent_ns - due)[decides])
     if trace.stamps is StampKind.KERNEL:
         return max(int(late.max()), trace.stamp_error_ns) + trace.device_spread_ns

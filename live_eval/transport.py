@@ -30,7 +30,7 @@ class Arrival:
 
 
 class Stamping(NamedTuple):
-    """Arrival timestamping: ``stamps``, ``stamp_error_ns`` and ``clock_steps`` of a `TurnTrace`."""
+    """The quality of arrival timestamps: ``stamps``, ``stamp_error_ns``, ``clock_steps`` of a `TurnTrace`."""
 
     kind: StampKind
     error_ns: int
@@ -64,7 +64,7 @@ class LoadsAhead(Protocol):
     """A transport with slow one-time loading before its first connection in a process."""
 
     async def load(self, dial: Dial) -> None:
-        """Load before `connect`, so that loading does not count as endpoint latency."""
+        """Load before `connect`, so that the loading time is not part of the endpoint's latency."""
         ...
 
 
@@ -72,11 +72,11 @@ class AudioTrack(Protocol):
     """A media track for the user's audio, sent at real-time pace."""
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
-        """Encode and send a frame now. Never blocks; does nothing after the connection has ended.
+        """Encode and send a frame immediately, without blocking; do nothing after the connection has ended.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
-            skipped: Number of silence frames skipped before this frame: they advance the track's time.
+            skipped: Number of silence frames skipped before this frame, which advance the track's time.
         """
         ...
 
@@ -131,5 +131,5 @@ class Transport(Protocol):
         ...
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close the connection; does nothing if it has already ended. Never raises, never hangs."""
+        """Close the connection, or do nothing if it has ended. Never raises or blocks indefinitely."""
         ...

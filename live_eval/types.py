@@ -79,12 +79,12 @@ class TurnMode(StrEnum):
 
 
 class SpeechKind(StrEnum):
-    """How the endpoint should react to an utterance."""
+    """The kind of an utterance, which determines the expected reaction of the endpoint."""
 
     TURN = "turn"
-    """Speech to the endpoint, to be answered; over a reply, an interruption."""
+    """Speech to the endpoint that expects an answer; over a reply, an interruption."""
     BACKCHANNEL = "backchannel"
-    """The user follows the reply ("mm-hmm"); the reply should continue."""
+    """A sign of listening to the reply ("mm-hmm"); the reply should continue."""
     VOCAL_TIC = "vocal_tic"
     """A non-speech vocalisation without intent, such as a cough; the endpoint should not react."""
     NON_DIRECTED = "non_directed"
@@ -131,7 +131,7 @@ class StampKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """The benchmark's label for how a script is spoken.
+    """The benchmark's label for the way in which a script is spoken.
 
     Args:
         phrase: Label as spelled in the data ("happy-toned expressive voice").
@@ -255,7 +255,7 @@ class Case:
         script_id: Script id, shared by the script's variants; statistics resample by script.
         audio_path: Path of the recording.
         text: Transcript of the recording, or None if unknown.
-        cue: How this variant is spoken, or None.
+        cue: Cue of this recording, or None.
         script_cue: Cue that the script was written for; equals `cue` for the target variant.
         clean_audio_path: Clean take from which this recording was mixed, sample-aligned.
         boundaries: Annotated speech boundaries, which override the detector's.
@@ -319,11 +319,11 @@ class Usage:
 
 
 SHORTEST_SECRET = 8
-"""Shorter secrets, in characters, are not searched for in texts: they also occur in ordinary words."""
+"""Minimum length of secrets that are redacted in text; shorter ones occur in ordinary words."""
 
 
 class Secret:
-    """A key or token that never prints itself.
+    """A key or token that is never printed.
 
     >>> print(Secret("sk-1"))
     ***
@@ -335,7 +335,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself; call this method only to send the secret."""
+        """Return the secret in plain text; call this only to send it."""
         return self._value
 
     def redact(self, text: str) -> str:
