@@ -107,7 +107,7 @@ class Calibration:
         failed: Turns that were not captured or have no true times, with the reasons.
         session_s: Seconds of streamed audio, summed over the sessions.
         cpu_s: CPU seconds of this process, including storage, and of the processes that run its sessions.
-        loop_cpu_s: CPU seconds of only the threads that run the sessions' event loops.
+        loop_cpu_s: CPU seconds of the threads that run the sessions' event loops.
     """
 
     plan: CalibrationPlan
@@ -125,12 +125,12 @@ class Calibration:
 
     @property
     def cpu_ms_per_session_s(self) -> float:
-        """CPU milliseconds per second of a session, both directions, including storage."""
+        """CPU milliseconds per second of a session, in both directions, including storage."""
         return 1000 * self.cpu_s / self.session_s
 
     @property
     def loop_cpu_ms_per_session_s(self) -> float:
-        """CPU milliseconds per second of a session, of only the threads that run event loops."""
+        """CPU milliseconds of the threads that run event loops, per second of a session."""
         return 1000 * self.loop_cpu_s / self.session_s
 
     def as_json(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ GROUPS = {
         "plugins": "List plugins, and report broken ones.",
     },
 }
-"""Commands and their short help, by group; here, so that ``--help`` imports no command."""
+"""Commands and their short help, by group. They are listed here so that ``--help`` imports no command."""
 
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Commands and their short help."""

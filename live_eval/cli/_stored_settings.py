@@ -316,7 +316,7 @@ def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[s
 
 
 def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
-    """Return the flag that the use of a stored address requires; empty if the host is trusted."""
+    """Return the flag that is needed to use a stored address, or [] if the host is trusted."""
     name = _host_name(str(url))
     if name is None:
         return [_flag(key, url)]

@@ -129,4 +129,4 @@ def _print(measured: dict[str, Any]) -> None:
     processes = f", session processes: {measured['processes']}" if measured["processes"] else ""
     stamped = stamped_by(measured["stamped_turns"])
     console.print(f"arrivals stamped {stamped}; {measured['priority']} priority{noise}{processes}")
-    console.print(f"{measured['cpu_ms_per_session_s']} ms of CPU time per second of session")
+    console.print(f"{measured['cpu_ms_per_session_s']} ms of CPU time per second of a session")

@@ -54,7 +54,7 @@ class ProbeTrial:
 
     @property
     def provider_stop(self) -> Duration:
-        """Start of the user's speech over the reply to the endpoint's report of its stop."""
+        """Start of the user's speech over the reply to the endpoint's report that the reply stopped."""
         return self._duration("provider_stop")
 
     @property

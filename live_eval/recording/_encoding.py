@@ -198,7 +198,7 @@ def numbers(text: str) -> Mapping[str, float]:
 
 
 def dump(adapter: TypeAdapter[T], value: T) -> str:
-    """Return a dataclass as JSON text; lone surrogates, as in file names, become ``?``."""
+    """Return a dataclass as JSON text; lone surrogates, which file names may contain, become ``?``."""
     try:
         return adapter.dump_json(value).decode()
     except (PydanticSerializationError, UnicodeError):

@@ -142,5 +142,5 @@ def _from_keyring(service: str, name: str) -> str:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"the keyring cannot be read: {why}") from None
     if not value:
-        raise UsageError(f"the keyring has no key {name!r} of {service!r}: run keyring set {service} {name}")
+        raise UsageError(f"the keyring has no key {name!r} for {service!r}: run keyring set {service} {name}")
     return value

@@ -31,7 +31,7 @@ class Retry(StrEnum):
 
 
 class Sign(Enum):
-    """A failure's evidence on the endpoint's health."""
+    """The evidence about the endpoint's health in a failure."""
 
     ANSWER = auto()
     """The endpoint itself responded, so it is reachable."""
@@ -92,7 +92,7 @@ def retry_of(kind: FailureKind) -> Retry:
 
 
 def sign_of(kind: FailureKind) -> Sign:
-    """Return a failure kind's evidence on the endpoint's health."""
+    """Return the evidence about the endpoint's health in a failure of this kind."""
     return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 

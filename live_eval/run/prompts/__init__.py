@@ -108,7 +108,7 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # For a neutral take, the hint refers to its script's cue, since no hint would reveal the neutral take.
+    # A neutral take has the hint of its script's cue: a missing hint would reveal that the take is neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
     # Lines have the form "dimension: hint".
