@@ -61,7 +61,7 @@ class DataSet:
     problems of rows that are not JSON objects.
     """
 
-    name: str  # folder or file of the data set
+    name: str  # name of the data set's folder or file
     root: Path
     kind: DataKind
     cases: tuple[Case, ...]

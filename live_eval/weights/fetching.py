@@ -1,8 +1,8 @@
 """Download weights: resume broken transfers, and check hashes.
 
 A file is written to ``NAME.part`` and renamed when it is complete and its hash is correct. The expected hash
-is taken from the specification, else from the record, and for a first download from the hub. A transfer is
-resumed only if its hash is known in advance, because the hash shows whether the parts belong to one version.
+is taken from the specification or else the record; for a first download, from the hub. A transfer is resumed
+only if its hash is known in advance, because the hash shows whether the parts belong to one version.
 
 ``HF_ENDPOINT`` replaces https://huggingface.co. A token in ``HF_TOKEN`` is sent to that host only, and never
 without encryption, except on this machine. Redirects are followed only to hosts of the same source, over

@@ -59,7 +59,7 @@ class Observation:
 
     @property
     def unanswered(self) -> bool:
-        """Whether the endpoint failed to answer a question with an answer key."""
+        """Whether the question has an answer key and the endpoint failed to answer it."""
         return (
             self.question is not None
             and self.question.answer is not None
