@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import RunSummary
 from live_eval.report.cells import Cell, number, ranged
-from live_eval.report.plots import Axis, AxisTick
+from live_eval.report.plots import Axis, AxisTick, evenly_spaced
 
-__all__ = ["Bar", "BarChart", "BarRow", "Mark", "bar", "difference_chart", "evenly", "waterfall"]
+__all__ = ["MOST_ROWS", "Bar", "BarChart", "BarRow", "Mark", "bar", "difference_chart", "waterfall"]
 
-_MOST_ROWS = 36
-_T = TypeVar("_T")
+MOST_ROWS = 36
+"""Maximum number of turns in a waterfall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,6 @@ def bar(kind: str, low: float, high: float, axis: Axis, title: str) -> Bar:
     return Bar(kind, left, max(0.0, axis.percent(min(high, axis.high)) - left), title)
 
 
-def evenly(items: Sequence[_T], most: int = _MOST_ROWS) -> list[_T]:
-    """Return at most `most` items, evenly spaced, including the first and the last."""
-    count = min(most, len(items))
-    last = max(1, count - 1)
-    return [items[round(index * (len(items) - 1) / last)] for index in range(count)]
-
-
 def difference_chart(
     what: str,
     axis_title: str,
@@ -126,11 +118,11 @@ _STAGES = {
     "first_byte": ("response", "to the first byte"),
     "voice_to_voice": ("silence", "lead silence"),
 }
-"""The stages of a reply, by the latency at which each ends: style and name."""
+"""Style and name of each stage of a reply, by the latency at which the stage ends."""
 
 
 def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
-    """Draw the stages of voice-to-voice latency, for turns from fastest to slowest.
+    """Draw the stages of voice-to-voice latency for turns ordered from fastest to slowest.
 
     Args:
         keys: Page key of each turn.
@@ -148,7 +140,7 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
     )
     if not timed:
         return None
-    drawn = [(total, turn, _stages(turn)) for total, turn in evenly(timed)]
+    drawn = [(total, turn, _stages(turn)) for total, turn in evenly_spaced(timed, MOST_ROWS)]
     ends = [end for _, _, stages in drawn for _, *ends in stages for end in ends]
     axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
     rows = [

@@ -72,7 +72,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     resolved = [path.resolve() for path in paths]
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
-            raise UsageError(f"{path}: is named twice")
+            raise UsageError(f"{path}: given twice")
     labels = _labels(resolved)
     with ExitStack() as stack:
         opened: list[OpenRun] = []
@@ -135,7 +135,7 @@ def write_report(
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return the name of each folder, preceded by the parent's name if two names are equal."""
+    """Return each folder's name, with its parent's name, then a number, where needed to be unique."""
     names = [path.name for path in paths]
     longer = [
         f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths
@@ -250,8 +250,8 @@ def _audio_files(
         for run, turn_ids in zip(opened, by_key, strict=True):
             turn_id = turn_ids.get(turn_key)
             file = run.reader.both_file(turn_id) if turn_id is not None else None
-            # The folder may be foreign: only files inside it get into a page, no recordings of the data set
-            # that the run names, and no targets of links.
+            # The folder may be from someone else: embed only its own files, neither the data set's recordings
+            # that the run refers to nor the targets of links.
             if turn_id is not None and file is not None and is_own_file(run.reader.path, file):
                 yield keys[run.view.index, turn_id], file
 

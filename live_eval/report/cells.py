@@ -93,7 +93,7 @@ def interval(estimate: Estimate, digits: int = 0) -> str:
 
 
 def median_and_n(values: Distribution) -> str:
-    """Return the median of some of the turns, and their number."""
+    """Return the median and n as text."""
     return f"{number(values['p50'].value)} (n {values.n})"
 
 
@@ -105,6 +105,6 @@ def missing_cell(values: Distribution) -> Cell:
 def estimate_cell(
     estimate: Estimate, digits: int = 0, *, signed: bool = False, strong: bool = False, href: str = ""
 ) -> Cell:
-    """Return an estimate with its interval, and the reason for a missing one."""
+    """Return an estimate with its interval, or the reason why either is missing as a tooltip."""
     text = ranged(estimate.value, estimate.interval, digits, signed=signed)
     return Cell(text, strong=strong, note=estimate.reason, href=href)

@@ -27,10 +27,10 @@ class RunDifferences:
     Args:
         latencies: Differences in milliseconds, by latency; empty if the latencies are not comparable.
         without_flagged: Differences without turns that are flagged in either run.
-        flagged: Number of those turns.
+        flagged: Number of flagged turns.
         boundaries: Differences between the speech boundaries; None if the runs are not comparable.
         scores: Differences by score, without scores of different judge versions.
-        notes: Excluded comparisons, with reasons.
+        notes: Remarks on unpaired or flagged turns and excluded comparisons.
         problem: Reason why the runs are not comparable; empty if they are.
     """
 
@@ -78,8 +78,8 @@ def compare(
     only_first, only_other = len(first.scripts) - len(paired), len(other.scripts) - len(paired)
     if only_first or only_other:
         notes.append(
-            f"only the {len(paired)} turns of both runs are paired; {only_first} are only in {first.name}, "
-            f"{only_other} only in {other.name}"
+            f"only the {len(paired)} turns present in both runs are paired; "
+            f"{only_first} are only in {first.name}, {only_other} only in {other.name}"
         )
     estimates = {name: each.difference for name, each in found.differences.items()}
     clear = {name: each.difference for name, each in found.without_flagged.items()}

@@ -48,29 +48,29 @@ DEFINITIONS = (
     ),
     (
         "n, missing",
-        "n is the number of captured turns in a percentile. Of latencies from the end of speech, turns with "
-        "an uncertain end are given separately. Missing counts turns without the latency (failed or "
-        "unanswered), which are in no percentile. The three add up to the turns of the run. Negative "
-        "latencies are kept",
+        "n is the number of captured turns in a percentile. For latencies measured from the end of speech, "
+        "turns with an uncertain end are reported separately. Missing turns (failed or unanswered) have no "
+        "such latency and are in no percentile. The three add up to the turns of the run. Negative latencies "
+        "are kept",
     ),
     (
         "scores",
-        "means over scored turns. Unscored turns lack data that the judge needs (failed turns among them); "
-        "on failed ones the judge itself failed. n, unscored and failed add up to the turns of the judge's "
-        "tasks",
+        "means over scored turns. A turn is unscored if it lacks data that the judge needs (failed turns "
+        "included), and failed if the judge itself failed. n, unscored and failed add up to the turns of the "
+        "judge's tasks",
     ),
     (
         "intervals",
         f"{100 * LEVEL:.0f} %, by a bootstrap of {RESAMPLES} resamples that draws whole scripts, because the "
         "variants of a script are not independent; percentile intervals, widened for few scripts (Hesterberg "
-        f"2015). There is none for fewer than {MIN_CLUSTERS} scripts, for a percentile with fewer than "
-        f"{MIN_BEYOND} expected values beyond it, and for a mean of equal values",
+        f"2015). There is no interval for fewer than {MIN_CLUSTERS} scripts, for a percentile with fewer "
+        f"than {MIN_BEYOND} expected values beyond it, or for a mean of equal values",
     ),
     (
         "against another run",
-        "the difference over the cases that both runs have: paired by case, averaged within scripts and then "
-        "over scripts, resampled by script. The means next to it are over turns, so their difference may be "
-        "another",
+        "the difference on the cases of both runs: paired by case, averaged within scripts and then over "
+        "scripts, resampled by script. The means next to it are over turns, so they may differ by another "
+        "amount",
     ),
 )
 
@@ -87,10 +87,10 @@ CAMPAIGN_DEFINITIONS = (
     (
         "waterfall",
         "time spent waiting: until the session is ready, then from the end of speech until the reply is "
-        "complete; the user's own speech is excluded. A step is the time that it adds to the steps before "
-        "it: the steps of a turn add up to its total, and the means to the mean total, but medians do not",
+        "complete; the user's own speech is excluded. Each step counts the time beyond the previous steps: "
+        "the steps of a turn add up to its total, and the means to the mean total, but medians do not",
     ),
-    ("stalls", "playout underruns in a minute of reply audio, for jitter buffers of several depths"),
+    ("stalls", "playout underruns per minute of reply audio, for jitter buffers of several depths"),
     (
         "delivery rate",
         "the length of the reply's audio divided by the time in which it arrived: 1 is the pace of speech",
@@ -103,7 +103,7 @@ CAMPAIGN_DEFINITIONS = (
     (
         "premature, early, flagged",
         "premature responses were cancelled because the user continued; early turns were answered before the "
-        "end of speech; on flagged turns this machine itself was too late",
+        "end of speech; on flagged turns the harness itself ran late",
     ),
 )
 
@@ -115,6 +115,6 @@ def licence_note(manifest: Mapping[str, Any]) -> str:
     if part_of(manifest, "data").get("kind") == "echomind":
         return (
             "The recordings and reference replies are EchoMind's, under CC BY-NC-SA 4.0: this page contains "
-            "parts of them and may be shared under the same terms only."
+            "parts of them and may be shared only under the same terms."
         )
     return "The recordings and reference replies keep the licence of their data set."

@@ -1,6 +1,6 @@
 """Plots of a page: paths and dots over two axes.
 
-Paths are SVG in a box that the page stretches. Labels are HTML text, which keeps its size on a small screen
+Paths are SVG in a box that the page stretches. Labels are HTML text, which stays readable on a small screen
 and is available to screen readers.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from live_eval.analysis.leaderboard_columns import BoardColumn
 from live_eval.analysis.statistics.intervals import ecdf
@@ -16,12 +17,23 @@ from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
 from live_eval.report.cells import Cell
 from live_eval.report.pages import COLOURS
 
-__all__ = ["Axis", "AxisTick", "Dot", "Plot", "PlotPath", "curve_plot", "curve_style", "level_plots"]
+__all__ = [
+    "Axis",
+    "AxisTick",
+    "Dot",
+    "Plot",
+    "PlotPath",
+    "curve_plot",
+    "curve_style",
+    "evenly_spaced",
+    "level_plots",
+]
 
 WIDTH, HEIGHT = 1000, 400
 """The size of the path coordinate system."""
 
 _MOST_STEPS = 400
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +134,16 @@ def curve_style(colour: int) -> str:
     return f"curve c{colour % COLOURS}"
 
 
+def evenly_spaced(items: Sequence[_T], most: int) -> list[_T]:
+    """Return at most `most` items, evenly spaced, including the first and the last."""
+    count = min(most, len(items))
+    last = max(1, count - 1)
+    return [items[round(index * (len(items) - 1) / last)] for index in range(count)]
+
+
 def curve_axis(values: Sequence[float]) -> Axis:
-    """Return an axis for value distributions; outliers are beyond its end."""
+    """Return an axis for distributions that excludes outliers, which would compress the other values."""
     ascending = sorted(values)
-    # Outliers must not compress the other values.
     end = ascending[-1]
     usual = ascending[math.ceil(0.98 * len(ascending)) - 1]
     return Axis.around(ascending[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
@@ -170,12 +188,8 @@ def curve_plot(
 def _steps(values: Sequence[float], total: int, axis: Axis) -> str:
     found = ecdf(values, total)
     points = list(zip(found.values.tolist(), found.shares.tolist(), strict=True))
-    if len(points) > _MOST_STEPS:
-        points = [
-            points[round(index * (len(points) - 1) / (_MOST_STEPS - 1))] for index in range(_MOST_STEPS)
-        ]
     pieces = [f"M0 {HEIGHT}"]
-    for value, share in points:
+    for value, share in evenly_spaced(points, _MOST_STEPS):
         if value > axis.high:
             break
         pieces.append(f"H{axis.x(value)}V{HEIGHT * (1 - share):.1f}")
@@ -190,7 +204,7 @@ def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
         levels: Name with colour and task levels of each run.
 
     Returns:
-        A plot for each column pair that is in the paper and is correlated in at least one run.
+        A plot for each pair of columns plotted in the paper with a correlation in at least one run.
     """
     columns = {column.title: column for column in related_columns()}
     plots = []

@@ -40,9 +40,9 @@ __all__ = [
 
 _AUDIT_NOTE = (
     "A judge sees a degradation if the 95 % interval of the mean change, paired by turn and resampled by "
-    "script, is on the worse side of 0. Its scores say nothing about degradations that it does not see."
+    "script, is on the worse side of 0. Its scores do not measure degradations that it does not see."
 )
-_CUE_NOTE = "Scores are means over all captured turns, or over n of them where n is given."
+_CUE_NOTE = "Scores are means over all captured turns, or over n turns if n is given."
 
 GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
 
@@ -157,7 +157,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Return the judges with versions and models, in a sentence per run or one sentence for all runs."""
+    """Return the judges with versions and models: one sentence for all runs if equal, else one per run."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
@@ -227,7 +227,7 @@ def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
             yield (level, labels), f"all {label}", 0
             continue
         if depth and label == labels[-2]:
-            continue  # unlabelled speech has the same placeholder on every level
+            continue  # unlabelled speech repeats its placeholder on every level
         if level == "fine" and below["attribute", labels] == 1:
             continue  # the row of its only attribute contains the same values
         if level == "attribute_variant" and below[level, labels[:-1]] == 1:

@@ -30,7 +30,7 @@ _RELATION_NOTE = (
 )
 _CUE_NOTE = (
     "Replies to recordings whose questions about the cue were all answered correctly, against replies to the "
-    "others. A cue that is hard to hear may be hard to reply to as well."
+    "others. A cue that is hard to hear may also be hard to reply to."
 )
 _CHANGE_NOTE = (
     "Replies to turns whose cue differs from the turn before, against the replies to the turn before; "
@@ -186,7 +186,7 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
         for view, each in gaps
         if (each.task, each.score) == key and each.difference.value is not None
     ]
-    # One row for all scores that are missing for the same reason.
+    # Scores that are missing for the same reason share one row.
     missing = [(view, each) for view, each in gaps if each.difference.value is None]
     alike = Counter(
         (view.index, each.task, each.difference.reason, each.difference.n) for view, each in missing

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from live_eval.analysis.statistics.intervals import Interval
-from live_eval.analysis.trade_offs import RunTradeOff, TradeOff, TradeOffPoint
+from live_eval.analysis.trade_offs import RunTradeOff, TradeOff
 from live_eval.report.cells import Cell, number
 from live_eval.report.pages import COLOURS
-from live_eval.report.plots import Axis, Dot, Plot, PlotPath
+from live_eval.report.plots import Axis, Dot, Plot, PlotPath, evenly_spaced
 from live_eval.report.tables import RunView
 
 __all__ = ["trade_off_plot"]
@@ -24,7 +24,7 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], keys: Mapping[tuple
     """
     latencies, scores = zip(*((turn.latency_ms, turn.score) for turn in found.turns), strict=True)
     across, up = Axis.around(min(latencies), max(latencies)), Axis.between(min(scores), max(scores))
-    drawn = _thinned(found.turns)
+    drawn = evenly_spaced(found.turns, _MOST_TURNS)  # turns on the front have separate dots
     best_turns = sorted((turn for turn in found.turns if turn.on_front), key=lambda turn: turn.latency_ms)
     best_runs = sorted((run for run in found.runs if run.on_front), key=lambda run: run.latency.value or 0)
     clouds = {
@@ -64,13 +64,6 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], keys: Mapping[tuple
         legend=tuple(Cell(view.label, run=view.index) for view in runs if clouds[view.index]),
         note=" ".join(f"{note}." for note in ("Voice to voice in milliseconds", *thinned, *found.notes)),
     )
-
-
-def _thinned(turns: Sequence[TradeOffPoint]) -> list[TradeOffPoint]:
-    """Return at most `_MOST_TURNS` turns, evenly spaced; turns on the front have separate dots."""
-    if len(turns) <= _MOST_TURNS:
-        return list(turns)
-    return [turns[index * len(turns) // _MOST_TURNS] for index in range(_MOST_TURNS)]
 
 
 def _point(run: RunTradeOff) -> tuple[float, float]:

@@ -31,7 +31,7 @@ _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
 
 
 def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
-    """Draw the shares of the outcomes of valid trials, condition by condition."""
+    """Draw each condition's share of valid trials by outcome."""
     present = [outcome for outcome in Outcome if any(condition.count(outcome) for condition in conditions)]
     further = [
         title
@@ -156,8 +156,8 @@ def _durations(
 def timelines(condition: ConditionView) -> BarChart | None:
     """Draw every trial of a condition on two tracks: the user above, the endpoint as heard below.
 
-    The trials are aligned at the tested time: the start of the user's interruption or sound, the start of the
-    first pause, or the end of the user's speech.
+    The trials are aligned at the tested event: the start of the user's interruption or sound, the start of
+    the first pause, or the end of the user's speech.
 
     Returns:
         The chart; None if no trial was recorded.
@@ -173,7 +173,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
         _ms_from(zero, at)
         for view, conversation in drawn
         for zero in [_zero_ns(view.played.rule, conversation)]
-        for sound in _stretches(conversation)
+        for sound in _audible(conversation)
         for at in sound
     ]
     axis = Axis.around(max(_BEFORE_MS, min(ends)) / 1e3, min(_AFTER_MS, max(ends)) / 1e3)
@@ -233,7 +233,7 @@ def _ms_from(zero_ns: int, at_ns: int) -> float:
     return (at_ns - zero_ns) / 1e6
 
 
-def _stretches(conversation: Conversation) -> Iterator[tuple[int, int]]:
+def _audible(conversation: Conversation) -> Iterator[tuple[int, int]]:
     for user in conversation.user:
         yield from user.sounds
     for agent in conversation.agent:

@@ -21,11 +21,11 @@ _WITHIN = f"{YIELD_WITHIN_NS / 1e9:g} s"
 OUTCOME_WORDS = {
     Outcome.ANSWERED: "a reply was audible after the user had finished",
     Outcome.WAITED: "it stayed silent in every pause and answered after the user had finished",
-    Outcome.PREMATURE: "it ended the turn, began a response or was audible before the user had finished",
+    Outcome.PREMATURE: "it ended the turn, began a response or became audible before the user had finished",
     Outcome.NO_REPLY: "no reply was audible",
     Outcome.YIELDED: f"it stopped its reply; for an interruption, within {_WITHIN}",
     Outcome.FELL_SILENT: f"its reply ended within {_WITHIN}, without a report that it stopped",
-    Outcome.KEPT_TALKING: "its reply continued",
+    Outcome.KEPT_TALKING: "it continued its reply",
     Outcome.TRIGGERED: "it responded to audio that needs no answer",
     Outcome.IGNORED: "it did not respond to audio that needs no answer",
     Outcome.NATURAL_END: "the reply ended by itself while the user spoke; void, repeated",
@@ -62,7 +62,7 @@ DUPLEX_DEFINITIONS = (
     *((outcome.value.replace("_", " "), words) for outcome, words in OUTCOME_WORDS.items()),
     (
         "void",
-        "an inconclusive trial; it is counted, repeated at most twice, and excluded from rates",
+        "an inconclusive trial; counted, repeated at most twice, and excluded from rates",
     ),
     (
         "audible, heard",
@@ -72,7 +72,7 @@ DUPLEX_DEFINITIONS = (
     (
         "intervals",
         f"{100 * LEVEL:.0f} %, by a bootstrap of {RESAMPLES} resamples that draws trials, so they apply to "
-        f"these stimuli. There is none for fewer than {MIN_CLUSTERS} trials",
+        f"these stimuli. There is no interval for fewer than {MIN_CLUSTERS} trials",
     ),
 )
 

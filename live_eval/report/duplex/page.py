@@ -176,11 +176,7 @@ def _page(
 
 
 def _probe(name: str, sides: Sequence[Side], pairs: Sequence[ConditionDifference]) -> Mapping[str, Any]:
-    """Return a probe's section for the template.
-
-    Its charts: `outcomes`; `telling` and `further` durations with captions; `pairs`, the differences between
-    the sides; `timelines` of each condition, a chart for each side.
-    """
+    """Return a probe's section for the template."""
     conditions = conditions_of(sides, name)
     rules = list(dict.fromkeys(condition.metrics.rule for condition in conditions))
     main = list(dict.fromkeys(each for rule in rules for each in TELLING[rule]))

@@ -1,4 +1,4 @@
-"""The sides of a page, condition by condition: a clean and an impaired run, or two endpoints."""
+"""The sides of a page: a clean and an impaired run, or two endpoints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConditionView:
     """A probe condition on one side.
 
     Args:
-        alone: Whether the page has only one side, which needs no name.
+        alone: Whether the page has only one side, whose name is then omitted.
     """
 
     side: Side

@@ -1,4 +1,4 @@
-"""The trials' audio files next to the page: both sides, or either side."""
+"""The audio files of trials, stored next to the page: both sides in stereo, and each side alone."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class MetricRow:
 
 
 def tiles(side: Side) -> list[Tile]:
-    """Return the headline values for an tolerance of pauses, quickness and selectivity."""
+    """Return the headline values: tolerance of pauses, quickness, and selectivity."""
     profile = side.profile
     found = []
     if profile.survived:
@@ -144,7 +144,7 @@ def pair_charts(
 
 
 def _changes(pairs: ConditionDifference) -> Cell:
-    """Return the number of pairs with different outcomes, with the outcomes."""
+    """Return the number of pairs with different outcomes, listing the outcomes in a tooltip."""
     changed = {(one, other): count for (one, other), count in pairs.outcomes.items() if one is not other}
     return Cell(
         str(sum(changed.values())),

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from live_eval.analysis.latency.waterfall import REPLY_PARTS, waterfall_of
 from live_eval.analysis.statistics.distribution import PERCENTILES
-from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar, evenly
+from live_eval.report.bars import MOST_ROWS, Bar, BarChart, BarRow, Mark, bar
 from live_eval.report.cells import Cell, number
 from live_eval.report.latency.point_view import PointView, load_in_words, turn_at
-from live_eval.report.plots import Axis
+from live_eval.report.plots import Axis, evenly_spaced
 
 __all__ = ["mean_waterfall", "sweep", "turn_waterfall"]
 
@@ -114,7 +114,7 @@ def turn_waterfall(point: PointView) -> BarChart | None:
     ranked = sorted(parts, key=lambda turn_id: sum(parts[turn_id].values()))
     if not ranked:
         return None
-    chosen = evenly(ranked)
+    chosen = evenly_spaced(ranked, MOST_ROWS)
     steps = [parts[turn_id] for turn_id in chosen]
     axis = _axis_of(steps)
     rows = tuple(

@@ -20,8 +20,7 @@ _SLOWEST = 10
 def latency_curves(title: str, metric: str, points: Sequence[PointView]) -> Plot | None:
     """Draw a latency's distribution for each condition, with dots that link to turns.
 
-    A curve ends below the top if turns have no value because they failed or the endpoint does not report this
-    step.
+    A curve ends below the top if turns have no value: they failed, or the endpoint does not report the step.
 
     Returns:
         The plot; None if no turn has a value.

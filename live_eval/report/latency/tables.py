@@ -108,7 +108,7 @@ def point_table(point: PointView) -> Table:
         )
         for statistic, each in measured.estimates.items():
             if each.reason:
-                reasons[f"No {statistic} or no interval of it: {each.reason}."] = None
+                reasons[f"No {statistic} or no interval for it: {each.reason}."] = None
     drawn = {point.metrics.latencies[name].measured.drawn_as for name in ("voice_to_voice", "first_byte")}
     note = f"Intervals are 95 %, from resamples of {' or '.join(sorted(drawn))}."
     return Table(tuple(columns), tuple(rows), " ".join([note, *reasons]))

@@ -1,9 +1,9 @@
 """The board: tables with published rows and our rows with intervals, and heat maps.
 
-Each of our values is a mean over the task's scored turns, with a 95 % interval resampled by script;
-unanswered questions count as wrong. For a model with several prompts, the board contains the best prompt as
-in the paper, by C4 for text and by VES for audio, and a note on the choice. Without scores to rank prompts,
-every prompt has a row.
+Our values are means over the task's scored turns, with 95 % intervals resampled by script; unanswered
+questions count as wrong. As in the paper, a model with several prompts is represented by its best prompt (by
+C4 for text, by VES for audio), with a note on the choice. Without scores to rank the prompts, every prompt
+has a row.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BoardCell:
     """A value with its estimate, which is None for published values.
 
     Args:
-        judge: Judge of the value; None for latencies, and if published or missing.
+        judge: Judge of the value; None for latencies and for published or missing values.
         mark: Letter of the judge; empty if not needed.
         best: Whether the value is the best of our comparable values.
         digits: Number of decimals to show.
@@ -133,16 +133,15 @@ class Board:
 
 _NOTES = (
     "Rows marked as published are the paper's (Zhou et al., ICLR 2026): means over all of EchoMind, without "
-    "intervals. A row of ours is comparable only as far as its data, its judges and their versions are "
-    "equal.",
-    "Values of ours are means over scored turns (unanswered questions count as wrong) with 95 % intervals, "
+    "intervals. Our rows are comparable with them only if data, judges and judge versions are equal.",
+    "Our values are means over scored turns (unanswered questions count as wrong) with 95 % intervals, "
     "resampled by script. There is no interval for fewer than 8 scripts or for equal values.",
-    "Bold is the best of our rows, if all have the same cases and judges and none has a value for a larger "
-    "share of its turns. live-eval compare tests whether it differs from the next.",
+    "The best of our rows is bold if all have the same cases and judges and none has a value for a larger "
+    "share of its turns. live-eval compare tests whether it differs from the next best.",
 )
 _HUMAN_NOTE = (
-    "The published rows are on EchoMind's synthesised recordings: runs on EchoMind-Human are not comparable "
-    "with them."
+    "The published rows are measured on EchoMind's synthesised recordings; runs on EchoMind-Human are not "
+    "comparable with them."
 )
 _SHORT_NOTE = (
     "n of N: the mean is over n of N turns; the others failed or have no score, so it may be biased upwards."
@@ -229,7 +228,7 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
         *chosen.notes,
         *_without_best(best),
         _SHORT_NOTE if any(cell.n_of_turns for row in ours for cell in row.cells) else "",
-        f"without a value here, and therefore without a row: {', '.join(without)}" if without else "",
+        f"without values in this table, so without a row: {', '.join(without)}" if without else "",
     ]
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 
@@ -272,7 +271,7 @@ def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCe
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A candidate for a column's best row; `heard` contains its data and cases."""
+    """A candidate for a column's best row; `heard` is its data and cases."""
 
     row: int
     value: float
@@ -287,7 +286,7 @@ class Best:
 
     Args:
         rows: Positions of the best rows; empty if there are none.
-        reason: Reason why several rows have no best row; empty otherwise.
+        reason: Reason why no row is the best of several; empty otherwise.
     """
 
     rows: frozenset[int]
@@ -299,13 +298,9 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
     if len(rivals) < 2:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:
-        return Best(
-            frozenset(), "our rows are of different data or cases; live-eval compare shows the differences"
-        )
+        return Best(frozenset(), "our rows have different data or cases; live-eval compare shows differences")
     if len({rival.judge for rival in rivals}) > 1:
-        return Best(
-            frozenset(), "our rows are by different judges, or by different models or versions of one"
-        )
+        return Best(frozenset(), "our rows are from different judges, judge models or judge versions")
     top = (max if higher_is_better else min)(rival.value for rival in rivals)
     most = max(rival.share for rival in rivals)
     ahead = [rival for rival in rivals if math.isclose(rival.value, top, rel_tol=1e-9)]
@@ -376,9 +371,9 @@ class _JudgeLabels:
 
 
 def _name_judges(columns: Iterable[tuple[BoardColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
-    """Return the judges of our values under each heading.
+    """Return a note on the judges under each heading, and the judges' letters.
 
-    Judges have letters if a column has several judges, or if a model also judged the published rows.
+    Judges have letters if a column has several judges, or if a model judged the published values.
     """
     titles: dict[tuple[tuple[JudgeFacts, ...], str], list[str]] = {}
     for column, judges in columns:

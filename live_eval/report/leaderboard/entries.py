@@ -119,7 +119,7 @@ class Entry:
         score = self.summary.table.filling(column)
         if score is None:
             return None
-        # Without captured turns, the judge still counts unanswered questions as wrong.
+        # Without captured turns no judge ran, but unanswered questions count as wrong.
         unasked = JudgeFacts(score.judge, score.version, ())
         return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
@@ -258,7 +258,7 @@ class Chosen:
 
 
 def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chosen:
-    """Return each model's runs with the prompt in the table; all runs if the table has every prompt."""
+    """Return the runs shown in a table: those with each model's best prompt, if the table chooses prompts."""
     for column in leaderboard_columns():
         if column.table is table and column.picks_prompt:
             return choose_prompts(entries, column)
@@ -303,8 +303,8 @@ def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str],
     if unscored := [prompt for prompt, found in series if found is None]:
         return prompts, f"{column.title} is missing for {', '.join(dict.fromkeys(unscored))}"
     if len({entry.judge(column) for entry in runs}) > 1:
-        return prompts, f"{column.title} is by different judges, or by different models or versions of one"
-    # A prompt counts once, regardless of its number of runs.
+        return prompts, f"{column.title} is from different judges, judge models or judge versions"
+    # Average the runs of a prompt, so that each prompt counts once.
     of_prompt = {
         prompt: averaged([found for name, found in series if name == prompt and found is not None])
         for prompt in prompts

@@ -28,8 +28,8 @@ _PAPER_CASES: Mapping[Task, tuple[int, str]] = MappingProxyType(
 def differences_from_paper(manifest: Mapping[str, Any], turns: Sequence[Observation]) -> Iterator[str]:
     """Yield the differences in recordings, prompt, impairment and judges.
 
-    The models of the judges are compared below each table instead. A manifest may be incomplete: what it does
-    not record is not compared.
+    The models of the judges are compared below each table instead. A manifest may be incomplete; unrecorded
+    settings are not compared.
     """
     sources = {turn.source for turn in turns}
     if sources != {_SYNTHESIS}:

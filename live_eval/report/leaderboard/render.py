@@ -52,8 +52,7 @@ def _count(cell: BoardCell) -> str:
 
 
 def _extras(cell: BoardCell) -> list[str]:
-    """Return the interval of one of our values, or n if there is no interval; and "n of total" if turns are
-    missing."""
+    """Return the interval of one of our values, or n without an interval; then "n of total" if needed."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [_count(cell)] if _count(cell) else []
@@ -98,9 +97,6 @@ def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
     if cell.value is None:
         return ""
     return f"{min(100.0, max(0.0, heat_map.column.along(cell.value))):.0f}"
-
-
-# -- Markdown -------------------------------------------------------------------------------------------
 
 
 def _markdown(board: Board) -> str:
@@ -176,9 +172,6 @@ def _first_left(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown_table(headings, [place > 0 for place in range(len(headings))], rows)
 
 
-# -- CSV ------------------------------------------------------------------------------------------------
-
-
 _CSV_SOURCE = ("table", "model", "run", "prompt", "tells_cue", "published")
 _CSV_RUN = ("data", "cases", "source", "ended")
 _CSV_JUDGE = ("judge", "judge_version", "judge_model")
@@ -222,9 +215,6 @@ def _numbers(cell: BoardCell) -> list[object]:
         f"{between.high:.6g}" if between is not None else "",
         *((estimate.n, cell.turns) if estimate is not None else ("", "")),
     ]
-
-
-# -- JSON -----------------------------------------------------------------------------------------------
 
 
 def _json(board: Board) -> str:
@@ -317,8 +307,6 @@ def _cell_as_json(cell: BoardCell) -> dict[str, Any]:
         else None,
     }
 
-
-# -- LaTeX ----------------------------------------------------------------------------------------------
 
 _TEX = str.maketrans(
     {

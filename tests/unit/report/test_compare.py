@@ -66,7 +66,7 @@ def test_a_note_counts_the_paired_turns(tmp_path: Path) -> None:
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None
-        assert "b: only the 6 turns of both runs are paired; 4 are only in a, 6 only in b" in text
+        assert "b: only the 6 turns present in both runs are paired; 4 are only in a, 6 only in b" in text
         assert "against a, paired" in text
     alike = write_report([runs[0], run_of(tmp_path / "c", "no", 3.5)], form="md")
     assert "are paired" not in (alike or "")
