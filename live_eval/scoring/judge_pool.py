@@ -14,7 +14,7 @@ __all__ = ["JudgePool", "JudgedBatch"]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """Judgements of a batch, one per turn, or why the judge could not run; `seconds` includes loading."""
+    """Judgements of a batch, one per turn, or why there are none; `seconds` includes loading."""
 
     judgements: Sequence[Judgement]
     problem: str | None
@@ -34,7 +34,7 @@ class JudgePool(Protocol):
         ...
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """Describe the judge's missing requirement, or return None."""
+        """Return the judge's missing requirement as text, or None."""
         ...
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:

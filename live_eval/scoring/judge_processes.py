@@ -1,6 +1,6 @@
 """Run judges in local processes (``--jobs N``), so that scoring uses all cores and GPUs.
 
-This process reads the run, calls models and writes the scores.
+The parent process reads the run, calls models and writes the scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
-# A judge takes about a tenth of a reply's duration, plus seconds to load; much longer on a busy machine.
+# A judge takes about a tenth of the reply's duration plus seconds to load, but much longer on a busy machine.
 _HUNG_S = 600.0
 _HUNG_PER_AUDIO_S = 20.0
 _LINES, _LINE_BYTES = 3, 300
@@ -58,7 +58,7 @@ def judge_processes(
     Args:
         jobs: Number of processes, each with its share of the cores as threads. With ``device="cuda"``, judges
             that use torch get an additional process for each GPU.
-        announce: Callback that receives a message, from several threads, if no process starts.
+        announce: Callback for the message if no process starts; called from several threads.
         hung_s: Time limit for a batch, in addition to 20 times its audio; a slower process is replaced.
     """
     threads = str(max(1, core_count() // jobs))
@@ -89,7 +89,7 @@ def _gpus() -> list[str]:
 
 
 class _JudgeProcess:
-    """One process; a `JudgeWorker`."""
+    """A `JudgeWorker` that runs in a separate process."""
 
     def __init__(self, options: JudgeOptions, hung_s: float, environment: Mapping[str, str]) -> None:
         self._hung_s = hung_s
@@ -106,7 +106,7 @@ class _JudgeProcess:
                 )
             except OSError as error:
                 ours.close()
-                raise LiveEvalError(f"a process for judges cannot be started: {error}") from None
+                raise LiveEvalError(f"cannot start a process for judges: {error}") from None
         self._printed: deque[str] = deque(maxlen=_LINES)
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
@@ -119,10 +119,10 @@ class _JudgeProcess:
             self._connection.send((batch.judge, batch.version, batch.turns))
             limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
             if not self._connection.poll(limit_s):
-                raise LiveEvalError(self._with_output(f"a process gave no answer within {limit_s:.0f} s"))
+                raise LiveEvalError(self._with_output(f"a process did not respond within {limit_s:.0f} s"))
             answer: JudgedBatch = self._connection.recv()
         except (EOFError, OSError):
-            how = self._obituary()
+            how = self._exit_in_words()
             self._reader.join(_LAST_WORDS_S)
             raise LiveEvalError(self._with_output(how)) from None
         return answer
@@ -142,14 +142,13 @@ class _JudgeProcess:
         """Return an error message with the last lines of the process's output, redacted."""
         return SECRETS.text(": ".join([how, " | ".join(filter(None, self._printed))]).removesuffix(": "))
 
-    def _obituary(self) -> str:
-        """Describe how the process ended."""
+    def _exit_in_words(self) -> str:
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
             return "a process closed its connection"
         if status == -signal.SIGKILL:
-            return "a process was killed (signal 9), as by a machine that is out of memory"
+            return "a process was killed (signal 9), possibly because the machine ran out of memory"
         return f"a process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
 
 

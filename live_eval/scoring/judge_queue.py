@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["JudgeQueue", "QueuedBatch"]
 
 MOST_LOSSES = 2
-"""After the loss of this many workers, a batch fails: it may be the cause (memory)."""
+"""A batch fails after the loss of this many workers, since the batch may have caused it (memory)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class QueuedBatch:
 
 
 class JudgeQueue:
-    """Queued batches and batches in progress."""
+    """A queue of batches for several workers."""
 
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
@@ -52,7 +52,7 @@ class JudgeQueue:
         """Assign a batch to an idle worker.
 
         A judge that the worker has loaded takes precedence, then a judge that no other worker has loaded,
-        then a judge whose packages the worker has imported. Ties go to the judge with the highest effort, so
+        then a judge whose packages the worker has imported. Ties go to the judge with the most effort, so
         that scoring ends with a short batch, then to the oldest batch.
         """
         if not self._waiting:

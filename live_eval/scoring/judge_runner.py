@@ -1,7 +1,7 @@
 """Run a judge: resolve its options and version, load it, and judge turns.
 
 Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. An error in a
-judge never raises: it becomes a `Failed` with the reason.
+judge is never raised: it becomes a `Failed` with the reason.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class JudgeOptions:
     """Values by judge and option."""
     llm: LlmOptions = field(default_factory=LlmOptions)
     recordings: Sequence[Path] = ()
-    """Folders, besides the run's, whose recordings may be sent to models."""
+    """Folders, in addition to the run's, whose recordings may be sent to models."""
 
 
 class JudgeRunner(Protocol):
@@ -136,12 +136,12 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
         return Price(**price)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"judges.prices: {model!r}: expected input and output in US dollars per million tokens: {error}"
+            f"judges.prices: {model!r}: expected input and output in US$ per million tokens: {error}"
         ) from None
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
-    """Return the model options of a judge, including options for this judge only."""
+    """Return the model options of a judge; options set for this judge take precedence."""
     mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
     llm = options.llm
     if "base_url" in mine:  # replaces the service selected for all judges
@@ -168,7 +168,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
     """Return the value of each option of a judge.
 
     Raises:
-        UsageError: An option or its value does not exist.
+        UsageError: An option is unknown or has an invalid value.
     """
     mine = options.choices.get(spec.name, {})
     known = {option.name: option for option in spec.options}
@@ -181,15 +181,15 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
                     f"expected one of {', '.join(choices)}"
                 )
         elif name not in LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
-            there = ", ".join(known) or "none"
             raise UsageError(
-                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; its options: {there}"
+                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; "
+                f"its options: {', '.join(known) or 'none'}"
             )
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
 
 
 def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
-    """Return a judge's specification, without needs that the user's options make unnecessary.
+    """Return a judge's specification without the needs that the user's options remove.
 
     >>> from live_eval.judges.specs import VES
     >>> as_configured(VES, JudgeOptions()).uses
@@ -201,10 +201,11 @@ def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
 
 
 def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check the options of all judges, as far as possible before judging.
+    """Check the options of all judges before judging starts.
 
     Raises:
-        UsageError: A judge, option or value does not exist, or the cost is limited but a price is unknown.
+        UsageError: A judge or option is unknown, a value is invalid, or the cost is limited but a price is
+            unknown.
     """
     for name in options.choices:
         spec = registry.judge(name)
@@ -220,7 +221,7 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 
 
 def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[str]:
-    """Describe which hosts receive the API keys for the judges' models.
+    """Return the hosts that receive API keys for the judges' models, as text.
 
     Raises:
         UsageError: The cost is limited, but the model's price is unknown.
@@ -237,7 +238,7 @@ def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[st
 
 
 def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Describe the missing requirement of a judge with these options, or return None."""
+    """Return the missing requirement of a judge with these options as text, or None."""
     if spec.kind is not JudgeKind.LOCAL:
         spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
     return registry.missing_requirements(spec, option_values(spec, options))
@@ -250,21 +251,21 @@ def unable_judges(specs: Sequence[JudgeSpec], options: JudgeOptions) -> dict[str
 
 
 def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check that judges that the user named can run on this machine.
+    """Check that the judges requested by name can run on this machine.
 
     Raises:
-        UsageError: A judge cannot run; the message says what each one needs.
+        UsageError: A judge cannot run; the message lists the missing requirements.
     """
     if unable := unable_judges(specs, options):
         reasons = "\n".join(f"  {name}: {reason}" for name, reason in unable.items())
-        raise UsageError(f"these judges were named, but need something that is missing here:\n{reasons}")
+        raise UsageError(f"these judges were requested by name, but cannot run on this machine:\n{reasons}")
 
 
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     """Return the version under which a judge's scores are stored.
 
-    The result is the judge's version plus everything that changes its scores: another model, several samples,
-    non-default options, and hashes of files and weights that the specification does not pin.
+    The result is the judge's version plus everything that changes its scores: a different model, several
+    samples, non-default options, and hashes of files and weights that the specification does not pin.
 
     >>> from live_eval.judges.specs import BLEU
     >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine"))) == BLEU.version
@@ -281,7 +282,7 @@ def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
 
 
 def _version_part(option: OptionSpec, value: str) -> str | None:
-    """Return the version suffix for an option's value; None for a known default."""
+    """Return the version suffix for an option's value; None for a pinned default."""
     known = {weights.name: weights for weights in option.weights}
     try:
         if value in known:
@@ -294,7 +295,7 @@ def _version_part(option: OptionSpec, value: str) -> str | None:
             return f"@{weights_at(Path(value)).sha256[:_HASH_DIGITS]}"
         return f"@{file_sha256(Path(value))[:_HASH_DIGITS]}" if option.is_file else value
     except (JudgeError, OSError):
-        return None if value == option.default else value  # the judge reports this error at load time
+        return None if value == option.default else value  # loading the judge reports this error
 
 
 def load_judge(spec: JudgeSpec, options: JudgeOptions) -> Any:
@@ -324,7 +325,7 @@ def load_judge_runner(
 ) -> JudgeRunner:
     """Load a judge and return its runner; `stack` closes the runner's resources.
 
-    An LLM judge looks up `answers` before it calls its model, and uses `budget`.
+    An LLM judge reuses responses in `answers` and spends from `budget`.
 
     Raises:
         LiveEvalError: A requirement is missing, or the judge cannot be loaded.
@@ -337,7 +338,7 @@ def load_judge_runner(
 
 
 def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) -> JudgedBatch:
-    """Judge turns and measure the time; `load` returns the judge."""
+    """Judge turns and measure the time; `load` returns the judge's runner."""
     clock = SystemClock()
     began_ns = clock.now_ns()
     judgements: Sequence[Judgement] = ()
@@ -369,14 +370,14 @@ class LoadedJudges:
         here = scoring_version(spec, self._options)
         if here != version:
             raise LiveEvalError(
-                f"the judge is {here!r} on a node, and {version!r} where the scores are stored: "
+                f"the judge's version is {here!r} on the node, but {version!r} where the scores are stored: "
                 "install the same weights on both"
             )
         return self._runners.setdefault(name, load_judge_runner(spec, self._options, ExitStack()))
 
 
 class _LocalJudgeRunner:
-    """Run a local judge; after a failure on a batch, judge its turns one by one."""
+    """Run a local judge; if it fails on a batch, judge the turns one by one."""
 
     def __init__(self, spec: JudgeSpec, judge: LocalJudge) -> None:
         self._spec = spec
@@ -387,11 +388,11 @@ class _LocalJudgeRunner:
         try:
             judgements = list(self._judge.score(turns))
         except Exception as error:
-            problem = f"the judge broke: {type(error).__name__}: {error}"
+            problem = f"the judge raised {type(error).__name__}: {error}"
         else:
             if len(judgements) == len(turns):
                 return [check_judgement(self._spec, judgement) for judgement in judgements]
-            problem = f"the judge gave {len(judgements)} judgements for {len(turns)} turns"
+            problem = f"the judge returned {len(judgements)} judgements for {len(turns)} turns"
         if len(turns) == 1:
             return [Failed(problem)]
         return [judgement for turn in turns for judgement in self.judge([turn])]

@@ -1,4 +1,4 @@
-"""Workers that judge batches in parallel, each with a thread here: processes or cluster actors.
+"""Workers that judge batches in parallel: processes or cluster actors, each with a thread in this process.
 
 The batch of a lost worker is requeued. A batch that loses several workers fails.
 """
@@ -46,7 +46,7 @@ class JudgeWorker(Protocol):
         ...
 
     def end(self) -> None:
-        """End the worker at once, even while judging. May be called from any thread, and repeatedly."""
+        """End the worker at once, even while judging. May be called repeatedly and from any thread."""
         ...
 
 
@@ -60,8 +60,8 @@ class WorkerPlace(Generic[W]):
 
     Args:
         name: The name of the machine; all slots of a machine fail together.
-        start: Function that starts a worker; any exception is a failure. Its event is set when all workers
-            must end.
+        start: Function that starts a worker; any exception is a failure. The event passed to it is set when
+            all workers must end.
     """
 
     name: str
@@ -72,8 +72,7 @@ class WorkerGroup(Generic[W]):
     """Workers of one kind, started on demand.
 
     Args:
-        announce: Callback that receives a message, from several threads, for each machine on which no worker
-            starts.
+        announce: Callback for the message if no worker starts on a machine; called from several threads.
         describe: Function that formats an error as a message.
     """
 
@@ -92,7 +91,7 @@ class WorkerGroup(Generic[W]):
         self._threads: list[threading.Thread] = []
         self._workers: list[W] = []
         self._at_work = 0  # threads that have not given up
-        self._spare: W | None = None  # started for `ask`, without a thread yet
+        self._spare: W | None = None  # started by `ask`, without a thread yet
         self.capacity = len(places)
 
     def ask(self, question: Callable[[W], T]) -> T:
@@ -138,7 +137,6 @@ class WorkerGroup(Generic[W]):
             thread.join(_STOP_S)
 
     def _add_worker(self) -> None:
-        """Start a worker thread in the next free slot."""
         self._at_work += 1
         thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
         self._threads.append(thread)
@@ -187,7 +185,7 @@ class WorkerGroup(Generic[W]):
             self._changed.notify()
         if given_up is not None:
             batch: JudgeBatch = given_up.payload
-            failed = Failed(f"{given_up.losses} workers were lost while they judged it: {why}")
+            failed = Failed(f"{given_up.losses} workers were lost while judging it: {why}")
             batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
 
     def _exclude(self, place: WorkerPlace[W]) -> None:
@@ -195,14 +193,14 @@ class WorkerGroup(Generic[W]):
         self._free = [other for other in self._free if other.name != place.name]
 
     def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
-        """Leave the batch to workers on other machines; if there are none, fail all batches."""
+        """Return the batch to the queue for workers on other machines; without any, fail all batches."""
         self._announce(why)
         with self._changed:
             self._queue.returned(worker)
             self._at_work -= 1
             self._exclude(place)
             abandoned = [] if self._at_work or self._free else self._queue.abandoned()
-            if self._free and not self._at_work:  # the next machine may work
+            if self._free and not self._at_work:  # try the next machine
                 self._add_worker()
             self._changed.notify()
         for task in abandoned:
@@ -223,13 +221,13 @@ class WorkerGroup(Generic[W]):
         worker.end()
 
     def _in_words(self, place: WorkerPlace[W], error: BaseException) -> str:
-        return f"no worker for judges starts on {place.name}: {self._describe(error)}"
+        return f"cannot start a worker for judges on {place.name}: {self._describe(error)}"
 
 
 class WorkerPool(Generic[W]):
     """A `JudgePool` of CPU workers and workers with one GPU each.
 
-    `missing` describes the judge requirement that its worker group lacks, or returns None.
+    `missing` returns the requirement of a judge that its worker group lacks as text, or None.
     """
 
     def __init__(

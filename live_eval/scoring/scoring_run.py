@@ -1,11 +1,11 @@
 """Score a recorded run with judges; no endpoint is needed.
 
 The run is read once, from the shortest reply to the longest, in batches of limited duration. Each recording
-is decoded once for all judges and resampled once per required sample rate. The judgements are stored in the
-run's scores, keyed by judge and judge version. Scoring again skips turns that this judge version has scored,
+is decoded once for all judges and resampled once per required sample rate. Judgements are stored in the run's
+scores, keyed by judge and judge version. Scoring again skips turns already scored by the same judge version,
 and retries turns without a score.
 
-The turns of a judge that cannot run on this machine are unscored, with the reason.
+If a judge cannot run on this machine, its turns are unscored, with the reason.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 # Both limit a batch; a longer reply is a separate batch. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64
 _BATCH_AUDIO_NS = 300_000_000_000
-# With a pool: short enough that workers finish at about the same time, long enough to fill a network's batch.
+# With a pool: short enough that workers finish at about the same time, long enough to fill a model's batch.
 _POOLED_BATCH_TURNS = 16
 _POOLED_BATCH_AUDIO_NS = 30_000_000_000
-# With this many queued batches per judge, a worker can stay with the judges that it has loaded.
+# Enough queued batches per judge that a worker can stay with the judges that it has loaded.
 _BATCHES_AHEAD = 8
 
 
@@ -83,17 +83,17 @@ class JudgeSummary:
 
     name: str
     version: str  # version under which the scores are stored
-    n: int = 0  # turns of its tasks that are scored, by this or an earlier scoring run
+    n: int = 0  # scored turns of its tasks, including those scored earlier
     n_unscored: int = 0  # turns that the judge could not judge
     n_failed: int = 0  # turns on which the judge failed
     reasons: Mapping[str, int] = field(default_factory=dict)  # turns without a score, by reason
     judged: int = 0  # turns judged in this scoring run
     seconds: float = 0.0  # time for these turns, including loading
-    audio_seconds: float = 0.0  # of their replies
-    calls: int = 0  # of a model, including failed ones
-    cached: int = 0  # responses that were already stored
-    cost: float | None = 0.0  # in US dollars; None if unknown
-    reason: str | None = None  # why the judge could not run, if required
+    audio_seconds: float = 0.0  # duration of these turns' replies
+    calls: int = 0  # model calls, including failed ones
+    cached: int = 0  # stored responses that were reused
+    cost: float | None = 0.0  # in US$; None if unknown
+    reason: str | None = None  # why the judge could not run, if it had turns to judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ class ScoringSummary:
 
 @dataclass(frozen=True, slots=True)
 class JudgeInput:
-    """A turn for judges, and reasons why it may be excluded."""
+    """A turn for judges, and reasons to exclude it."""
 
     turn: JudgedTurn
-    failure: str | None = None  # of the turn itself
-    broken: Mapping[Need, str] = field(default_factory=dict)  # unreadable audio, and the reason
-    withheld: Mapping[Need, str] = field(default_factory=dict)  # audio not to be sent to a model, and why
+    failure: str | None = None  # failure of the turn itself
+    broken: Mapping[Need, str] = field(default_factory=dict)  # unreadable audio, with the reason
+    withheld: Mapping[Need, str] = field(default_factory=dict)  # audio not to be sent, with the reason
 
 
 @dataclass(slots=True, eq=False)
@@ -131,12 +131,12 @@ class _Work:
     def wants(self, turn_id: str) -> bool:
         return self.again or turn_id not in self.scored
 
-    def loaded(self, load: Callable[[JudgeSpec], JudgeRunner]) -> JudgeRunner:
+    def runner_of(self, load: Callable[[JudgeSpec], JudgeRunner]) -> JudgeRunner:
         self.runner = self.runner or load(self.spec)
         return self.runner
 
     @property
-    def looks_at(self) -> frozenset[Need]:
+    def used(self) -> frozenset[Need]:
         return frozenset() if self.problem is not None else self.spec.needs | self.spec.uses
 
 
@@ -164,14 +164,15 @@ def score_run(
     """Score the run in folder `path`.
 
     Args:
-        again: Whether to rejudge turns that this judge version has scored; a failure keeps the old score.
+        again: Whether to rejudge turns already scored by this judge version; failures keep the old score.
         progress: Callback for the progress of each judge that has turns of its tasks in the run.
         pool: Pool for some of the judges; other judges run in this process.
 
     Raises:
         PluginError: A judge is unknown or broken.
         UsageError: A judge compares runs, or an option is invalid.
-        StoreError: There is no run, or its scores cannot be written (another process may be writing).
+        StoreError: The folder contains no run, or the scores cannot be written (another process may be
+            writing).
     """
     options = options or JudgeOptions()
     specs = [registry.judge(name) for name in dict.fromkeys(judges)]
@@ -228,7 +229,7 @@ def _begin(
 def _batches(
     run: RunReader, works: Sequence[_Work], sendable: Sequence[Path], *, pooled: bool
 ) -> Iterator[tuple[list[JudgeInput], int]]:
-    """Yield batches of turns that any judge needs, and the number of run turns that each batch covers."""
+    """Yield batches of turns needed by any judge, with the number of run turns that each batch covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
     batch: list[JudgeInput] = []
@@ -241,7 +242,7 @@ def _batches(
         for work in concerned:
             work.summary.n += work not in wanting
         if wanting:
-            wanted = frozenset[Need]().union(*(work.looks_at for work in wanting))
+            wanted = frozenset[Need]().union(*(work.used for work in wanting))
             item = read_turn(run, run.turn(turn_id), wanted, sendable)
             batch.append(item)
             recordings = (item.turn.reply, item.turn.reference, item.turn.speaker)
@@ -295,7 +296,7 @@ def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
 
 
 def _recording(case: Case, need: Need) -> Path | None:
-    """Return a case recording that a judge needs; the run may contain any path."""
+    """Return the path of the recording that a judge needs; an untrusted run may contain any path."""
     paths = {Need.SPEAKER_AUDIO: case.audio_path, Need.REFERENCE_AUDIO: case.reference_audio_path}
     return paths.get(need)
 
@@ -304,7 +305,7 @@ def _longest_s(run: RunReader) -> float:
     """Return the maximum recording duration of a run, in seconds.
 
     Raises:
-        StoreError: The manifest has no such number.
+        StoreError: The manifest's value is invalid.
     """
     stated = part_of(part_of(run.manifest, "config"), "data").get("max_recording", MAX_RECORDING_S)
     try:
@@ -323,8 +324,8 @@ def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str |
     if any(folder.is_relative_to(each.resolve()) for each in (run.path, sample_path(), *sendable)):
         return None
     return (
-        f"recordings in {folder} are not sent to a model, since only the run names them; "
-        "to send them, name a folder with --recordings"
+        f"recordings in {folder} are not sent to a model, because only the run refers to them; "
+        "to send them, pass the folder with --recordings"
     )
 
 
@@ -333,7 +334,7 @@ def before_asking(
 ) -> Unscored | Failed | None:
     """Return the verdict on a turn that the judge cannot judge, or None if it can.
 
-    `also` are needs in addition to the judge's declared needs.
+    `also` are additional needs besides those that the judge declares.
     """
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")
@@ -371,7 +372,7 @@ def _ask(
             asked.answer = pool.submit(work.spec, turns)
         else:
             asked.answer = Future()
-            asked.answer.set_result(judge_batch(partial(work.loaded, load), turns))
+            asked.answer.set_result(judge_batch(partial(work.runner_of, load), turns))
     return asked
 
 
@@ -391,7 +392,7 @@ def _verdicts(asked: _Asked) -> dict[str, Judgement]:
 
 
 def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
-    """Count the verdicts and store the new verdicts."""
+    """Count the verdicts and store those that are new."""
     summary = work.summary
     new: dict[str, Judgement] = {}
     for turn_id, verdict in verdicts.items():
@@ -410,7 +411,7 @@ def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) ->
 
 
 def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
-    """Complete the judge's summary; store why the judge could not run, if required."""
+    """Complete the judge's summary, and store why the judge could not run, if it had turns to judge."""
     summary = work.summary
     summary.reasons = dict(work.reasons.most_common())
     if work.problem is not None and summary.n_unscored:

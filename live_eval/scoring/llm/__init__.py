@@ -1,6 +1,6 @@
 """LLM judges: model options, budgets, and the driver that sends requests to the model.
 
-A judge defines the request and parses the response (`live_eval.judging.LlmJudge`); the rest is here.
+A judge builds the request and parses the response (`live_eval.judging.LlmJudge`); this package does the rest.
 """
 
 from live_eval.scoring.llm.budget import Budget, Expense, Price, Tokens

@@ -9,20 +9,20 @@ from openai import DefaultAsyncHttpxClient
 __all__ = ["MOST_ANSWER_BYTES", "BoundedClient"]
 
 MOST_ANSWER_BYTES = 4 << 20
-"""Length of the longest answer that is read: a million tokens of text."""
+"""Size limit for a response; about a million tokens of text."""
 
 _MOST_REFUSAL_BYTES = 64 << 10
 _PLAIN = ("", "identity")
-# Headers that describe the body as received, not as passed on.
+# Headers that describe the transferred body rather than the decoded one.
 _TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class BoundedClient(DefaultAsyncHttpxClient):
     """A client that limits response sizes and follows no redirects.
 
-    The request, with prompt and key, is sent to the given address only. Compressed responses are rejected: a
-    few kilobytes can decode to gigabytes. The caller sets the time limit (`asyncio.timeout`), since this
-    client's timeouts restart with each read.
+    The request, with prompt and key, is sent only to the given address. Compressed responses are rejected,
+    because a few kilobytes can decode to gigabytes. The caller sets the overall time limit
+    (`asyncio.timeout`), since this client's timeouts restart with each read.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ async def _body(response: Any) -> bytes:
     if not response.is_success:
         return await _beginning(response, _MOST_REFUSAL_BYTES) if plain else b""
     if not plain:
-        raise ValueError(f"its Content-Encoding is {encoding[:40]!r}, though we accept only 'identity'")
+        raise ValueError(f"its Content-Encoding is {encoding[:40]!r}, but only 'identity' is accepted")
     body = await _beginning(response, MOST_ANSWER_BYTES + 1)
     if len(body) > MOST_ANSWER_BYTES:
         raise ValueError(f"the answer is longer than {MOST_ANSWER_BYTES} bytes")

@@ -30,9 +30,9 @@ class Price:
 
     input: float
     output: float
-    audio_input: float | None = None  # of sound; None if it costs as much as text
+    audio_input: float | None = None  # None for the price of text
     cached_input: float | None = None  # from the endpoint's cache; None for the price of other input
-    audio_output: float | None = None  # of sound; None if it costs as much as text
+    audio_output: float | None = None  # None for the price of text
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "audio_input", "cached_input", "audio_output"):
@@ -75,9 +75,9 @@ class Expense:
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """The remaining budget. Reserve a call's estimated usage before the call, and settle it afterwards.
+    """A budget. Reserve a call's estimated usage before the call, and settle it afterwards.
 
-    Calls in flight count as spent, so that concurrent calls do not exceed the limit together. The limits are
+    Calls in flight count as spent, so that concurrent calls do not exceed the limit together. Limits are only
     as exact as the estimates: a call that exceeds its estimate is not aborted.
     """
 
@@ -105,7 +105,7 @@ class Budget:
         self.spent += spent
 
     def refusal(self, estimate: Expense) -> str | None:
-        """Return why a call exceeds the budget even if all calls in flight are free, or None."""
+        """Return why a call exceeds the budget, disregarding calls in flight; None if it does not."""
         bound = self._bound_passed(self.spent + estimate)
         return f"the budget is spent: {bound}" if bound is not None else None
 

@@ -29,13 +29,13 @@ class CallProblem(StrEnum):
     """Why an LLM judge got no readable response; the `Failed` reason begins with this value."""
 
     AUTHENTICATION = "authentication"
-    """The key was refused; nothing more is asked."""
+    """The key was refused; no further calls are made."""
     NOT_FOUND = "not_found"
-    """The model or URL does not exist, or has moved; nothing more is asked."""
+    """The model or URL does not exist, or has moved; no further calls are made."""
     QUOTA = "quota"
-    """The account has nothing left to spend; nothing more is asked."""
+    """The account's quota is exhausted; no further calls are made."""
     RATE_LIMITED = "rate_limited"
-    """Still limited after the last attempt, or for longer than we are willing to wait."""
+    """The rate limit persisted through the last attempt, or exceeds the maximum wait."""
     TIMEOUT = "timeout"
     CONNECTION = "connection"
     SERVER_ERROR = "server_error"
@@ -54,11 +54,11 @@ class CallProblem(StrEnum):
     MALFORMED = "malformed"
     """Neither the answer nor its repair contains a judgement."""
     JUDGE = "judge"
-    """The judge itself raised an exception, asking or reading."""
+    """The judge itself raised an exception while building the request or parsing the response."""
 
 
 HOPELESS = frozenset({CallProblem.AUTHENTICATION, CallProblem.NOT_FOUND, CallProblem.QUOTA})
-"""After these every further call would fail too."""
+"""Problems that every further call would also have."""
 
 PASSING = frozenset(
     {
@@ -69,14 +69,14 @@ PASSING = frozenset(
         CallProblem.UNREADABLE,
     }
 )
-"""These may pass if the call is tried again."""
+"""Problems that may not recur if the call is retried."""
 
 _MESSAGE_LENGTH = 300
 _MODEL_NAME_LENGTH = 200
 _MOST_TOKENS = 1_000_000_000
 
-# Parameters that some models and servers reject, and words in their error messages (OpenAI's reasoning
-# models: "Unsupported value: 'temperature' does not support 0 with this model").
+# Optional parameters that some models and servers reject, with words in their error messages (OpenAI's
+# reasoning models: "Unsupported value: 'temperature' does not support 0 with this model").
 _OPTIONAL = {
     "temperature": ("temperature",),
     "response_format": ("response_format", "response format", "json_object", "json mode"),
@@ -110,7 +110,7 @@ class CallFailure:
 
 
 def _joined(content: Any) -> Any:
-    """Join the text parts of a response; a response may consist of parts, like a request message."""
+    """Join the text parts of a response, whose content may be a list of parts as in a request."""
     if not isinstance(content, list):
         return content
     texts = [part.get("text") if isinstance(part, dict) else part for part in content]
@@ -198,8 +198,7 @@ class ChatEndpoint:
             message = f"{public_url(self._settings.base_url)}: {error.__cause__ or error}"
             return CallFailure(CallProblem.CONNECTION, self._clean(message)[:_MESSAGE_LENGTH])
         except ValidationError as error:
-            # The response is omitted: it may contain anything, and a truncated key cannot be
-            # redacted.
+            # Omit the response: it may contain anything, and a truncated key cannot be redacted.
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             message = f"expected a chat completion: {where + ': ' if where else ''}{first['msg']}"
@@ -210,12 +209,11 @@ class ChatEndpoint:
         return _read(self._without_key(completion))
 
     def _clean(self, text: str) -> str:
-        """Redact the key in a text before truncation."""
+        """Redact secrets; call this before truncating the text."""
         key = self._settings.key
         return SECRETS.text(key.redact(text) if key is not None else text)
 
     def _without_key(self, completion: _Completion) -> _Completion:
-        """Redact the key in a chat completion."""
         message = completion.choices[0].message
         message.content = self._clean(message.content) if message.content is not None else None
         message.refusal = self._clean(message.refusal) if message.refusal is not None else None
@@ -278,14 +276,14 @@ def _refused(
 
 
 def _moved(error: openai.APIStatusError) -> str:
-    """Return the redirect target of an endpoint, without the secrets that a URL can contain."""
+    """Describe a redirect, without the secrets that its URL can contain."""
     place = public_url(error.response.headers.get("location", "")) or "elsewhere"
     message = f"{error.status_code} redirects to {place}; redirects are not followed: correct the base URL"
     return message[:_MESSAGE_LENGTH]
 
 
 def _error_in(body: str) -> Mapping[str, Any]:
-    """Return the error in a body: ``{"error": {...}}``; Gemini's is in a list."""
+    """Return the error in a body: ``{"error": {...}}``, or a list with it from Gemini."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -297,7 +295,7 @@ def _error_in(body: str) -> Mapping[str, Any]:
 
 
 def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
-    """Return the delay in seconds that the endpoint requests, or None.
+    """Return the delay in seconds requested by the endpoint, or None.
 
     The source is a Retry-After header, a number or an HTTP date (RFC 9110, 10.2.3), or, for Gemini, the body
     (google.rpc.RetryInfo).

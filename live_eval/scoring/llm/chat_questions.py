@@ -34,11 +34,11 @@ class ChatQuestion:
 
     request: ChatRequest
     model: str
-    shown: Any  # the messages for the record, without payloads
+    shown: Any  # messages as stored, without payloads
 
     @classmethod
     def of(cls, request: ChatRequest, model: str) -> ChatQuestion:
-        """Return the `Question` for a request; hashes its payloads."""
+        """Return the question for a request; hashes the payloads."""
         return cls(request, model, without_payloads(request.messages))
 
 

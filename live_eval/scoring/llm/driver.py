@@ -1,6 +1,6 @@
 """The driver of all LLM judges: call a chat endpoint, retry, count calls and store responses.
 
-A judge defines the request and parses the response (`LlmJudge`). Every failure in between becomes a `Failed`
+A judge builds the request and parses the response (`LlmJudge`). Every failure in between becomes a `Failed`
 whose reason begins with its `CallProblem`, or an `Unscored` once the budget is exhausted. The judgement's
 detail contains the full prompt and all responses, with audio replaced by its hash and size. The key is sent
 only to the endpoint and is never stored.
@@ -40,7 +40,7 @@ from live_eval.text.quoting import quoted
 
 __all__ = ["LlmDriver", "together"]
 
-# A repair request includes this many characters of the unreadable response.
+# Maximum length of the unreadable response in a repair request, in characters.
 _SHOWN_AGAIN = 4_000
 _REPAIR = (
     "Your answer, above as a JSON string, could not be read, for the reason in this one: {reason}. "
@@ -51,12 +51,11 @@ _Parse: TypeAlias = Callable[[str], Judgement]
 
 
 class LlmDriver:
-    """Driver that judges turns with a model. Use it in one event loop only, and close it.
+    """A driver that judges turns with a model. Use it in one event loop only, and close it.
 
     Args:
         answers: Store for responses. A request is not repeated if its response is stored or pending.
-        budget: Budget, which may be shared with other drivers of the same event loop, or with earlier and
-            later drivers.
+        budget: Budget; drivers of the same event loop may share it, as may earlier and later drivers.
     """
 
     def __init__(
@@ -98,7 +97,8 @@ class LlmDriver:
         """Judge each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
 
         With several samples, a score is the mean of the readable responses, if at least half are readable;
-        the detail contains the spread. Turns beyond the budget are unscored. A pair has turns of one case.
+        the detail contains the spread. Turns beyond the budget are unscored. Both turns of a pair must be of
+        the same case.
 
         Raises:
             LiveEvalError: Responses cannot be looked up or stored.
@@ -132,7 +132,7 @@ class LlmDriver:
     def _prepare(
         self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn]
     ) -> ChatQuestion | Unscored | Failed:
-        """Return the request, or why there is none. Encodes audio, so do not call it in the event loop."""
+        """Return the request, or a verdict instead. Blocks while it encodes audio, so run it in a thread."""
         try:
             if isinstance(judge, SelectiveJudge):
                 for turn in turns:
@@ -146,14 +146,14 @@ class LlmDriver:
             return self._failed(CallFailure(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"))
 
     async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
-        """Return the judgement in one response: the stored response if any, else the model's."""
+        """Return the judgement of one response: the stored one if it exists, else a new one."""
         key = question_key(question, self._settings.judge, SECRETS.text(self._settings.base_url), number)
-        # One at a time: the other turns then find the stored response, or the next turn sends the request.
+        # Equal requests run one after another, so that later ones find the stored response.
         async with self._in_progress.setdefault(key, asyncio.Lock()):
             return await self._sample_of(key, question, parse)
 
     async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Judgement:
-        """Parse the stored response, or else the model's, which the model may repair once."""
+        """Judge the stored response, or a new one, which the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)
@@ -205,12 +205,14 @@ class LlmDriver:
     async def _ask(
         self, question: ChatQuestion, messages: Sequence[Mapping[str, Any]], record: dict[str, Any]
     ) -> ChatAnswer | CallFailure | Unscored:
-        """Return the model's response, with retries up to the limit."""
+        """Return the model's response, retrying failed calls."""
         size = estimated_tokens(messages)
         failed_attempts = 0
         while True:
             if not await self._gate.wait():
-                return CallFailure(CallProblem.RATE_LIMITED, f"asks to wait {self._gate.closed_s:.0f} s more")
+                return CallFailure(
+                    CallProblem.RATE_LIMITED, f"requests a further wait of {self._gate.closed_s:.0f} s"
+                )
             estimate = await self._meter.admit(size)
             if isinstance(estimate, str):
                 return Unscored(estimate)
@@ -236,7 +238,7 @@ class LlmDriver:
                 return reply
             wait_s = reply.retry_after_s
             if wait_s is not None and wait_s > self._settings.longest_wait_s:
-                return replace(reply, message=f"{reply.message}; asks to wait {wait_s:.0f} s")
+                return replace(reply, message=f"{reply.message}; requests a wait of {wait_s:.0f} s")
             delay_s = self._backoff.delay_s(failed_attempts, wait_s)
             if reply.kind is CallProblem.RATE_LIMITED:
                 self._gate.close_for(delay_s)  # the limit applies to all turns
@@ -276,8 +278,8 @@ def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
     """Combine the judgements of several responses to one request.
 
     The result is the mean of the readable responses, if at least half of the requested number are readable;
-    the detail contains each response and their spread. One `Unscored` response makes the turn unscored. There
-    are fewer responses than requested if additional calls would fail.
+    the detail contains each response and the spread. One `Unscored` response makes the turn unscored. There
+    are fewer responses than requested if further calls are bound to fail.
     """
     for sample in samples:
         if isinstance(sample, Unscored):

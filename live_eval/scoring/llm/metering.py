@@ -13,7 +13,7 @@ from live_eval.scoring.llm.calls import CallFailure, ChatAnswer
 __all__ = ["OUTPUT_TOKENS", "CallMeter", "LlmUsage"]
 
 OUTPUT_TOKENS = 1_000
-"""Expected output tokens of a response before the first one has arrived; reasoning models use more."""
+"""Expected output tokens of the first response; reasoning models use more."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class LlmUsage:
 
 
 class CallMeter:
-    """Meter a driver's calls: `admit` a call, announce it with `begin`, `count` its response, `settle` it."""
+    """Meter of a driver's calls. For each call: `admit`, `begin`, `count` the response, `settle`."""
 
     def __init__(self, price: Price | None, budget: Budget) -> None:
         self.usage = LlmUsage()
@@ -81,7 +81,7 @@ class CallMeter:
             if isinstance(reply, ChatAnswer):
                 self._most_output_tokens = max(self._most_output_tokens or 0, OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
-        # The estimates rise to the endpoint's counts.
+        # Raise the estimates to the endpoint's counts.
         self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
         self._most_output_tokens = max(self._most_output_tokens or 0, tokens.output)
         self.usage.input_tokens += tokens.input

@@ -42,7 +42,7 @@ PRESETS: Mapping[str, Preset] = {
 """The services that ``--llm`` accepts."""
 
 AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
-"""The audio of a turn, decoded only if a judge uses it."""
+"""The audio of a turn, which is decoded only if a judge uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class LlmSettings:
     base_url: str = OPENAI_BASE_URL
     key: Secret | None = None
     model: str | None = None
-    judge: JudgeSpec | None = None  # its name and version identify responses, its outputs validate them
+    judge: JudgeSpec | None = None  # its name and version are part of the cache key; its outputs are checked
     price: Price | None = None  # of the model, if known
     samples: int = 1
     temperature: float | None = None
@@ -67,7 +67,7 @@ class LlmSettings:
 class LlmOptions:
     """The user's options for judge models; None means the judge's default.
 
-    The limits apply to all judges together. A limit on the cost needs the price of each model.
+    The limits apply to all judges together. A cost limit requires the price of each model.
 
     Raises:
         UsageError: The preset is unknown or conflicts with a base URL, or a number is out of range.
@@ -76,7 +76,7 @@ class LlmOptions:
     preset: str | None = None  # a service in PRESETS, which sets the key and model
     base_url: str | None = None  # OpenAI-compatible; no key is sent unless key_variable is set
     model: str | None = None
-    key_variable: str | None = None  # environment variable of the API key, or another source of `find_key`
+    key_variable: str | None = None  # source of the API key: an environment variable, or as in `find_key`
     samples: int = 1  # responses per request; the score is their mean
     temperature: float | None = None
     max_calls: int | None = None
@@ -84,8 +84,8 @@ class LlmOptions:
     max_cost: float | None = None  # in US$
     prices: Mapping[str, Price] = field(default_factory=dict)  # by model
     concurrency: int = 8  # simultaneous turns
-    timeout_s: float = 60.0  # for one call
-    attempts: int = 5  # maximum number of calls per request, if calls fail
+    timeout_s: float = 60.0  # per call
+    attempts: int = 5  # maximum number of calls per request
 
     def __post_init__(self) -> None:
         if self.base_url is not None:
@@ -94,10 +94,10 @@ class LlmOptions:
             if self.preset not in PRESETS:
                 raise UsageError(
                     f"unknown LLM service {self.preset!r}{did_you_mean(self.preset, PRESETS)}; "
-                    f"there are: {', '.join(PRESETS)}"
+                    f"choose from: {', '.join(PRESETS)}"
                 )
             if self.base_url is not None:
-                raise UsageError(f"an LLM service ({self.preset}) and a base URL were given, expected one")
+                raise UsageError(f"expected one of an LLM service and a base URL, found both ({self.preset})")
         if self.samples < 1:
             raise UsageError(f"samples = {self.samples}: expected at least 1")
         for name in ("max_calls", "max_tokens", "max_cost"):
@@ -112,7 +112,7 @@ class LlmOptions:
         return PRESETS[self.preset].key_variable if self.preset is not None else spec.key_variable
 
     def model_of(self, spec: JudgeSpec) -> str | None:
-        """Return the model for `spec`, or None if only its requests specify a model."""
+        """Return the model for `spec`, or None if only the judge's requests specify it."""
         if self.model is not None:
             return self.model
         if self.preset is not None:
@@ -156,7 +156,7 @@ class LlmOptions:
         price = self.prices.get(model) if model is not None else None
         if self.max_cost is not None and price is None:
             raise UsageError(
-                f"a limit on the cost needs a price for the model {model!r}, which judge {spec.name!r} asks"
+                f"a cost limit requires a price for the model {model!r}, which judge {spec.name!r} uses"
             )
         preset = PRESETS[self.preset].base_url if self.preset is not None else None
         variable = self.key_variable_of(spec)

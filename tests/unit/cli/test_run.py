@@ -66,7 +66,7 @@ def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
     assert manifest["config"]["judges"]["names"] == ["bleu"]
     # Judges that the user names are refused, with a preset too.
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind", "--judges", "ves"])
-    assert "these judges were named" in str(done.exception)
+    assert "these judges were requested by name" in str(done.exception)
 
 
 def test_a_run_is_resumed_with_a_new_key_even_if_it_stored_the_old_one() -> None:

@@ -63,7 +63,7 @@ def test_a_batch_that_kills_two_workers_fails_and_the_next_is_judged() -> None:
 
     group, _ = group_of(start)
     bad, good = group.submit(READER, "1", TURNS), group.submit(READER, "1", TURNS[:1])
-    failed = Failed("2 workers were lost while they judged it: killed")
+    failed = Failed("2 workers were lost while judging it: killed")
     assert list(bad.result(10).judgements) == [failed, failed]
     assert list(good.result(10).judgements) == [Scored({"": 1.0})]
     group.close()
@@ -75,8 +75,8 @@ def test_where_no_worker_starts_the_judge_cannot_run() -> None:
     group, said = group_of(refuses, refuses)
     answer = group.submit(READER, "1", TURNS).result(10)
     assert answer.judgements == ()
-    assert answer.problem == "no worker for judges starts on node 1: no memory"
-    assert said == [f"no worker for judges starts on node {number}: no memory" for number in (0, 1)]
+    assert answer.problem == "cannot start a worker for judges on node 1: no memory"
+    assert said == [f"cannot start a worker for judges on node {number}: no memory" for number in (0, 1)]
     group.close()
 
 
@@ -84,7 +84,7 @@ def test_the_worker_that_was_asked_first_judges_too() -> None:
     worker = FakeWorker(letters)
     group, said = group_of(refuses, lambda _: worker)
     assert group.ask(lambda asked: asked) is worker
-    assert said == ["no worker for judges starts on node 0: no memory"]
+    assert said == ["cannot start a worker for judges on node 0: no memory"]
     assert group.submit(READER, "1", TURNS).result(10).problem is None
     group.close()
     assert len(worker.batches) == 1

@@ -222,7 +222,7 @@ def test_only_the_turn_that_breaks_the_judge_fails(run: Path) -> None:
     assert (summary.n, summary.n_failed) == (2, 1)
     kept = rows(run, "listener")
     assert kept["b"].status == "failed"
-    assert kept["b"].reason == "the judge broke: ZeroDivisionError: by length"
+    assert kept["b"].reason == "the judge raised ZeroDivisionError: by length"
     assert [len(batch) for batch in Listener.batches] == [3, 1, 1, 1]
 
     Listener.judge = staticmethod(seconds)
@@ -260,7 +260,7 @@ def test_a_judge_that_skips_a_turn_fails_on_it(run: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Listener, "score", forgetful)
     [summary] = score_run(run, ["listener"]).judges
     assert (summary.n, summary.n_failed) == (2, 1)
-    assert rows(run, "listener")["b"].reason == "the judge gave 0 judgements for 1 turns"
+    assert rows(run, "listener")["b"].reason == "the judge returned 0 judgements for 1 turns"
 
 
 def test_a_judge_scores_nothing_until_its_requirements_are_met(run: Path) -> None:
@@ -483,8 +483,8 @@ def test_a_model_gets_recordings_of_the_run_and_of_folders_that_the_user_names(
             assert all(before_asking(LISTENER, item) is None for item in items), "judged on this machine"
     assert sent == {"0": ["own", "sample"], "1": ["own", "data", "sample"]}
     assert verdicts["private"] == Unscored(
-        f"recordings in {home} are not sent to a model, since only the run names them; "
-        "to send them, name a folder with --recordings"
+        f"recordings in {home} are not sent to a model, because only the run refers to them; "
+        "to send them, pass the folder with --recordings"
     )
 
 

@@ -69,7 +69,7 @@ async def test_understands_a_date_in_retry_after(server: Server) -> None:
 
 async def test_does_not_wait_longer_than_allowed(server: Server) -> None:
     judgement = await ask(server, [error(429, Retry_After="3600")], longest_wait_s=60)
-    assert "asks to wait 3600 s" in failed(judgement, CallProblem.RATE_LIMITED).reason
+    assert "requests a wait of 3600 s" in failed(judgement, CallProblem.RATE_LIMITED).reason
     assert len(server.requests) == 1
 
 

@@ -260,7 +260,7 @@ class TestLocal:
         for part in (report["consistency"], report["sensitivity"]["degradations"]["noise_0db"]):
             assert part["outputs"]["toy"]["n"] == 2 * SCRIPTS - 2
             assert part["reasons"]["too odd"] == part["n_unscored"]
-            assert part["reasons"]["the judge broke: ValueError: no"] == part["n_failed"]
+            assert part["reasons"]["the judge raised ValueError: no"] == part["n_failed"]
         assert report["consistency"]["n_failed"] == 3
         assert verdicts(report)["noise_0db"] == "sees"
 

@@ -49,7 +49,7 @@ def test_another_base_url_gets_a_key_only_if_named() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"preset": "claude"}, "unknown LLM service 'claude'; there are: openai, gemini"),
+        ({"preset": "claude"}, "unknown LLM service 'claude'; choose from: openai, gemini"),
         ({"preset": "openai", "base_url": LOCAL}, "expected one"),
         ({"samples": 0}, "samples = 0: expected at least 1"),
         ({"max_calls": -1}, "max_calls = -1: expected 0 or more"),
@@ -66,10 +66,10 @@ def test_a_cost_limit_needs_the_price_of_every_model_asked() -> None:
     options = LlmOptions(max_cost=1.0, prices=prices)
     assert options.settings_for(RUBRIC).price == prices["gpt-4o"]
     with pytest.raises(
-        UsageError, match=r"needs a price for the model 'gemini-2\.5-pro', which judge 'ves' asks"
+        UsageError, match=r"requires a price for the model 'gemini-2\.5-pro', which judge 'ves' uses"
     ):
         options.settings_for(VES)
-    with pytest.raises(UsageError, match="needs a price for the model 'other'"):
+    with pytest.raises(UsageError, match="requires a price for the model 'other'"):
         replace(options, model="other").settings_for(RUBRIC)
     assert LlmOptions(prices=prices).settings_for(VES).price is None, "without a bound nothing needs one"
 
