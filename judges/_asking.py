@@ -33,7 +33,7 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """A response contains no judgement; the message describes the expected and actual content."""
+    """A response contains no judgement; the message states the expected and actual content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def read_object(answer: str) -> Mapping[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 EMOTIONS = ("angry", "disgusted", "fearful", "happy", "neutral", "sad", "surprised")
-"""The emotions that emotion2vec+ can name; its classes ``other`` and ``unk`` are none."""
+"""The emotions that emotion2vec+ can name, without its classes ``other`` and ``unk``."""
 
 
 @dataclass(frozen=True, slots=True)

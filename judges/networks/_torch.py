@@ -142,7 +142,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Return a checkpoint's tensors by name, on the CPU. No code in the file is executed.
 
     Raises:
-        JudgeError: The file cannot be read, or contains more than tensors.
+        JudgeError: The file cannot be read, or contains other objects than tensors.
     """
     import torch
 
@@ -151,7 +151,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         raise JudgeError(
-            f"{path}: expected a checkpoint that torch can load, found none, or one of more than tensors "
+            f"{path}: expected a checkpoint that torch can load, found none, or one with other objects "
             "(nothing in it is executed)"
         ) from error
     except Exception as error:  # torch raises many kinds of errors for a broken file

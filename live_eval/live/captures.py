@@ -88,7 +88,7 @@ class LiveCapture:
 
 
 class LiveCaptures:
-    """Numbers the turns of a session in the order in which they are first seen.
+    """The turns of a session, numbered in the order in which they are first seen.
 
     Args:
         session: Session number, from 1.

@@ -43,7 +43,7 @@ _TICK_NS = 20_000_000
 
 
 class LiveConversation:
-    """Runs a conversation with a person; see the module docstring.
+    """A conversation with a person; see the module docstring.
 
     Args:
         plan: Plan made by `live_eval.run.plan.make_live_plan`.

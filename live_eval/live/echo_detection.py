@@ -60,7 +60,7 @@ def _rms(pcm: NDArray[np.float32]) -> float:
 
 
 class EchoDetector:
-    """Detects an echo on which two consecutive windows agree."""
+    """A detector of an echo that two consecutive windows confirm."""
 
     def __init__(self) -> None:
         self._last: EchoDetected | None = None

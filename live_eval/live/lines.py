@@ -33,7 +33,7 @@ _STATES = {
 
 
 class Lines:
-    """Prints updates as lines; a `Screen`."""
+    """A `Screen` that prints updates as lines."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write

@@ -23,7 +23,7 @@ __all__ = ["LiveSession"]
 
 
 class LiveSession:
-    """Runs a session, reports its updates and records its turns.
+    """A session that reports its updates and records its turns.
 
     Args:
         continuous: Whether the endpoint's audio never pauses between replies.

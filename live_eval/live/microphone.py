@@ -20,7 +20,7 @@ def decibels(peak: float) -> float:
 
 
 class Microphone:
-    """Passes a device's blocks to the session's speaker.
+    """The input that passes a device's blocks to the session's speaker.
 
     Args:
         device_hz: Nominal sample rate of the device.

@@ -18,7 +18,7 @@ _WINDOW_S = 2  # interval over which the minimum fill is taken
 
 
 class PlayoutBuffer:
-    """Buffers one side's audio.
+    """The buffered audio of one side.
 
     Args:
         rate_hz: Rate of the device.

@@ -44,7 +44,7 @@ def quick_judges() -> tuple[str, ...]:
 
 
 class QuickScorer:
-    """Scores a run's turns once they are stored, and stores the scores."""
+    """A scorer of stored turns, which also stores the scores."""
 
     def __init__(self, run: Path, judges: Sequence[str]) -> None:
         self._run = run

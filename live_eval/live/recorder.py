@@ -28,7 +28,7 @@ __all__ = ["LiveRecorder"]
 
 
 class LiveRecorder:
-    """Records the turns of a conversation, each in a separate task.
+    """The recorder of a conversation's turns, each in a separate task.
 
     Args:
         thread: The run's only writer thread.

@@ -33,7 +33,7 @@ _HOLDS_NS = 300_000_000
 
 
 class AudioSink(Protocol):
-    """Plays audio. Methods are called on the event loop and must not block."""
+    """A player of audio. Methods are called on the event loop and must not block."""
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """Play samples after the pending samples of the same side.
@@ -93,7 +93,7 @@ class HeardAudio:
 
 
 class IncomingReply:
-    """Decodes replies as they arrive, and plays them on a sink."""
+    """A decoder of arriving replies, which plays them on a sink."""
 
     def __init__(self, sink: AudioSink) -> None:
         self._sink = sink

@@ -39,7 +39,7 @@ _FEWEST = 3
 
 
 class LiveScreen:
-    """Shows a conversation; a `Screen` and a context manager.
+    """A `Screen` on the terminal; use it as a context manager.
 
     Args:
         keys: List of keys, for the bottom line.

@@ -24,7 +24,7 @@ _POLL_S = 0.005
 
 
 class Screen(Protocol):
-    """Shows a conversation."""
+    """A display of a conversation."""
 
     def show(self, update: Update) -> None:
         """Take an update."""
@@ -38,7 +38,7 @@ def key_help(*, manual: bool) -> str:
 
 
 class Keyboard:
-    """Controls a conversation with keys."""
+    """The keys that control a conversation."""
 
     def __init__(self, conversation: LiveConversation, *, manual: bool, half_duplex: bool) -> None:
         self._conversation = conversation

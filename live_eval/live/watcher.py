@@ -20,7 +20,7 @@ _REMIND_NS = 60_000_000_000
 
 
 class Watcher:
-    """Watches a microphone and the reply as heard by the user."""
+    """A watcher of the microphone and of the reply as heard by the user."""
 
     def __init__(self, microphone: Microphone) -> None:
         self.device_xruns = (0, 0)

@@ -48,7 +48,7 @@ def refusal(request: web.Request, status: int, kind: str, message: str) -> web.R
 async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Convert errors to responses with a status, a kind and a message.
 
-    The kinds: ``missing`` (404), ``request`` (400), ``schema`` (409: another version of live-eval wrote it),
+    The kinds: ``missing`` (404), ``request`` (400), ``schema`` (409: written by another version),
     ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and HTTP's own errors.
     """
     try:

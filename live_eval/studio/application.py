@@ -31,7 +31,7 @@ from live_eval.studio.talking.talk_settings import TALK, TalkSettings
 __all__ = ["MAX_BODY_BYTES", "PARTS", "Part", "application", "serve"]
 
 Part: TypeAlias = Callable[[web.Application], None]
-"""Adds routes, and cleanup, to the application. ``app[LIBRARY]`` finds runs."""
+"""A function that adds routes and cleanup to the application; ``app[LIBRARY]`` finds runs."""
 
 PARTS: tuple[Part, ...] = (
     front_end.add_routes,
@@ -71,7 +71,7 @@ def application(
 
 
 class _Threads(ThreadPoolExecutor):
-    """A thread pool that the event loop does not wait for on closing."""
+    """A thread pool whose shutdown does not block the event loop."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Refuse new work and return at once."""
@@ -81,8 +81,7 @@ class _Threads(ThreadPoolExecutor):
 async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
     """Serve an application on an address; see `live_eval.http.connections.serve`.
 
-    Returns without waiting for threads that are still computing a response; Python waits for these threads at
-    exit.
+    Returns without waiting for threads that are still computing a response; Python joins them at exit.
     """
     asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())

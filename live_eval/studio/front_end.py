@@ -49,7 +49,6 @@ async def _file(request: web.Request) -> web.FileResponse:
 
 
 def _files() -> dict[str, Path]:
-    """Return the files of the front end, by name."""
     return {
         f"{prefix}{file.name}": file
         for folder, prefix in ((_STATIC, ""), (KIT, "web/"))

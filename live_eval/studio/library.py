@@ -34,7 +34,7 @@ class ListedFolder:
 
 
 class Library:
-    """Finds runs and campaigns. Call its methods in a thread.
+    """The runs and campaigns in the studio's folders. The methods block: call them in a thread.
 
     Requests refer to folders by id only; ids are looked up among the found folders, never joined to a path.
 
@@ -87,7 +87,7 @@ class Library:
         return [each for each in self.folders() if each.campaign == campaign.id]
 
     def new_run(self, name: str) -> ListedFolder:
-        """Return the parent folder for a new run: the first root that is not itself a run or campaign.
+        """Return an unused folder for a new run, in the first root that is not itself a run or campaign.
 
         Raises:
             UsageError: Every root is a run or campaign.
@@ -98,7 +98,7 @@ class Library:
                 path = next(each for each in map(root.resolve().joinpath, names) if not each.exists())
                 return ListedFolder(_id_of(path), path, "run")
         raise UsageError(
-            "the studio was started with single runs: to record a run, start it with a folder of runs"
+            "the studio was started with single runs; to record a run, start it with a folder of runs"
         )
 
 

@@ -99,7 +99,7 @@ class ListeningApi:
             rows = [_test_json(file) for file in self._files().values()]
             if not is_listener(request):
                 return rows
-            # Without other listeners or the paths of unreadable files.
+            # Hide other listeners and the paths of unreadable files.
             return [{**row, "listeners": []} for row in rows if row["problem"] is None]
 
         return await answer(lambda: {"tests": tests(), "scales": _scales_json()})
@@ -161,7 +161,7 @@ class ListeningApi:
     async def _sound(self, request: web.Request) -> web.Response:
         clip = await asyncio.to_thread(self._desk.sound, request.match_info["sound"])
         if clip is None:
-            raise NotFoundError("this sound belongs to no open trial; request the next one")
+            raise NotFoundError("this audio is not part of an open trial; request the next one")
         return web.Response(body=clip.wav, content_type="audio/wav")
 
     async def _results(self, request: web.Request) -> web.Response:
@@ -207,7 +207,7 @@ class ListeningApi:
         return found
 
     def _files(self) -> dict[str, VoteFile]:
-        """Return the tests next to all runs, by id, latest first."""
+        """Return the tests in the runs' parent folders by id, latest first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
         paths = [
             path for place in places for path in (place / FOLDER).glob("*.jsonl") if is_own_file(place, path)

@@ -2,7 +2,7 @@
 
 Pages in a run folder may be untrusted, so they are not served: each page is rendered again. A page runs only
 its own script and cannot send requests. Nothing is written into run folders: a duplex page and its audio
-files are written to a temporary folder.
+are written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "media-src 'self' blob:; connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""The policy for all pages; the policy in each page restricts scripts further, to the hash of its own."""
+"""The policy for all pages; each page restricts scripts further, to the hash of its own script."""
 _FOLDER = web.AppKey("pages", Path)
 _MOST_RUNS = 20
 _KEPT_PAGES = 4
@@ -119,7 +119,6 @@ async def _audio(request: web.Request) -> web.FileResponse:
 
 
 async def _page(make: Callable[..., str], *arguments: Any) -> web.Response:
-    """Render a page with a function in a thread."""
     text = await asyncio.to_thread(make, *arguments)
     return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _POLICY})
 

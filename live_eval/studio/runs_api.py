@@ -31,7 +31,7 @@ __all__ = ["add_routes", "folder_facts"]
 _LATEST = 5
 _INTERVAL_S = 0.5
 _QUIET_INTERVALS = 30
-"""Intervals without a change after which a comment is sent, to detect that the page was closed."""
+"""Number of unchanged intervals after which a comment is sent, to detect a closed page."""
 
 _KEPT = 32
 _STOPPING = web.AppKey("stopping", asyncio.Event)
@@ -74,9 +74,8 @@ def _values(library: Library, run_id: str) -> dict[str, Any]:
         return {**_summary(folder.path, stamp_of(folder.path)), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        values = campaign_summary(
-            read_campaign(folder.path), words=False
-        ).as_json()  # word recognition takes long
+        # Without words, because their recognition is slow.
+        values = campaign_summary(read_campaign(folder.path), words=False).as_json()
     else:
         values = duplex_summary(read_duplex(folder.path)).as_json()
     return {**values, "folder": facts, "runs": runs}
@@ -154,7 +153,7 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
 def _run_facts(run: RunReader) -> dict[str, Any]:
     endpoint = part_of(run.manifest, "endpoint")
     planned = run.manifest.get("turns")
-    # After a kill, the database still contains the state "running".
+    # The database of a killed run still contains the state "running".
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),

@@ -1,12 +1,11 @@
 """Access control: the studio serves only clients with a token, and only its own pages.
 
-Every request must have this server as its host, which prevents DNS rebinding. Every request needs a token,
-which is in the link and then in a cookie. Requests from pages of other origins are refused. The studio's
-pages load nothing from other hosts.
+Every request must name this server as its host, which prevents DNS rebinding, and contain a token, which
+moves from the link to a cookie. Requests from pages of other origins are refused. The studio's pages load
+nothing from other hosts.
 
-There are two tokens: the owner's grants full access, the listeners' only handlers marked with
-`for_listeners`. A listener's browser also gets a random cookie, which distinguishes it from those of other
-listeners.
+The owner's token grants full access; the listeners' token grants access only to handlers marked with
+`for_listeners`. A listener's browser also gets a random cookie that identifies it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 ]
 
 TOKEN_PARAMETER = "token"
-"""The link's query parameter with the token."""
+"""The query parameter of the link that contains the token."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -70,7 +69,7 @@ def for_listeners(handler: _T) -> _T:
 
 
 class Guard:
-    """Admits requests with a token from the studio's own pages.
+    """The access check: admits requests with a token from the studio's own pages.
 
     Args:
         host: Bind address of the studio.
@@ -158,7 +157,7 @@ def is_listener(request: web.Request) -> bool:
 def browser_key(request: web.Request) -> str | None:
     """Return a hash of the cookie that a listener's browser got with the link; None without the cookie.
 
-    The hash can be stored: the cookie cannot be computed from it.
+    The hash can be stored, because the cookie cannot be computed from it.
     """
     own = request.cookies.get(_BROWSER_COOKIE)
     return hashlib.sha256(own.encode(errors="surrogatepass")).hexdigest() if own else None

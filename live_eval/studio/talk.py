@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["add_routes"]
 
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",)}
-"""The settings of a run file that a page may choose: no addresses and no environment variables."""
+"""The run-file settings that a page may choose, which exclude addresses and environment variables."""
 _STOP_TIMEOUT_S = 10.0
 
 
@@ -36,7 +36,7 @@ class _BusyError(Exception):
 class _Talks:
     """The pages' conversations, at most one of which is connected.
 
-    A page closed during connection setup cannot report this, so a later offer replaces an unconnected
+    A page that closes while connecting cannot report it, so a later offer replaces an unconnected
     conversation.
     """
 
@@ -119,7 +119,7 @@ async def _begin(request: web.Request) -> web.Response:
                 request.app[TALK].note(talk.key_recipient)
     except _BusyError:
         message = (
-            "another tab is connected, or its conversation is being stored: end it first, or try again soon"
+            "another tab is connected, or its conversation is being stored: end it, or try again shortly"
         )
         return refusal(request, 409, "busy", message)
     return web.Response(text=json_text(began), content_type="application/json")
@@ -167,6 +167,6 @@ def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
     for table, keys in _TABLES.items():
         values = given.get(table, {})
         if not isinstance(values, dict) or not set(values) <= set(keys):
-            raise UsageError(f"{table}: expected an object with keys of {', '.join(keys)}")
+            raise UsageError(f"{table}: expected an object with some of the keys {', '.join(keys)}")
         tables[table] = values
     return given["offer"], tables

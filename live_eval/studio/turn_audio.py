@@ -23,9 +23,9 @@ SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
 """The channel of each side."""
 
 LOW_DB = -90.0
-"""The level drawn as silence."""
+"""The level at and below which a spectrogram shows silence."""
 HIGH_HZ = 8_000
-"""The highest frequency drawn."""
+"""The highest frequency of a spectrogram."""
 
 _WINDOW_S = 0.025
 _HOP_S = 0.005

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
-"""Times and sizes of a run's databases; caches are valid until they change."""
+"""Modification times and sizes of a run's databases; cached values are valid until they change."""
 
 RECORDED = "recorded"
 """Recording order."""

@@ -1,4 +1,4 @@
-"""Serve the times of a turn's words, from the offline recogniser on request."""
+"""Serve the word times of a turn, which the offline recogniser computes on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from live_eval.studio.turn_index import Stamp, stamp_of
 __all__ = ["add_routes"]
 
 _AROUND_S = 0.2
-"""The additional audio before and after a line for recognition."""
+"""Audio before and after a line that is included for recognition."""
 _KEPT_TURNS = 64
 
 

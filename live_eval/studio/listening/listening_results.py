@@ -1,4 +1,4 @@
-"""The results of a listening test, the agreement of listeners and judges with them, and votes as CSV."""
+"""The results of a listening test, its agreement with judges and between listeners, and votes as CSV."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
 
 
 def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the commands that score each run with a judge, if necessary, and compare ratings with scores."""
+    """Yield the commands that score each run with a judge, if necessary, and compare the scores."""
     for run in ballots.test.runs:
         if not any(unit.startswith(_unit(run.name, "")) for unit in scored):
             yield shlex.join(["live-eval", "score", run.name, "--judges", judge])

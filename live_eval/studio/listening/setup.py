@@ -71,7 +71,7 @@ def plan_test(
 
 
 def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, ListenedCase]:
-    """Return the first turn of each case that has reply audio in every run, by turn.
+    """Return the first turn of each case with reply audio in every run, by turn id.
 
     Raises:
         UsageError: No such case exists; the message contains each run's number of turns.

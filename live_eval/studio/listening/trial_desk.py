@@ -122,7 +122,7 @@ class TrialDesk:
             return ballots, given
         if problem is not None:
             lost = counted(len(open_trials), "trial")
-            raise StoreError(f"{lost} cannot be played; the votes so far are kept: {problem}")
+            raise StoreError(f"{lost} cannot be played; existing votes are kept: {problem}")
         return ballots, None
 
     def sound(self, name: str) -> ListeningClip | None:
@@ -163,7 +163,7 @@ class TrialDesk:
         paths = {run.name: file.path.parent / run.path for run in test.runs}
         for path in paths.values():
             if not self._is_shown(path):
-                raise StoreError(f"{path}: is not in a folder that this studio shows")
+                raise StoreError(f"{path}: is not in one of the studio's folders")
         clips = {
             label: reply_clip(paths[run], trial.case.turn_id)
             for label, run in zip(_LABELS, trial.runs, strict=False)

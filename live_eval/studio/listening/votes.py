@@ -196,8 +196,8 @@ class VoteFile:
                 if listener not in ballots.keys:
                     if len(ballots.keys) >= self._most_listeners:
                         raise UsageError(
-                            f"listener: expected at most {self._most_listeners:,}, and this test has that "
-                            "many; to continue, create another test"
+                            f"listener: expected at most {self._most_listeners:,}, which this test has "
+                            "reached; to continue, create another test"
                         )
                     size = self._add(ballots, _JOINED.dump_python(_Joined(listener, at, key)))
                     ballots = replace(ballots, keys={**ballots.keys, listener: key}, size=size)

@@ -51,7 +51,7 @@ async function send(address, options) {
     response = await fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new StudioError("unreachable", "The studio does not answer. Is live-eval studio running?");
+    throw new StudioError("unreachable", "The studio does not respond. Is live-eval studio running?");
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;

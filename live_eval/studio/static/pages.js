@@ -8,13 +8,13 @@ const PAGES = {
     title: "Latency",
     kind: "campaign",
     file: "latency.html",
-    none: "No latency campaigns yet: live-eval latency makes one.",
+    none: "No latency campaigns yet. Create one with live-eval latency.",
   },
   duplex: {
     title: "Duplex",
     kind: "duplex",
     file: "duplex.html",
-    none: "No duplex campaigns yet: live-eval duplex makes one.",
+    none: "No duplex campaigns yet. Create one with live-eval duplex.",
   },
   leaderboard: { title: "Leaderboard", file: "leaderboard.html", none: "No runs to rank yet." },
   report: { title: "Report", file: "report.html", none: "No runs to report yet." },
@@ -35,7 +35,7 @@ export async function show(place, { name, parts, query, signal }) {
 }
 
 function showFrame(place, { title }, address) {
-  const state = make("span", { role: "status" }, "Making the page …");
+  const state = make("span", { role: "status" }, "Rendering the page …");
   const loaded = (event) => {
     event.target.dataset.loaded = "";
     fill(state);
@@ -46,7 +46,7 @@ function showFrame(place, { title }, address) {
     make(
       "p",
       { class: "note" },
-      make("a", { href: address, target: "_blank" }, "Open the page by itself"),
+      make("a", { href: address, target: "_blank" }, "Open the page in a new tab"),
       " ",
       state,
     ),

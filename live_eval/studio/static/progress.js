@@ -36,8 +36,7 @@ export function follow(run, signal, calls) {
   return close;
 }
 
-/** Return a function that does something, but not while it takes more than a tenth of the time: a run under way
- * needs the machine. */
+/** Return a function that limits an action to a tenth of the time, because a run in progress needs the machine. */
 export function gently(work) {
   let next = 0;
   return async () => {

@@ -105,7 +105,7 @@ class RunList {
       this.frame,
       runs.length
         ? table(
-            "Runs and campaigns, the latest first",
+            "Runs and campaigns, latest first",
             heads,
             runs.map((run) => this.row(run)),
             { class: "runs" },

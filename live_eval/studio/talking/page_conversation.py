@@ -35,7 +35,7 @@ class PageConversation:
     """Runs a conversation between a page and an endpoint, and stores it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``. It receives the messages of `messages.as_json`; ``failed`` with a
+    ``commit``, ``reconnect`` and ``end``. It receives messages of `page_messages.as_json`; ``failed`` with a
     ``message`` on an error that ends the conversation; and finally ``stored`` with the run's id and name.
 
     Args:
@@ -170,7 +170,7 @@ class PageConversation:
                 else:
                     actions[kind]()
             except (ValueError, TypeError, KeyError):
-                _log.warning("Talk: ignored a malformed message of the page: %.100r", arrival.message)
+                _log.warning("ignored a malformed message from the page: %.100r", arrival.message)
 
     async def _pass_on(self, live: LiveConversation) -> None:
         async for update in live.updates():

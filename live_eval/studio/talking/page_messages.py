@@ -47,7 +47,7 @@ def as_json(update: Update) -> dict[str, Any]:
             return {
                 "type": "note",
                 "about": "echo",
-                "text": f"The microphone hears the reply {delay_ms:.0f} ms later: {advice}.",
+                "text": f"The microphone picks up the reply {delay_ms:.0f} ms later: {advice}.",
             }
         case QuickScores():
             return {"type": "note", "about": "scores", "text": in_words(update)}

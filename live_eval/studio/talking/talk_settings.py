@@ -1,4 +1,4 @@
-"""The endpoints available to a page. Only the server has their addresses and keys."""
+"""The endpoints available to a page; their addresses and keys stay on the server."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_a_foreign_test_cannot_play_runs_outside_the_studio(
     file = new_file(runs)
     (tmp_path / "apart").mkdir()
     library = Library([tmp_path / "apart"])
-    with pytest.raises(StoreError, match="is not in a folder that this studio shows"):
+    with pytest.raises(StoreError, match="is not in one of the studio's folders"):
         TrialDesk(clock, library.contains).next(file, "Ana")
     assert TrialDesk(clock, Library([tmp_path]).contains).next(file, "Ana")[1] is not None
 
@@ -87,7 +87,7 @@ def test_deleted_runs_and_lost_audio_are_reported_and_votes_are_kept(
     assert passed_over is not None
     assert passed_over.trial.case != lost.case
     shutil.rmtree(runs[1])
-    with pytest.raises(StoreError, match="9 trials cannot be played; the votes so far are kept"):
+    with pytest.raises(StoreError, match="9 trials cannot be played; existing votes are kept"):
         TrialDesk(clock, every_run).next(file, "Ana")
     shown = results_json(file.read(), file.path.parent)
     assert shown["votes"] == 1
