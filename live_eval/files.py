@@ -20,10 +20,12 @@ from typing import Any, TextIO
 from live_eval.errors import DataError
 
 __all__ = [
+    "OTHER_NAMES",
     "atomic_text",
     "atomic_write",
     "csv_line",
     "flattened",
+    "has_other_names",
     "kind_of_file",
     "open_regular",
     "private_file",
@@ -39,6 +41,8 @@ _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
 _MAX_TEXT_BYTES = 1 << 29
+OTHER_NAMES = "expected a file with one name, found a hard link; replace it with a copy"
+"""The reason for not writing to a file for which `has_other_names` is true."""
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
@@ -91,6 +95,11 @@ def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def kind_of_file(mode: int) -> str:
     """Return a description of the file type in `st_mode`."""
     return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def has_other_names(found: os.stat_result) -> bool:
+    """Return whether a file has hard links, so that writing to it may change a file in another folder."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
@@ -250,11 +259,18 @@ def private_opener(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file as the `opener` of `open`, so that only the owner can read a new file.
 
     Raises:
-        OSError: The file cannot be opened, or is a link or not a regular file.
+        OSError: The file cannot be opened, is not a regular file, or is a symbolic or hard link.
     """
-    descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
+    # Truncate only after the checks: an archive can contain a hard link to a file outside its folder.
+    more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags & ~os.O_TRUNC | more, 0o600)
     try:
-        _check_regular(os.fstat(descriptor), Path(path))
+        found = os.fstat(descriptor)
+        _check_regular(found, Path(path))
+        if has_other_names(found):
+            raise OSError(errno.EMLINK, OTHER_NAMES, str(path))
+        if flags & os.O_TRUNC:
+            os.ftruncate(descriptor, 0)
     except BaseException:
         os.close(descriptor)
         raise

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from live_eval.errors import SchemaVersionError, StoreError
-from live_eval.files import open_regular, private_file, private_opener
+from live_eval.files import OTHER_NAMES, has_other_names, open_regular, private_file, private_opener
 from live_eval.recording._encoding import DAMAGED, blocking_reason, in_one_line, without_secrets
 from live_eval.recording._files import own_file
 from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, column_types
@@ -382,7 +382,12 @@ def _columns(
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = _connected(_checked_files(path)[0])
+    real, suffixes = _checked_files(path)
+    for suffix in suffixes:
+        beside = real.with_name(real.name + suffix)
+        if has_other_names(beside.stat()):
+            raise StoreError(f"{beside}: {OTHER_NAMES}")
+    db = _connected(real)
     with _using(db, path):
         db.execute(f"PRAGMA journal_mode = {'WAL' if is_local_disk(path.parent) else 'DELETE'}").fetchone()
         db.execute("PRAGMA synchronous = FULL")

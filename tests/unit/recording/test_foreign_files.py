@@ -12,8 +12,10 @@ import pytest
 
 from live_eval.audio import write_flac
 from live_eval.errors import StoreError
-from live_eval.files import atomic_write, open_regular, private_file, read_regular
+from live_eval.files import atomic_write, open_regular, private_file, private_opener, read_regular
 from live_eval.recording import own_folder
+from live_eval.recording._database import create_database, open_database
+from live_eval.recording._lock import WriterLock
 
 ROOT = Path(__file__).parents[3]
 METHODS = {"open", "fdopen", "read_bytes", "read_text", "write_bytes", "write_text"}
@@ -224,6 +226,35 @@ def test_a_recording_is_not_written_through_a_link(tmp_path: Path, diary: Path, 
     write_flac(tmp_path / "reply.flac", np.zeros(160, np.int16), 16_000)
     assert diary.read_bytes() == before
     assert not (tmp_path / "reply.flac").is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="needs hard links")
+@pytest.mark.parametrize("mode", ["w", "a", "r+"])
+def test_a_private_file_is_not_opened_through_a_hard_link(tmp_path: Path, diary: Path, mode: str) -> None:
+    (tmp_path / "log").hardlink_to(diary)
+    with pytest.raises(OSError, match="found a hard link"):
+        open(tmp_path / "log", mode, opener=private_opener).close()
+    assert diary.read_text() == "dear diary"
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="needs hard links")
+def test_a_lock_is_not_written_through_a_hard_link(tmp_path: Path, diary: Path) -> None:
+    (tmp_path / "lock").hardlink_to(diary)
+    WriterLock(tmp_path / "lock").release()
+    assert diary.read_text() == "dear diary"
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="needs hard links")
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_a_database_is_not_written_through_a_hard_link(tmp_path: Path, diary: Path, suffix: str) -> None:
+    path = tmp_path / "run.sqlite"
+    create_database(path, ("CREATE TABLE run (id INTEGER)",), 1).close()
+    outside = path.rename(tmp_path / "other.sqlite") if not suffix else diary
+    Path(f"{path}{suffix}").hardlink_to(outside)
+    before = outside.read_bytes()
+    with pytest.raises(StoreError, match="found a hard link"):
+        open_database(path, 1)
+    assert outside.read_bytes() == before
 
 
 def test_a_private_file_is_not_opened_through_a_link(tmp_path: Path, diary: Path) -> None:
