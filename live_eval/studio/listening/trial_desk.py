@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +23,8 @@ from live_eval.text.wording import counted
 __all__ = ["GivenTrial", "Opinion", "TrialDesk", "why_not_heard"]
 
 _Seconds: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-_OPEN_TRIALS = 16
+_MOST_OPEN = 64
+"""A trial with its audio takes about 4 MB."""
 _LABELS = ("A", "B")
 _TIE = "tie"
 _MISSED_S = 0.25
@@ -58,6 +59,7 @@ class GivenTrial:
         name: Random name, the only identifier sent to the browser.
         replies: Random names of the replies by label, in the order A, B, and X for ABX.
         sounds: All clips by random name.
+        key: Key of the listener's browser; see `VoteFile.join`.
     """
 
     name: str
@@ -68,6 +70,7 @@ class GivenTrial:
     case: CaseContext
     sounds: Mapping[str, ListeningClip]
     given_ns: int
+    key: str = OWNER
 
     def named(self, clip: ListeningClip | None) -> str | None:
         """Return a clip's random name; None for None."""
@@ -77,19 +80,24 @@ class GivenTrial:
 class TrialDesk:
     """Presents trials and records votes. Call its methods in a thread.
 
-    The latest trials are kept in memory with their audio. A page must request older trials, or trials from
-    before a restart, again.
+    The open trials are kept in memory with their audio. Above the maximum, the oldest trial of the browser
+    with the most open trials is closed, so that one listener cannot close the trials of others. A page must
+    request closed trials, or trials from before a restart, again.
 
     Args:
         is_shown: Function that returns whether a run is in the studio; an untrusted test may refer to other
             folders.
+        most_open: Maximum number of open trials.
     """
 
-    def __init__(self, clock: Clock, is_shown: Callable[[Path], bool]) -> None:
+    def __init__(
+        self, clock: Clock, is_shown: Callable[[Path], bool], *, most_open: int = _MOST_OPEN
+    ) -> None:
         self._clock = clock
         self._is_shown = is_shown
         self._lock = threading.Lock()
-        self._given: OrderedDict[str, GivenTrial] = OrderedDict()
+        self._most_open = most_open
+        self._given: dict[str, GivenTrial] = {}
 
     def next(self, file: VoteFile, listener: str, key: str = OWNER) -> tuple[Ballots, GivenTrial | None]:
         """Add a listener; return the votes so far and the listener's next trial, or None after the last
@@ -111,14 +119,14 @@ class TrialDesk:
                     if (given.file.path, given.listener, given.trial) == (file.path, listener, trial):
                         return ballots, given
             try:
-                given = self._give(file, ballots.test, listener, trial)
+                given = self._give(file, ballots.test, listener, trial, key)
             except StoreError as error:
                 problem = problem or error
                 continue
             with self._lock:
                 self._given[given.name] = given
-                while len(self._given) > _OPEN_TRIALS:
-                    self._given.popitem(last=False)
+                while len(self._given) > self._most_open:
+                    self._close_one()
             return ballots, given
         if problem is not None:
             lost = counted(len(open_trials), "trial")
@@ -159,7 +167,14 @@ class TrialDesk:
         """Undo a listener's last vote; see `VoteFile.undo`."""
         return file.undo(listener, self._now(), key)
 
-    def _give(self, file: VoteFile, test: ListeningTest, listener: str, trial: ListeningTrial) -> GivenTrial:
+    def _close_one(self) -> None:
+        """Close the oldest trial of the browser with the most open trials."""
+        [(key, _)] = Counter(given.key for given in self._given.values()).most_common(1)
+        del self._given[next(name for name, given in self._given.items() if given.key == key)]
+
+    def _give(
+        self, file: VoteFile, test: ListeningTest, listener: str, trial: ListeningTrial, key: str
+    ) -> GivenTrial:
         paths = {run.name: file.path.parent / run.path for run in test.runs}
         for path in paths.values():
             if not self._is_shown(path):
@@ -176,7 +191,7 @@ class TrialDesk:
         sounds = {replies[label]: clip for label, clip in clips.items()}
         sounds |= {secrets.token_hex(16): clip for clip in (case.user, case.reference) if clip is not None}
         name = secrets.token_hex(16)
-        return GivenTrial(name, file, listener, trial, replies, case, sounds, self._clock.now_ns())
+        return GivenTrial(name, file, listener, trial, replies, case, sounds, self._clock.now_ns(), key)
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.wall_ns() / 1e9, UTC).isoformat(timespec="milliseconds")

@@ -36,6 +36,7 @@ OWNER = ""
 _LOCK_TIMEOUT_S = 5.0
 _MOST_BYTES = 1 << 26  # a vote is about 300 bytes
 _MOST_LISTENERS = 1_000
+_MOST_OF_A_BROWSER = 20
 _T = TypeVar("_T")
 
 
@@ -131,14 +132,21 @@ class VoteFile:
     Args:
         path: The file.
         most_listeners: Maximum number of listeners.
+        most_of_a_browser: Maximum number of listeners in one browser, except the owner's.
         most_bytes: Maximum size. A change that would exceed it is refused, so that the file stays readable.
     """
 
     def __init__(
-        self, path: Path, *, most_listeners: int = _MOST_LISTENERS, most_bytes: int = _MOST_BYTES
+        self,
+        path: Path,
+        *,
+        most_listeners: int = _MOST_LISTENERS,
+        most_of_a_browser: int = _MOST_OF_A_BROWSER,
+        most_bytes: int = _MOST_BYTES,
     ) -> None:
         self.path = path
         self._most_listeners = most_listeners
+        self._most_of_a_browser = most_of_a_browser
         self._most_bytes = most_bytes
 
     @classmethod
@@ -186,8 +194,8 @@ class VoteFile:
             key: A text that only this listener's browser can produce; `OWNER` for the studio's owner.
 
         Raises:
-            UsageError: The listener has joined with another key, or the test has the maximum number of
-                listeners.
+            UsageError: The listener has joined with another key, or the test or this browser has the maximum
+                number of listeners.
             StoreError: The file cannot be read or written.
         """
         ballots = self.read()
@@ -198,6 +206,11 @@ class VoteFile:
                         raise UsageError(
                             f"listener: expected at most {self._most_listeners:,}, which this test has "
                             "reached; to continue, create another test"
+                        )
+                    if key != OWNER and list(ballots.keys.values()).count(key) >= self._most_of_a_browser:
+                        raise UsageError(
+                            f"listener: expected at most {self._most_of_a_browser} in one browser, and this "
+                            "browser has that many; use one of these names"
                         )
                     size = self._add(ballots, _JOINED.dump_python(_Joined(listener, at, key)))
                     ballots = replace(ballots, keys={**ballots.keys, listener: key}, size=size)

@@ -38,6 +38,18 @@ def test_a_foreign_test_cannot_play_runs_outside_the_studio(
     assert TrialDesk(clock, Library([tmp_path]).contains).next(file, "Ana")[1] is not None
 
 
+def test_one_listener_cannot_close_the_trials_of_others(runs: tuple[Path, Path], clock: FakeClock) -> None:
+    desk, file = TrialDesk(clock, every_run, most_open=4), new_file(runs)
+    _, ana = desk.next(file, "Ana", "key of Ana")
+    eves = [desk.next(file, f"Eve {n}", "key of Eve")[1] for n in range(6)]
+    _, bo = desk.next(file, "Bo", "key of Bo")
+    assert ana is not None
+    assert bo is not None
+    assert desk.given(ana.name) is ana
+    assert desk.given(bo.name) is bo
+    assert [eve for eve in eves if eve is not None and desk.given(eve.name)] == eves[-2:]
+
+
 def test_names_and_clips_do_not_reveal_the_run(runs: tuple[Path, Path], desk: TrialDesk) -> None:
     file = new_file(runs)
     _, given = desk.next(file, "Ana")

@@ -172,6 +172,18 @@ def test_the_number_of_listeners_is_limited(tmp_path: Path) -> None:
     assert file.read().listeners == ("Ana", "Bo")
 
 
+def test_one_browser_cannot_take_all_places(tmp_path: Path) -> None:
+    file = VoteFile(VoteFile.create(tmp_path, a_test()).path, most_of_a_browser=2)
+    for name in ("Eve", "Eve 2", "Eve"):
+        file.join(name, "now", "key of Eve")
+    with pytest.raises(UsageError, match="at most 2 in one browser"):
+        file.join("Eve 3", "now", "key of Eve")
+    file.join("Ana", "now", "key of Ana")
+    for name in ("Bo", "Cy", "Di"):
+        file.join(name, "now", OWNER)
+    assert file.read().listeners == ("Eve", "Eve 2", "Ana", "Bo", "Cy", "Di")
+
+
 def test_only_the_key_that_joined_and_the_owner_act_for_a_listener(tmp_path: Path) -> None:
     test = a_test()
     file = VoteFile.create(tmp_path, test)
