@@ -152,4 +152,6 @@ def plain_typography(text: str) -> str:
     >>> print(plain_typography("I’ll wait…  “soon” — maybe"))
     I'll wait... "soon" - maybe
     """
-    return " ".join(unicodedata.normalize("NFKC", text.translate(_PLAIN)).split())
+    plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    # The letters around a removed character may combine.
+    return " ".join(unicodedata.normalize("NFKC", plain).split())

@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from live_eval.text.wording import plain_typography
@@ -31,6 +31,7 @@ def test_typography_becomes_plain(text: str, plain: str) -> None:
 
 
 @given(st.text())
+@example("\N{SUBSCRIPT MINUS}")  # its compatibility form is a minus sign
 def test_plain_text_stays_unchanged_in_any_unicode_form(text: str) -> None:
     plain = plain_typography(text)
     assert plain_typography(plain) == plain
