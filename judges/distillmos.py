@@ -40,10 +40,10 @@ _MOST_PHASES = 640
 
 
 class DistillMos:
-    """Rate replies with DistillMOS, MOS, higher is better.
+    """DistillMOS ratings of replies, MOS, higher is better.
 
     Silent replies and replies shorter than 0.5 s are unscored: the network would rate the silence that pads
-    the window. The network is hardly sensitive to clipping.
+    the window. The network is nearly insensitive to clipping.
 
     Args:
         device: Torch device, ``cpu`` or ``cuda``.

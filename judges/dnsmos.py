@@ -112,7 +112,7 @@ class RatedClip:
 
 
 class Dnsmos:
-    """Rate replies with DNSMOS: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
+    """DNSMOS ratings of replies: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
 
     Silent replies (the networks rate digital silence 1.8) and replies shorter than 0.5 s are unscored. A
     reply at another rate is resampled to 16 kHz; a reply at 8 kHz has an empty upper band, which lowers the

@@ -36,7 +36,7 @@ from live_eval.weights import chosen_weights
 __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 
 LOW_CONFIDENCE = 0.5
-"""Below this, the other classes together are likelier than the best one."""
+"""Confidence below which the other classes together are likelier than the best one."""
 
 # Replies of several models to the same script share its reference reply.
 _MOST_REFERENCES = 8192
@@ -54,7 +54,7 @@ class _Reference:
 
 
 class EmoAlign:
-    """Compare the emotion of the reply's voice with the reference: ``top1``, ``mass``, ``cosine``.
+    """Agreement of the reply's vocal emotion with the reference: ``top1``, ``mass``, ``cosine``.
 
     A turn is unscored if the reply or reference reply is silent or shorter than 0.5 s, if there is no
     reference, or if the reference has no emotion. The detail contains both probability distributions, and

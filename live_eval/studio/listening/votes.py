@@ -177,7 +177,7 @@ class VoteFile:
 
         Raises:
             StoreError: The file is missing or damaged.
-            SchemaVersionError: Another version of live-eval wrote it.
+            SchemaVersionError: The file was written by another version of live-eval.
         """
         try:
             data = read_regular(self.path, self._most_bytes)
