@@ -152,6 +152,6 @@ def plain_typography(text: str) -> str:
     >>> print(plain_typography("I’ll wait…  “soon” — maybe"))
     I'll wait... "soon" - maybe
     """
-    plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    # The letters around a removed character may combine.
-    return " ".join(unicodedata.normalize("NFKC", plain).split())
+    for _ in range(2):  # a compatibility form may be typographic itself
+        text = unicodedata.normalize("NFKC", text.translate(_PLAIN))
+    return " ".join(text.split())
