@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
-"""Environment variable with the token that clients of ``live-eval endpoint`` must present."""
+"""Environment variable with the bearer token required by ``live-eval endpoint``."""
 
 NEVER: Literal["never"] = "never"
-"""The value of `ReferenceSettings.stop_ms` with which replies never stop."""
+"""The value of `ReferenceSettings.stop_ms` for replies that never stop."""
 
 StopTime: TypeAlias = int | Literal["never"] | None
 
@@ -45,25 +45,25 @@ class Cadence(StrEnum):
 
 
 class IdleRtp(StrEnum):
-    """The packets of a media track between replies."""
+    """The packets that a media track sends between replies."""
 
     SILENCE = "silence"
-    """A packet of silence every 20 ms, as from a microphone; a reply starts with the next packet."""
+    """A packet of silence every 20 ms; a reply starts with the next packet."""
     NONE = "none"
     """No packets; a reply starts immediately."""
 
 
 class OnBackchannel(StrEnum):
-    """The effect of short speech over a reply."""
+    """The effect of a backchannel (short speech over a reply)."""
 
     STOP = "stop"
-    """The same as for other speech: the reply stops, and the endpoint responds to the user."""
+    """The reply stops and the endpoint responds to the user, as after any other speech."""
     IGNORE = "ignore"
     """No effect."""
 
 
 class AfterStop(StrEnum):
-    """The endpoint's behaviour after the user has stopped a reply and finished speaking."""
+    """The endpoint's response after the user has interrupted a reply."""
 
     ANSWER = "answer"
     """A response to the user."""
@@ -87,45 +87,42 @@ def _within(least: int, most: int) -> Mapping[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSettings:
-    """Session behaviour: the process defaults, which a session's URL can override.
+    """Settings of a session: the defaults of the process, overridden by the session's URL.
 
     Args:
-        delay_ms: Delay from the end of the user's speech to the reply's first chunk. A reply that is ready
-            later is sent immediately.
+        delay_ms: Delay from the end of the user's speech to the reply's first chunk. A reply that takes
+            longer to generate is sent immediately.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a reply audio chunk; packets of a media track always have 20 ms.
-        cadence: Pace at which chunks are sent. On a media track it applies only to events: packets are sent
-            in real time.
+        chunk_ms: Length of a reply audio chunk; the packets of a media track are always 20 ms long.
+        cadence: Pace at which chunks are sent. On a media track it affects only events: packets are sent in
+            real time.
         calibrate: Whether to calibrate without models: speech ends with the arrival of a marked sample, and
             the reply is a synthetic signal.
         reply_ms: Length of the synthetic reply, without lead silence and pause.
-        reply_pause_ms: Digital silence in the middle of the synthetic reply, as between two sentences.
-        stall_ms: Length of a stall: during the first `stall_ms` of every `stall_every_ms` of the monotonic
-            clock, no reply starts in any session; delayed replies start when the stall ends.
+        reply_pause_ms: Digital silence in the middle of the synthetic reply.
+        stall_ms: Length of a stall. No reply starts in any session during the first `stall_ms` of every
+            `stall_every_ms` of the monotonic clock; delayed replies start when the stall ends.
         stall_every_ms: Stall period; 0 for no stalls.
         faults: The faults to inject.
         session_limit_s: Maximum duration of a session.
-        notice_s: Time before the end of a session at which the end is announced, in dialects with such a
+        notice_s: Time between the announcement of a session's end and the end, in dialects with such a
             message (Gemini's ``goAway``); 0 for no announcement.
         idle_rtp: Content of a media track between replies.
-        stop_ms: Time for which a reply continues after the user starts to speak over it, counted from the
-            arrival of the user's first sample; `NEVER` to complete the reply; None to stop as soon as the
-            endpoint detects the user's speech. If set, a response ends when its audio has been played, so
-            that it can be stopped until then.
-        on_backchannel: Effect of speech over a reply if the speech is shorter than `backchannel_ms`.
+        stop_ms: Time for which a reply continues after the arrival of the first sample of the user's speech
+            over it; `NEVER` to complete the reply; None to stop as soon as the endpoint detects the speech.
+            If set, a response remains in progress, and can be stopped, until its audio has been played.
+        on_backchannel: Effect of speech over a reply that is shorter than `backchannel_ms`.
         backchannel_ms: Maximum length of a backchannel.
-        after_stop: Behaviour after the user has stopped a reply and finished speaking.
-        end_silence_ms: Silence that ends the user's turn, overriding the client's setting and the mark; None
-            to use these.
-        talk_over_ms: Delay from the start of the user's speech, with no reply in progress, to the start of
-            the endpoint's response; None to wait for the end of the user's turn.
-        greeting_ms: Delay from the opening of the session to the endpoint's greeting; None to wait for the
-            user.
-        label: The client's label for the session, logged with the true times, since not every dialect sends a
-            session id.
+        after_stop: Response after the user has interrupted a reply.
+        end_silence_ms: Silence that ends the user's turn; None to use the client's setting or the mark.
+        talk_over_ms: Delay from the start of the user's speech, with no reply in progress, to the endpoint's
+            response; None to wait for the end of the user's turn.
+        greeting_ms: Delay from the opening of the session to the endpoint's greeting; None for no greeting.
+        label: The client's label for the session, logged with the true times because not every dialect
+            transmits a session id.
 
     Raises:
-        UsageError: A value is out of bounds, or conflicts with another value.
+        UsageError: A value is out of bounds, or two values conflict.
     """
 
     delay_ms: int = field(default=0, metadata=_within(0, 600_000))
@@ -175,16 +172,16 @@ class ReferenceSettings:
         ):
             raise UsageError(
                 f"on_backchannel=ignore: expected stop_ms=never or at least backchannel_ms, "
-                f"{self.backchannel_ms}, because only then is speech known to be short, but it is {stop_ms}"
+                f"{self.backchannel_ms}, so that the length of the speech is known, but it is {stop_ms}"
             )
 
     @property
     def scripted(self) -> bool:
-        """Whether the settings script the behaviour during the user's speech or pauses."""
+        """Whether the settings change the endpoint's behaviour during the user's speech or pauses."""
         return any(value is not None for value in (self.stop_ms, self.end_silence_ms, self.talk_over_ms))
 
     def of_reply(self, number: int) -> ReferenceSettings:
-        """Return the settings of a session's reply (numbered from 1), with the faults that affect it."""
+        """Return the settings for reply `number` (from 1), with only the faults that affect it."""
         return replace(self, faults=self.faults.in_reply(number)) if self.faults else self
 
     def after_stall(self, at_ns: int) -> int:
@@ -201,8 +198,7 @@ class ReferenceSettings:
     def overridden(self, query: Mapping[str, str]) -> ReferenceSettings:
         """Return these settings, overridden by a session's URL query such as ``?delay_ms=200``.
 
-        ``fault`` replaces all faults of the process except those of the TCP connection; ``fault=none``
-        removes them.
+        ``fault`` replaces all faults except those of the TCP connection; ``fault=none`` removes them.
 
         Args:
             query: URL parameters, except the dialect's.
@@ -228,7 +224,7 @@ class ReferenceSettings:
     def _faults_of_session(self, text: str) -> FaultScript:
         script = parse_faults(text, self.faults.seed)
         if early := script.in_layers(FaultLayer.ACCEPT):
-            raise UsageError(f"fault={early[0]}: it strikes before the request, so set it with --fault")
+            raise UsageError(f"fault={early[0]}: this fault occurs before the request; set it with --fault")
         return FaultScript((*self.faults.in_layers(FaultLayer.ACCEPT), *script), script.seed)
 
 
@@ -243,7 +239,7 @@ _PER_SESSION = (
 
 
 def read_setting(name: str, text: str) -> int | StrEnum | Literal["never"]:
-    """Parse the value of a setting, as in a URL or on a command line, or raise `UsageError`."""
+    """Parse a setting from a URL or a command line, or raise `UsageError`."""
     kind = _CHOICES.get(name)
     if kind is not None:
         allowed = BoundedValue(ValueUnit.CHOICE, choices=tuple(kind))

@@ -5,8 +5,8 @@ All times are on the machine's monotonic clock, which its processes share. The k
 the client add further delays.
 
 On a media track, packets are timestamped. The reply's onset is the first audible sample of the decoded
-packets, if each packet is played at its send time. Opus delays every sample by 6.5 ms; a listener hears this
-delay too, so both this log and the client include it in `voice_to_voice`.
+packets, played at their send times. Opus delays every sample by 6.5 ms; this log and the client both include
+the delay in `voice_to_voice`, as a listener hears it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class TrueReply:
         response_id: The response id.
         turn: Number of the response in the session, from 0.
         voice_end_ns: Arrival of the message that contained the end of the user's speech; None without speech.
-        voice_end_by: How the end was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
+        voice_end_by: Method that found the end: ``mark``, ``energy``, ``silence``, ``detector`` or
+            ``commit``.
         utterance: Number of the user's utterance that the response answers; None for no utterance.
-        talks_over: Whether the response began, as scripted, while the user was still speaking.
+        talks_over: Whether the response started during the user's speech, as configured.
         resumes: Id of the stopped response that this response continues; empty for none.
         created_ns: Announcement time of the response.
         first_text_ns: Send time of the first text.
@@ -59,12 +60,12 @@ class TrueReply:
         chunk_samples: Samples in each chunk.
         rate_hz: Sample rate; None without audio.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
-        onset_by: How the onset was found: ``constructed``, ``given`` or ``detector``.
-        stopped_ns: Time of the request to the client to drop unplayed audio; None without a request.
-        heard_from_ns: Time at which the first audible sample is heard, if chunks are played at their send
-            times without buffering; None for silence.
-        heard_until_ns: Time at which the last audible sample is heard, excluding audio that the client drops
-            at `stopped_ns` (a track drops none); None for silence.
+        onset_by: Method that found the onset: ``constructed``, ``given`` or ``detector``.
+        stopped_ns: Time at which the client was told to drop unplayed audio; None if it was not.
+        heard_from_ns: Playback time of the first audible sample, if chunks are played at their send times
+            without buffering; None for silence.
+        heard_until_ns: Playback time of the last audible sample, excluding audio that the client drops at
+            `stopped_ns` (a track drops none); None for silence.
         ended_ns: Time at which the end of the response was announced; None if it was not.
         status: Final status.
         reason: Reason for an interruption or failure.
@@ -108,11 +109,11 @@ class TrueUtterance:
     Args:
         session_id: The session's id, as sent to the client.
         label: The client's label for the session, from its URL; may be empty.
-        utterance: Number of the utterance in the session, from 0. If the endpoint ends the user's turn in a
-            pause, the speech after the pause is another utterance.
+        utterance: Number of the utterance in the session, from 0. Speech after a pause in which the endpoint
+            ended the user's turn is another utterance.
         onset_ns: Arrival of the message that contains its first sample.
         end_ns: Arrival of the message that contains its last sample; None if the session ended earlier.
-        end_by: How the end was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
+        end_by: Method that found the end: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
         over: Response in progress at the onset, audible or not; empty for none.
         reaction: The endpoint's reaction, a value of `Reaction`; empty without a response in progress, or if
             the session ended earlier.
@@ -159,7 +160,7 @@ class TruthKeeper:
             reply.paced = True
 
     def played(self, piece: AudioPiece, at_ns: int) -> TrueReply | None:
-        """Record that a queued piece is about to be sent; return the reply's truth if it is complete."""
+        """Record that a queued piece is about to be sent; return the true times of a complete reply."""
         reply = self._open.get(piece.response.response_id)
         if reply is None:
             return None
@@ -167,21 +168,21 @@ class TruthKeeper:
         reply.unplayed = max(0, reply.unplayed - 1)  # other pieces may have been dropped in the meantime
         return self._complete(reply)
 
-    def dropped(self, response_id: str, told_ns: int | None) -> TrueReply | None:
-        """Record that a response's queued pieces were dropped; return its truth if it is complete.
+    def dropped(self, response_id: str, notified_ns: int | None) -> TrueReply | None:
+        """Record that a response's queued pieces were dropped; return the true times of a complete reply.
 
-        `told_ns` is the time at which the client was notified, or None.
+        `notified_ns` is the time at which the client was notified, or None.
         """
         reply = self._open.get(response_id)
         if reply is None:
             return None
-        reply.unplayed, reply.stopped_ns = 0, told_ns
+        reply.unplayed, reply.stopped_ns = 0, notified_ns
         return self._complete(reply)
 
     def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
-        """Record that an event was sent; return the reply's truth if the event completes it.
+        """Record that an event was sent; return the true times of a complete reply.
 
-        `stops` is whether the client drops the unplayed audio of a cancelled response.
+        `stops` tells whether the client drops the unplayed audio of a cancelled response.
         """
         if not isinstance(event, AudioPiece | TextPiece | ResponseCreated | ResponseEnded):
             return None
@@ -205,7 +206,7 @@ class TruthKeeper:
         return None
 
     def utterance(self, heard: UserUtterance) -> TrueUtterance:
-        """Return the truth of an utterance."""
+        """Return the true times of an utterance."""
         return TrueUtterance(
             session_id=self._session_id,
             label=self._label,
@@ -218,7 +219,7 @@ class TruthKeeper:
         )
 
     def closed(self) -> list[TrueReply]:
-        """Return the truth of unfinished replies when the connection ends."""
+        """Return the true times of unfinished replies when the connection ends."""
         rest = [self._truth(reply) for reply in self._open.values()]
         self._open.clear()
         return rest
@@ -293,7 +294,7 @@ class _OpenReply:
     def heard_until_ns(self) -> int | None:
         if self.last is None or self.last.ends is None:
             return None
-        # On a track no sent packet waits for playback: the packet before the stop is heard.
+        # A track plays every packet that it has sent, including the last one before the stop.
         playout = self._playout(None if self.paced else self.stopped_ns)
         ends = np.flatnonzero(self.last.ends[: playout.end_sample])
         return playout.heard_ns(int(ends[-1])) if len(ends) else None
@@ -311,7 +312,7 @@ class _OpenReply:
 
 
 class TruthFile:
-    """Writes true times as JSON lines in a thread, so that the event loop never waits.
+    """Writes true times as JSON lines in a thread, so that the event loop never blocks.
 
     Raises:
         DataError: The file cannot be written.
@@ -328,7 +329,7 @@ class TruthFile:
         self._thread.start()
 
     def put(self, truth: TrueReply | TrueUtterance) -> None:
-        """Queue a line; do not block."""
+        """Queue a line without blocking."""
         self._lines.put(truth)
 
     def close(self) -> None:
@@ -360,7 +361,7 @@ _FIELDS = {kind: {each.name for each in fields(kind)} for kind in _NAMES}
 
 
 def read_truth(path: Path) -> Truth:
-    """Read a truth file, which may still be growing; skip an incomplete last line.
+    """Read a truth file; skip an incomplete last line, since the file may still be growing.
 
     Raises:
         DataError: The file cannot be read, or a line is invalid.

@@ -82,7 +82,10 @@ class Part:
 
 @dataclass(slots=True)
 class Item:
-    """A message; `talked_over` if the user spoke before it could have been heard completely."""
+    """A message.
+
+    `talked_over` means that the user spoke before the message could have been heard completely.
+    """
 
     item_id: str
     role: Role
@@ -98,7 +101,7 @@ class ItemContent:
     Args:
         role: The speaker or author.
         text: The text; None if it is unknown.
-        cut_off: Whether it was interrupted before the user heard all of it.
+        text: The text; None if unknown.
         speech: The user's speech as received, in pieces.
     """
 
@@ -109,9 +112,9 @@ class ItemContent:
 
 
 class ItemHistory:
-    """Items in the order spoken, limited to `MOST_ITEMS` and `MOST_BYTES`.
+    """A conversation's items in spoken order, limited to `MOST_ITEMS` and `MOST_BYTES`.
 
-    Adding spoken items drops the oldest items if necessary. Check `has_room` before adding a client's items.
+    `append` drops the oldest items if necessary; check `has_room` before adding a client's items.
     """
 
     def __init__(self, *, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> None:

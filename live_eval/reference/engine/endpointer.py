@@ -1,7 +1,7 @@
 """Find the start and end of speech from a voice detector's probabilities. Pure.
 
-Implements Silero's rule with two additions: speech must have a minimum duration, so that clicks are ignored,
-and pauses are reported early, so that recognition can start before the turn ends.
+Implements Silero's rule with two additions: a minimum duration of speech, so that clicks are ignored, and
+early reports of pauses, so that recognition can start before the turn ends.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Detection:
     """Thresholds of the endpointer.
 
     Args:
-        threshold: Probability, 0 to 1, above which a window is speech; ongoing speech continues down to
-            ``threshold - 0.15``.
+        threshold: Probability, 0 to 1, above which a window is speech. Once speech has started, it continues
+            until the probability falls below ``threshold - 0.15``.
         prefix_padding_ms: Audio before the onset that is part of the turn.
         silence_ms: Silence that ends the turn.
     """
@@ -59,7 +59,7 @@ class SpeechChange:
 
 
 class Endpointer:
-    """Detects turns in one stream. Times are in milliseconds from the first sample."""
+    """Detects turns in an audio stream. Times are in milliseconds from the first sample."""
 
     __slots__ = ("_detection", "_paused", "_silent", "_speaking", "_voiced", "_window")
 

@@ -1,8 +1,8 @@
 """One session of the reference endpoint, independent of dialect, socket, clock and models.
 
 Inputs include a time; outputs are work for the host and events for the client, in order (`events`). The host
-runs the models and passes their results back. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
-`Engine.react` executes the script for overlapping speech at `Engine.reacts_ns`.
+runs the models and returns their results. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
+`Engine.react` runs scheduled reactions to overlapping speech at `Engine.reacts_ns`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Engine:
         session_id: Session id, from which item and response ids are derived.
         settings: Session behaviour.
         config: Initial session settings.
-        waits_for_words: Whether replies depend on the text, so that recognition must finish first.
+        waits_for_words: Whether a reply requires the recognised text.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Engine:
 
     @property
     def reacts_ns(self) -> int | None:
-        """Time of the next call of `react`; None if no reaction is pending, a past time for immediately."""
+        """Time of the next call of `react`; None if no reaction is pending, 0 for immediately."""
         due = [self._overlap.wake_ns, self._listening.expires_ns]
         if self._owes_answer and self.active is None:
             due.append(0)
@@ -157,7 +157,7 @@ class Engine:
     def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
         """Resume another session, with its id and conversation. Call before any other input.
 
-        The pending reply of `earlier` is dropped, and its unrecognised speech remains unrecognised.
+        The pending reply of `earlier` is dropped, and unrecognised speech stays unrecognised.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
         for item in items:
@@ -178,7 +178,7 @@ class Engine:
             self._stream = self._new_stream()
 
     def refusal(self, config: EngineConfig) -> str | None:
-        """Return the reason why these settings preclude the script for overlapping speech, or None."""
+        """Return why these settings preclude scripted reactions to overlapping speech, or None."""
         settings = self.settings
         if not settings.scripted:
             return None
@@ -246,7 +246,7 @@ class Engine:
         return self._stop(at_ns)
 
     def _stop(self, at_ns: int) -> list[Output]:
-        """Stop the reply because the user speaks."""
+        """Stop the reply because the user is speaking."""
         self._speaking.talk_over(at_ns)
         response = self.active
         if response is None:
@@ -257,7 +257,7 @@ class Engine:
         return [DropUnplayed(), self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected"))]
 
     def react(self, at_ns: int) -> list[Output]:
-        """Execute the steps of the script for overlapping speech and pauses that are due by `at_ns`."""
+        """Run the reactions to overlapping speech and pauses that are due by `at_ns`."""
         return self._heard(self._listening.expire(at_ns), at_ns)
 
     def _overlapped(self, at_ns: int) -> list[Output]:
@@ -272,7 +272,7 @@ class Engine:
         return out
 
     def utterances_left(self) -> Sequence[UserUtterance]:
-        """Return the user's utterances that were open when the session ended."""
+        """Return the utterances that were open when the session ended."""
         return self._overlap.closed()
 
     def _turn(self, turn: SpeechCommitted, at_ns: int) -> list[Output]:
@@ -314,7 +314,7 @@ class Engine:
     # -- The conversation -------------------------------------------------------------------------------
 
     def add_item(self, item: Item, after: str | None = None, *, first: bool = False) -> list[Output]:
-        """Insert a client item: after the item `after`, `first`, or at the end."""
+        """Insert a client's item: after the item `after`, at the start if `first`, otherwise at the end."""
         if self.conversation.get(item.item_id) is not None:
             message = f"An item with id {item.item_id!r} already exists."
             return [Problem("item_already_exists", message, "item.id")]
@@ -371,7 +371,7 @@ class Engine:
             config: Response settings; defaults to the session's.
             said: Items to answer; defaults to the whole conversation.
             in_conversation: Whether the response becomes part of the conversation.
-            metadata: Client metadata, echoed.
+            metadata: Client metadata, echoed in the response's events.
             talks_over: Whether to start immediately, while the user is speaking.
         """
         if self.active is not None:
@@ -443,7 +443,7 @@ class Engine:
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Process the reply for `response_id`, or its next piece, unless that response has ended."""
+        """Process the reply for `response_id`, or its next piece; ignore it if the response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
             return []
@@ -459,7 +459,7 @@ class Engine:
         return [ReplyBegan(response, previous_id)]
 
     def reply_failed(self, response_id: str, code: str, message: str) -> list[Output]:
-        """Fail the response `response_id`, unless it has ended."""
+        """End the response `response_id` as failed, if it is active."""
         if self.active is None or self.active.response_id != response_id:
             return []
         return self._end_reply(ReplyEnd(ResponseStatus.FAILED, "", code, message))
@@ -471,9 +471,9 @@ class Engine:
         return self._end_reply(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))
 
     def _end_reply(self, end: ReplyEnd) -> list[Output]:
-        """End the active response, and drop its scheduled stop."""
+        """End the active response and cancel its scheduled stop."""
         return [self._speaking.end(end), *self._overlap.settled(self.active)]
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return outputs due by `at_ns`, with at most one audio chunk; call again while `wake_ns` is past."""
+        """Return outputs due by `at_ns`, at most one audio chunk; repeat while `wake_ns` is in the past."""
         return [*(self._stream or self._speaking).due(at_ns), *self._overlap.settled(self.active)]

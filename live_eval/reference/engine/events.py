@@ -61,7 +61,7 @@ class DetectSpeech:
 
 @dataclass(frozen=True, slots=True)
 class RecogniseSpeech:
-    """Recognise the speech of a part of an item; call `Engine.recognised` with the result only if `final`.
+    """Recognise a part of an item. If `final`, call `Engine.recognised` with the result; otherwise cache it.
 
     `speech_ms` is the end of the speech on the session's input timeline. Requests with the same item and
     `speech_ms` refer to the same speech.
@@ -79,8 +79,8 @@ class RecogniseSpeech:
 class FindReply:
     """Find a reply to the items in `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
 
-    `instructions` is the system prompt, `speed` the relative speed of the voice. `Engine.reply` also accepts
-    the reply in pieces, unless `whole`.
+    `instructions` is the system prompt, `speed` the relative speed of the voice. Unless `whole`, the reply
+    may be passed to `Engine.reply` in pieces.
     """
 
     response_id: str
@@ -118,8 +118,8 @@ class UserUtterance:
         number: Number of the utterance in the session, from 0.
         onset_ns: Arrival of the message that contains its first sample.
         over: Response in progress at the onset, audible or not; empty for none.
-        end: End of the utterance; None until then.
-        reaction: The endpoint's reaction; None without a response in progress, or while undecided.
+        end: End of the utterance; None while the user is speaking.
+        reaction: The endpoint's reaction; None without a response in progress, or before the reaction.
     """
 
     number: int
@@ -161,15 +161,15 @@ class ServerResponse:
         voice_end: End of the speech to which it responds; None without speech.
         instructions: System prompt.
         in_conversation: Whether the response becomes part of the conversation.
-        metadata: Client metadata, echoed.
+        metadata: Client metadata, echoed in the response's events.
         item: The assistant's item, once the reply has started.
         status: Final status, or OPEN.
         reason: Reason for the interruption; empty if not interrupted.
         error_code: Error code of a failed response; `error_message` is the description.
-        input_text_tokens: Estimate, like the other token counts; output text includes the transcript.
+        input_text_tokens: Estimated count, like the other token counts; output text includes the transcript.
         output_audio_samples: Reply audio sent so far.
         utterance: Number of the answered user utterance; None if the client requested the response.
-        talks_over: Whether the response started, as scripted, while the user was still speaking.
+        talks_over: Whether the response started during the user's speech, as configured.
         resumes: Id of the stopped response that this response continues; empty for none.
         number: Number of the response in the session, from 1.
     """
@@ -224,7 +224,7 @@ class UserSpeechStopped:
 
 @dataclass(frozen=True, slots=True)
 class ItemAdded:
-    """A complete user or system item was added; `committed` if the user has just spoken it."""
+    """A complete user or system item was added; `committed` if it is speech that has just ended."""
 
     item: Item
     previous_id: str | None
@@ -303,7 +303,7 @@ class ResponseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A client request is refused, and the session continues. `message` states what was expected."""
+    """A refused client request; the session continues. `message` states what was expected."""
 
     code: str
     message: str
@@ -318,7 +318,7 @@ class SendMessage:
 
 
 class PlaybackState(StrEnum):
-    """Playback of a response on a media track."""
+    """The playback state of a response on a media track."""
 
     STARTED = "started"
     """The first packet is about to be sent."""
@@ -330,7 +330,7 @@ class PlaybackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A media track starts or stops playing a response, after `played_ms`; the protocol informs clients."""
+    """A change in the playback of a response on a media track; `played_ms` is the audio played so far."""
 
     state: PlaybackState
     response: ServerResponse

@@ -32,14 +32,14 @@ from live_eval.reference.engine.signals import sounds as audible
 __all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "SpeechCommitted"]
 
 MIN_COMMIT_MS = 100
-"""Minimum audio for a commit, as with OpenAI."""
+"""Minimum audio for a commit; OpenAI's limit."""
 
 MAX_UTTERANCE_MS = 600_000
 """Maximum audio of one turn."""
 
 _ONSET_NOTICED_MS = 500
 # Three 20 ms frames: shorter gaps may be caused by the network.
-_MOMENT_NS = 60_000_000
+_PAUSE_NS = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Utterance:
 
 
 class _InputBuffer:
-    """The user's audio and its arrival times on a common sample axis; the oldest part may be dropped.
+    """The user's audio and its arrival times on a common sample axis.
 
     `origin_ms` is the length of the session's earlier audio in another encoding.
     """
@@ -118,18 +118,18 @@ class _InputBuffer:
 
 
 class Listening:
-    """A session's input audio that is not yet part of an item.
+    """The input audio of a session that is not yet part of an item.
 
     Args:
         codec: Encoding of the audio.
         detection: Turn detection; None if the client commits turns.
-        calibrate: Whether any non-zero sample is speech, and a marked sample is the end of speech. If
-            `lossy`, any audible packet is speech, which ends with the packet before a silent packet.
-        guesses: Whether recognition already starts at a pause.
+        calibrate: Whether to treat any non-zero sample as speech, and a marked sample as its end. If `lossy`,
+            any audible packet is speech, and the speech ends with the last packet before a silent one.
+        guesses: Whether to start recognition at a pause.
         session_id: Session id, included in item ids.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
-        end_silence_ms: Silence that ends the user's turn, overriding the mark, a silent packet or the silence
-            of `detection`; None to use these. Without an endpointer, `expire` checks the silence.
+        end_silence_ms: Silence that ends the user's turn; None to use the mark, a silent packet or the
+            silence of `detection`. Without an endpointer, `expire` measures the silence.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Listening:
         self._named = 0
         self._buffer = _InputBuffer(codec)
         self._end_silence_ms = end_silence_ms
-        self._detection = self._patient(detection)
+        self._detection = self._with_end_silence(detection)
         self._epoch = 0
         self._sounded_ns = 0
         self._known_end: VoiceEnd | None = None
@@ -158,12 +158,12 @@ class Listening:
 
     @property
     def hears_speech(self) -> bool:
-        """Whether the user seems to be speaking now."""
+        """Whether the user is speaking, as far as detected."""
         return self._utterance is not None
 
     @property
     def expires_ns(self) -> int | None:
-        """Time to call `expire` if no more speech arrives; None if silence is not timed."""
+        """Time to call `expire` if no more speech arrives; None if the silence is not measured."""
         if not self._calibrate or self._end_silence_ms is None or self._utterance is None:
             return None
         return self._sounded_ns + self._end_silence_ms * 1_000_000
@@ -174,7 +174,7 @@ class Listening:
             return True
         if not self._calibrate and self._detector is not None:
             return self._detector.silent
-        return at_ns - self._sounded_ns > _MOMENT_NS
+        return at_ns - self._sounded_ns > _PAUSE_NS
 
     def expire(self, at_ns: int) -> list[Heard]:
         """End the user's turn if the silence has lasted long enough."""
@@ -186,8 +186,8 @@ class Listening:
         return self._stopped(utterance, end, end, voice_end)
 
     def configure(self, codec: Codec, detection: Detection | None) -> None:
-        """Change the encoding, which drops uncommitted audio, or the detection, which resets it."""
-        detection = self._patient(detection)
+        """Change the encoding (uncommitted audio is dropped) or the detection (its state is reset)."""
+        detection = self._with_end_silence(detection)
         if codec == self._buffer.codec and detection == self._detection:
             return
         if codec != self._buffer.codec:
@@ -249,7 +249,7 @@ class Listening:
         self._known_end = None
         self._restart()
 
-    def _patient(self, detection: Detection | None) -> Detection | None:
+    def _with_end_silence(self, detection: Detection | None) -> Detection | None:
         if detection is None or self._end_silence_ms is None:
             return detection
         return replace(detection, silence_ms=self._end_silence_ms)
@@ -338,7 +338,7 @@ class Listening:
         return SpeechCommitted(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
-        """Drop audio that no turn can need while the user is silent; onsets are detected with a delay."""
+        """Drop audio that no turn needs while the user is silent; onsets are detected with a delay."""
         kept = self._padding() + _ONSET_NOTICED_MS * self._buffer.codec.rate_hz // 1000
         self._buffer.forget(heard - kept)
 

@@ -1,4 +1,4 @@
-"""The script for overlapping speech: when to stop a reply, speak over the user, or not respond. Pure."""
+"""Decide when to stop a reply, speak over the user, or ignore overlapping speech, as configured. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Overlap:
         self._stop_ns: int | None = None
         self._stopper: UserUtterance | None = None
         self._talk_ns: int | None = None
-        self._waits = False  # a stop is due, but the user is silent: the speech may have been a backchannel
+        self._waits = False  # a stop is due, but the user is silent: the speech may be a backchannel
         self._talked_over = False
 
     @property
@@ -51,7 +51,7 @@ class Overlap:
         return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     def began(self, onset_ns: int, over: ServerResponse | None) -> None:
-        """Record that the user starts to speak, possibly over a response in progress."""
+        """Record that the user starts to speak, during the response `over` if any."""
         utterance = UserUtterance(self._count, onset_ns, over.response_id if over is not None else "")
         self._count += 1
         self._open.append(utterance)
@@ -64,7 +64,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now; `pauses` is whether the user is currently silent."""
+        """Return whether to stop the reply now; `pauses` tells whether the user is silent."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
@@ -72,7 +72,7 @@ class Overlap:
         return not self._waits
 
     def talks_over(self, at_ns: int, active: ServerResponse | None) -> bool:
-        """Return, once, whether to start speaking over the user now."""
+        """Return whether to start speaking over the user now; true at most once per utterance."""
         if self._talk_ns is None or self._talk_ns > at_ns:
             return False
         self._talk_ns, self._talked_over = None, active is None
@@ -98,7 +98,7 @@ class Overlap:
         return AnswerTime.LATER if later else AnswerTime.NOW
 
     def stopped(self) -> None:
-        """Record that the reply was stopped because the user speaks."""
+        """Record that the reply was stopped because of the user's speech."""
         self._forget_stop()
         for utterance in self._open:
             if utterance.over and utterance.reaction is None:
@@ -108,7 +108,7 @@ class Overlap:
         self._stop_ns, self._stopper, self._waits = None, None, False
 
     def settled(self, active: ServerResponse | None) -> list[UserUtterance]:
-        """Return and remove the utterances that need no additional reaction."""
+        """Return and remove the utterances whose reaction is decided."""
         active_id = active.response_id if active is not None else ""
         for utterance in self._open:
             if utterance.over and utterance.over != active_id and utterance.reaction is None:
@@ -125,7 +125,7 @@ class Overlap:
         return done
 
     def closed(self) -> list[UserUtterance]:
-        """Return the utterances that were open when the session ended."""
+        """Return and remove the open utterances at the end of the session."""
         left, self._open = self._open, []
         return left
 

@@ -31,14 +31,14 @@ __all__ = [
 ]
 
 AUDIO_TOKEN_MS = 50
-"""Reply audio per token, by OpenAI's count."""
+"""Reply audio per token, as counted by OpenAI."""
 
 _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
-# A burst pauses once, after its first chunk: a receiver on the same processor would otherwise receive the
-# first chunk only after the last chunk was sent.
+# A burst pauses after its first chunk: otherwise a receiver on the same CPU core would receive the first
+# chunk only after the last one was sent.
 _BURST_GAP_NS = 2_000_000
 _CLOSE_NORMAL = 1000
 
@@ -50,7 +50,7 @@ class GeneratedReply:
     Args:
         text: Text, with a leading space unless it is the first piece.
         audio: Speech, without lead silence; None for a text reply.
-        onset_sample: Index of the first audible sample in `audio`, if known in advance.
+        onset_sample: Index of the first audible sample in `audio`; None if unknown.
         onset_by: Source of the onset: ``constructed`` or ``given``.
         last: Whether this is the last piece.
     """
@@ -100,7 +100,7 @@ class WireReply:
         return sum(chunk.samples for chunk in self.chunks)
 
     def rest(self, played_ns: int) -> WireReply | None:
-        """Return the rest of a whole reply, starting with the chunk at `played_ns`, or None after its end."""
+        """Return the rest of a whole reply from the chunk played at `played_ns`, or None after its end."""
         samples = played_ns * self.rate_hz // 1_000_000_000
         first = begin = 0
         while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
@@ -124,7 +124,7 @@ class ReplyPacker:
     Args:
         codec: Encoding of the samples.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Chunk length; the last chunk may be shorter. Opus packets always have 20 ms.
+        chunk_ms: Chunk length; the last chunk may be shorter. Opus packets are always 20 ms long.
         encode: The protocol's encoding of a chunk's bytes (base64 or none).
         decoder_delay_samples: Delay of a listener's decoder.
         whole: Whether to pad the last chunk with silence.
@@ -223,7 +223,7 @@ class ReplyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a reply, due `offset_ns` after its start: text, audio, a fault, or an end."""
+    """A step of a reply, due `offset_ns` after the reply's start: text, audio, a fault, or an end."""
 
     offset_ns: int
     does: str | WireChunk | Fault | ReplyEnd | CloseConnection
@@ -234,10 +234,10 @@ def plan(
 ) -> Iterator[Step]:
     """Return the timed steps of a reply, with its faults.
 
-    Only the last piece of a reply, which starts after `begin_samples`, has an end. With a fault, a token
-    limit or an overlap script, the reply must be whole. A reply of more than `max_output_tokens` ends as
-    incomplete. A reply that can be stopped during playback (`ReferenceSettings.stop_ms`) ends at the end of
-    playback.
+    Only the last piece of a reply, which starts after `begin_samples`, has an end. The reply must be whole if
+    there are faults, a token limit or scripted overlaps. A reply longer than `max_output_tokens` ends as
+    incomplete. If replies can be stopped during playback (`ReferenceSettings.stop_ms`), the response ends
+    with the playback.
     """
     faults = settings.faults
     if faults.has(FaultName.EMPTY_REPLY):
@@ -308,7 +308,7 @@ def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Ste
             offset_ns = samples * 1_000_000_000 // reply.rate_hz
         else:
             offset_ns = _BURST_GAP_NS if index else 0
-        # Text precedes the voice, as with a language model: all text is sent by the middle of the reply.
+        # As with a language model, text precedes the voice: all text is sent by the middle of the reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
         steps.extend(Step(offset_ns, text) for text in texts[written:due])
         written = due
@@ -340,7 +340,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 
 def _middle(steps: Sequence[Step]) -> int:
-    """Return an index, from 1, with about half of the audio (or text) on either side."""
+    """Return an index (at least 1) that splits the audio, or the text without audio, in half."""
     audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1

@@ -1,19 +1,18 @@
 """Synthetic signals with known onsets and ends, for calibration. No models.
 
-The user's speech ends with a *mark*: a sample with the maximum positive value, the last sample of its 20 ms
-frame. The frame is sent exactly when the mark is spoken, and its arrival is the end of speech for the
-endpoint. The reply is a tone that is audible from its first sample.
+The user's speech ends with a *mark*, a sample with the maximum positive value. It is the last sample of its
+20 ms frame, so the frame is sent exactly when the mark is spoken, and its arrival is the end of speech for
+the endpoint. The reply is a tone that is audible from its first sample.
 
-A lossy codec does not preserve individual samples. For lossy codecs, the speech is loud in every frame, and
+A lossy codec does not preserve single samples. For such a codec, the speech is loud in every frame, and
 silent for the last `LOSSY_TAIL_MS` of its last frame. Opus delays audio by 6.5 ms (encoder look-ahead, RFC
 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. For the
-endpoint, the speech ends with the arrival of the last audible packet, detected from the silent packet after
-it.
+endpoint, the speech ends with the arrival of the last audible packet, once a silent packet has followed.
 
 `calibration_utterance` creates speech over a reply, or with pauses. Each speech segment starts with the last
-sample of a frame and ends with the last sample of another frame, so that both arrive exactly when they are
-spoken. For a lossy codec, the segment starts with the first sample of a frame, and its onset arrives one
-frame later.
+sample of a frame and ends with the last sample of another frame, so both samples arrive exactly when they are
+spoken. For a lossy codec, the segment starts with the first sample of a frame, so its onset arrives one frame
+later.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = [
 ]
 
 MARK = 32_767
-"""The mark's value as int16. Other samples of the speech are much smaller."""
+"""The mark's value as int16. All other samples of the speech are much smaller."""
 
 LOSSY_TAIL_MS = 10
 """Silence at the end of the last frame of speech, for lossy codecs."""
@@ -52,14 +51,14 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
-# The constructed speech has −23 to −29 dBFS in every 20 ms packet. The packet after it has at most −55,
-# including codec smearing.
+# The constructed speech is at −23 to −29 dBFS in every 20 ms packet; the packet after it is at most at −55
+# dBFS, including codec smearing.
 _SOUNDS_DBFS = -40.0
 _SOUNDS_MS = 10
 
 
 class MarkedSpeech(NamedTuple):
-    """Calibration speech; it ends at `voice_end_sample`, just past the last frame."""
+    """Calibration speech; `voice_end_sample` is the index after its last frame."""
 
     audio: Audio
     voice_end_sample: int
@@ -68,11 +67,11 @@ class MarkedSpeech(NamedTuple):
 def calibration_speech(
     duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20, *, lossy: bool = False
 ) -> MarkedSpeech:
-    """Create the user's side of a turn, of `duration_ms` rounded up to whole frames.
+    """Create the user's speech in a turn, of `duration_ms` rounded up to whole frames.
 
-    The signal is a buzz with a syllable rhythm that is audible from its first sample and ends with the mark,
+    The signal is a buzz with a syllable rhythm. It is audible from its first sample and ends with the mark,
     or with a short silence if the codec on the wire is `lossy`. Send it as 16-bit PCM at its own sample rate
-    in frames of `frame_ms`: any other encoding loses the mark. Always send silence afterwards.
+    in frames of `frame_ms`, followed by silence: any other encoding loses the mark.
     """
     frame = rate_hz * frame_ms // 1000
     length = _frames(duration_ms, rate_hz, frame) * frame
@@ -90,7 +89,7 @@ class SoundStretch(NamedTuple):
     Args:
         onset_sample: First sample.
         end_sample: End of the frame that contains the last sample.
-        onset_arrives_sample: End of the frame that contains the first sample; the onset arrives at this time.
+        onset_arrives_sample: End of the frame that contains the first sample: the onset's arrival time.
     """
 
     onset_sample: int
@@ -113,7 +112,7 @@ def calibration_utterance(
     *,
     lossy: bool = False,
 ) -> MarkedUtterance:
-    """Create an utterance with known onsets and ends; otherwise like `calibration_speech`.
+    """Create an utterance with known onsets and ends; see `calibration_speech` for the signal.
 
     Args:
         sounds_ms: Length of each speech segment, rounded up to whole frames. Unless `lossy`, one additional
@@ -127,7 +126,7 @@ def calibration_utterance(
         ValueError: There is no segment, or the number of pauses is wrong.
     """
     if not sounds_ms or len(pauses_ms) != len(sounds_ms) - 1:
-        raise ValueError(f"expected sounds, and a pause between each two; found {sounds_ms}, {pauses_ms}")
+        raise ValueError(f"expected speech segments with pauses between them; found {sounds_ms}, {pauses_ms}")
     frame = rate_hz * frame_ms // 1000
     pieces: list[NDArray[np.float32]] = []
     stretches: list[SoundStretch] = []
@@ -159,7 +158,7 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     return _buzz_of(length, rate_hz).copy()
 
 
-@functools.lru_cache(maxsize=64)  # calibration uses few distinct lengths, and measures processor time
+@functools.lru_cache(maxsize=64)  # calibration measures time
 def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
@@ -169,7 +168,7 @@ def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int = 0) -> Audio:
-    """Create the endpoint's side of a turn: a tone, audible from its first sample, with a pause."""
+    """Create the endpoint's reply: a tone, audible from its first sample, with a pause in the middle."""
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
     samples = np.insert(samples, length // 2, np.zeros(pause_ms * rate_hz // 1000))

@@ -32,7 +32,7 @@ from live_eval.timing import ResponseStatus
 __all__ = ["Speaking", "Streaming"]
 
 # Two Moshi frames plus sender jitter.
-_PATIENCE_NS = 250_000_000
+_INPUT_TIMEOUT_NS = 250_000_000
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _Playing:
 
 
 class Speaking:
-    """Sends the active response. With some faults, its plan outlives the response."""
+    """Sends the active response. Some faults continue to send after the response has ended."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -61,7 +61,7 @@ class Speaking:
         return None if playing is None or playing.next is None else playing.start_ns + playing.next.offset_ns
 
     def talk_over(self, at_ns: int) -> None:
-        """Record that the user starts to speak, and mark an item that cannot have been heard completely."""
+        """Record that the user starts to speak, and mark an item that was not heard completely."""
         playing = self._playing
         item = playing.response.item if playing is not None else None
         if playing is not None and item is not None:
@@ -178,9 +178,8 @@ class Streaming:
     """Sends a frame at every tick: part of the reply if one is due, otherwise silence.
 
     The stream is active only while the user's audio arrives, as with models that run one step per input
-    frame: it starts with the first audio and stops a quarter of a second after the last audio. The clock
-    determines its pace: missed ticks are caught up immediately. The chunks of `speaking` must be frames of
-    `frame_ms`.
+    frame: it starts with the first audio and stops 250 ms after the last audio. Missed ticks are caught up
+    immediately. The chunks of `speaking` must be frames of `frame_ms`.
     """
 
     def __init__(self, speaking: Speaking, frame_ms: int, rate_hz: int) -> None:
@@ -188,18 +187,18 @@ class Streaming:
         self._frame_ns = frame_ms * 1_000_000
         self._silence = Silence(frame_ms * rate_hz // 1000)
         self._tick_ns: int | None = None
-        self._dry_ns = 0
+        self._input_ends_ns = 0
 
     @property
     def wake_ns(self) -> int | None:
-        """Due time of the next frame; None while the user's audio is stopped."""
-        return None if self._tick_ns is None or self._tick_ns > self._dry_ns else self._tick_ns
+        """Due time of the next frame; None while no user audio arrives."""
+        return None if self._tick_ns is None or self._tick_ns > self._input_ends_ns else self._tick_ns
 
     def fed(self, at_ns: int) -> None:
         """Record that the user's audio is arriving."""
-        if self._tick_ns is None or self._dry_ns < self._tick_ns < at_ns:
+        if self._tick_ns is None or self._input_ends_ns < self._tick_ns < at_ns:
             self._tick_ns = at_ns
-        self._dry_ns = at_ns + _PATIENCE_NS
+        self._input_ends_ns = at_ns + _INPUT_TIMEOUT_NS
 
     def due(self, at_ns: int) -> list[Output]:
         """Return the outputs due by `at_ns`: at most one frame, and its events."""

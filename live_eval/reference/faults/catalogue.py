@@ -33,14 +33,14 @@ class FaultLayer(StrEnum):
 
 
 class Moment(StrEnum):
-    """The event at which a one-time fault occurs, if not at a fixed session time."""
+    """The event at which a one-time fault occurs, unless it is scheduled for a session time."""
 
     ACCEPT = "accept"
-    """As soon as the connection is accepted."""
+    """After a connection is accepted."""
     REQUEST = "request"
     """Instead of the response to the request."""
     OPEN = "open"
-    """As soon as the session is open."""
+    """After the session has opened."""
     SPEECH = "speech"
     """When the user starts to speak."""
     REPLY = "reply"
@@ -120,14 +120,14 @@ class FaultDescription:
     Args:
         name: Fault name.
         layer: Layer on which the fault acts.
-        value: Argument type. An argument without a default may be omitted, with another meaning.
+        value: Argument type. Omitting an argument that has no default changes the effect of the fault.
         help: Effect of the fault.
-        moves: Whether ``@MOMENT`` sets the time of the fault; otherwise it occurs in the middle of a reply,
-            or is permanent.
+        moves: Whether ``@MOMENT`` sets the time of the fault; otherwise it occurs in the middle of a reply or
+            is permanent.
         dialects: Dialects to which the fault applies.
-        kind: Failure kind that a client should report for the default argument; None if the turn should be
-            captured.
-        kinds: Failure kinds for dialects that differ from `kind`.
+        kind: Failure kind that a client should report for the default argument; None if the turn should
+            succeed.
+        kinds: Failure kinds of dialects that differ from `kind`.
     """
 
     name: FaultName
@@ -140,7 +140,7 @@ class FaultDescription:
     kinds: Mapping[str, FailureKind | None] = field(default_factory=dict)
 
     def expected(self, dialect: str) -> FailureKind | None:
-        """Return the failure that a client of `dialect` should report; None for a captured turn."""
+        """Return the failure that a client of `dialect` should report; None if the turn should succeed."""
         return self.kinds.get(dialect, self.kind)
 
 

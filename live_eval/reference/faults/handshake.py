@@ -42,7 +42,7 @@ _BAD_ACCEPT = (
 
 
 class ConnectionFaults:
-    """Applies the process's faults to the new connections selected by the schedule."""
+    """Applies the process's faults to the new connections that the schedule selects."""
 
     def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
         self._script = script
@@ -58,7 +58,7 @@ class ConnectionFaults:
 
     @property
     def opens_s(self) -> float | None:
-        """Delay in seconds from the start until the port listens; None for never."""
+        """Delay, in seconds, before the port starts to listen; None for never."""
         fault = self._script.get(FaultName.REFUSE)
         if fault is None:
             return 0.0
@@ -151,7 +151,7 @@ async def apply_request_faults(
             case FaultName.SLOW_ANSWER:
                 await clock.sleep_until(clock.now_ns() + fault.number * 1_000_000)
                 if request.transport is None:
-                    raise ConnectionResetError("the client has gone")
+                    raise ConnectionResetError("the client has disconnected")
             case FaultName.STATUS:
                 raise RefusedError(fault.number, _CODES.get(fault.number, "on_purpose"), _ON_PURPOSE)
             case FaultName.RATE_LIMIT:

@@ -22,7 +22,7 @@ __all__ = ["DeltaFaults", "FaultyChannel", "SessionFaults"]
 
 _T = TypeVar("_T")
 
-_NO_CODE = 1006  # RFC 6455, 7.4.1: there was no close frame
+_NO_CODE = 1006  # no close frame: RFC 6455, 7.4.1
 _BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a complete text message
 _BAD_FRAME = bytes([0x83, 2]) + b"no"  # opcode 3 is reserved: RFC 6455, 5.2
 _NO_BASE64 = b"*not*base64*"
@@ -46,17 +46,17 @@ class FaultyChannel(Protocol):
         ...
 
     async def send_raw(self, data: bytes) -> None:
-        """Write bytes into the stream that carries the messages, if there is one."""
+        """Write bytes into the message stream, if the transport has one."""
         ...
 
 
 class DeltaFaults(Generic[_T]):
-    """Loses, duplicates and reorders deltas or packets, as configured by a session's faults."""
+    """Loses, duplicates and reorders deltas or packets, as specified by the session's faults."""
 
     def __init__(self, script: FaultScript) -> None:
         self._script = script
         self._number = 0
-        self._held: list[_T] = []
+        self._withheld: list[_T] = []
 
     def __bool__(self) -> bool:
         return any(map(self._script.has, (FaultName.DUPLICATE, FaultName.MISSING, FaultName.REORDER)))
@@ -71,16 +71,16 @@ class DeltaFaults(Generic[_T]):
         self._number += 1
         if self._hits(FaultName.MISSING, turn):
             return []
-        late, self._held = self._held, []
+        late, self._withheld = self._withheld, []
         if self._hits(FaultName.REORDER, turn):
-            self._held = list(delta)
+            self._withheld = list(delta)
             return late
         times = 2 if self._hits(FaultName.DUPLICATE, turn) else 1
         return [*list(delta) * times, *late]
 
     def flush(self) -> list[_T]:
-        """Return the remaining held-back messages or packets, since no later delta can overtake them."""
-        late, self._held = self._held, []
+        """Return the withheld messages or packets; no later delta can overtake them."""
+        late, self._withheld = self._withheld, []
         return late
 
     def _hits(self, name: FaultName, turn: int | None) -> bool:
@@ -91,10 +91,9 @@ class DeltaFaults(Generic[_T]):
 
 
 class SessionFaults:
-    """The faults of one session.
+    """The faults of one session; `on_track` is whether its reply audio is sent on a media track.
 
-    On a media track (`on_track`), packets are lost, duplicated and reordered by
-    `live_eval.reference.server.signalling`.
+    `live_eval.reference.server.signalling` loses, duplicates and reorders the packets of a media track.
     """
 
     def __init__(self, script: FaultScript, protocol: ServerProtocol, *, on_track: bool) -> None:
@@ -107,7 +106,7 @@ class SessionFaults:
         self._pace = script.pace
 
     def altered(self, event: Event) -> Event:
-        """Return an event with altered timestamps or corrupt audio."""
+        """Return an event, with the timestamps or the audio altered by a fault."""
         match event:
             case UserSpeechStarted() | UserSpeechStopped() if self._pace != 1.0:
                 return replace(event, audio_ms=round(event.audio_ms * self._pace))
@@ -121,7 +120,7 @@ class SessionFaults:
         return event
 
     def late(self, event: Event) -> Sequence[bytes | CloseConnection]:
-        """Return the held-back messages that must precede those of an event."""
+        """Return the withheld messages that must precede an event's messages."""
         return () if isinstance(event, AudioPiece | Silence) else self._deltas.flush()
 
     def rendered(self, event: Event) -> Sequence[bytes | CloseConnection]:
@@ -137,7 +136,7 @@ class SessionFaults:
         return self._deltas.push(messages, event.response.number if isinstance(event, AudioPiece) else None)
 
     async def strike(self, fault: Fault, channel: FaultyChannel) -> bool:
-        """Apply a fault to the connection; return False if the fault is a protocol event."""
+        """Apply a fault to the connection; return False if it needs a protocol message instead."""
         match fault.name:
             case FaultName.RESET:
                 channel.drop(reset=True)

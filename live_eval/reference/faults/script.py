@@ -23,7 +23,7 @@ _LATER = replace(MOMENT, choices=(Moment.OPEN, Moment.SPEECH, Moment.REPLY))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault in a script. ``str()`` returns the canonical form, which `parse_faults` accepts.
+    """A fault in a script. ``str()`` returns the canonical form that `parse_faults` accepts.
 
     Args:
         name: Fault name.
@@ -31,8 +31,8 @@ class Fault:
         moment: Event at which a one-time fault occurs; None if it occurs at a session time.
         after_ms: Session time of a one-time fault, from the opening of the session.
         turn: Number, from 1, of the only affected reply; None for all replies.
-        first: Number of leading sessions that are affected; None for all sessions.
-        every: Session interval: only sessions whose number is a multiple are affected; None for all sessions.
+        first: Number of affected sessions, starting with the first; None for all sessions.
+        every: Only every N-th session is affected; None for all sessions.
         share: Percentage of affected sessions, drawn with the script's seed; None for all sessions.
     """
 
@@ -60,7 +60,7 @@ class Fault:
 
     @property
     def layer(self) -> FaultLayer:
-        """The layer on which it acts."""
+        """The layer on which the fault acts."""
         match self.moment:
             case Moment.ACCEPT:
                 return FaultLayer.ACCEPT
@@ -101,12 +101,12 @@ class FaultScript:
 
     @property
     def pace(self) -> float:
-        """The timestamp rate; 1.0 without `FaultName.SKEW`."""
+        """The rate of timestamps relative to real time; 1.0 without `FaultName.SKEW`."""
         skew = self.get(FaultName.SKEW)
         return 1.0 if skew is None else 1.0 + float(skew.value or 0) / 100
 
     def codec(self, agreed: Codec) -> Codec:
-        """Return the encoding of reply audio: `agreed`, or with the rate of a `FaultName.AUDIO_RATE`."""
+        """Return `agreed`, or the encoding with the sample rate of `FaultName.AUDIO_RATE`."""
         fault = self.get(FaultName.AUDIO_RATE)
         if fault is None or agreed.name is not CodecName.PCM16:
             return agreed
@@ -172,8 +172,7 @@ def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
     'reset:1200ms,close:4000@speech@every=3'
 
     Args:
-        texts: One or more texts; a text may contain several faults, separated by commas. ``none`` means no
-            fault.
+        texts: One or more texts, each with one or more faults separated by commas; ``none`` means no fault.
         seed: Seed for random draws.
 
     Raises:

@@ -1,1 +1,1 @@
-"""The protocols that the reference endpoint speaks."""
+"""The protocols of the reference endpoint, one module per dialect."""

@@ -4,8 +4,8 @@ Message shapes follow the official SDK (``google.genai.types``: ``LiveClientMess
 snake_case, and ``LiveServerMessage``) and https://ai.google.dev/api/live. Like Google's server it sends JSON
 in binary messages and reports errors by close code and reason: 1007 for an invalid message, 1008 for an
 expired session, 1011 for a failed reply. Known differences: no tools, no video; a single model, whose name
-may be omitted; a turn ends when all audio has been sent, not when it could have been played; handles are lost
-when the process ends; each detector sensitivity selects one of two thresholds and silences; token counts are
+may be omitted; a turn ends when all audio has been sent, not played; session handles are lost when the
+process ends; each detector sensitivity selects one of two thresholds and silences; token counts are
 estimates.
 """
 
@@ -50,7 +50,7 @@ GEMINI_REFUSALS = {
         _INTERNAL, "You exceeded your current quota, please check your plan and billing details."
     ),
 }
-"""Close codes for refused clients, by HTTP status: the handshake succeeds first."""
+"""Close codes for refused clients, by HTTP status; they are sent after a successful handshake."""
 
 _FAULTS: Mapping[FaultName, bytes | events.CloseConnection] = {
     FaultName.MALFORMED: b'{"serverContent":{"modelTurn":',
@@ -92,7 +92,7 @@ class _ContentPart(_OpenModel):
 
 
 class Content(_Model):
-    """A text message; refusals of settings contain the name of this class."""
+    """A text message. Refusals of settings contain the class name."""
 
     parts: list[_ContentPart] = Field(default_factory=list)
     role: str | None = None
@@ -190,7 +190,7 @@ class StoredSession(NamedTuple):
 
 
 class SessionStore:
-    """Stores resumable sessions by handle; drops the oldest sessions."""
+    """Stores resumable sessions by handle; drops the oldest ones."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
@@ -223,7 +223,7 @@ class GeminiProtocol(ServerProtocol):
         ).encode()
 
     def expires_soon(self, left_s: int) -> Sequence[events.Output]:
-        """Request the client to reconnect."""
+        """Ask the client to reconnect."""
         return [_say({"goAway": {"timeLeft": f"{left_s}s"}})]
 
     def expired(self) -> Sequence[events.Output]:
@@ -342,7 +342,7 @@ class GeminiProtocol(ServerProtocol):
         return out
 
     def _answer(self, at_ns: int) -> Sequence[events.Output]:
-        """Respond to text, which interrupts the current reply."""
+        """Respond to text, interrupting the current reply."""
         out = list(self.engine.cancel(None)) if self.engine.active is not None else []
         return [*out, *self.engine.respond(at_ns)]
 

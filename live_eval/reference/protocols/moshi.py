@@ -40,7 +40,7 @@ MOSHI_PARAMETERS = frozenset(
         "max_steps", "pad_mult", "repetition_penalty", "repetition_penalty_context", "email",
     }
 )  # fmt: skip
-"""URL parameters that clients send for a model."""
+"""URL parameters of the model, which clients send."""
 
 _HANDSHAKE, _AUDIO, _TEXT, _METADATA, _ERROR, _PING = (bytes([kind]) for kind in (0, 1, 2, 4, 5, 6))
 _FAULTS = {
@@ -49,7 +49,7 @@ _FAULTS = {
     FaultName.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
 }
 _VERSIONS = bytes(8)  # protocol and model versions, as two u32
-# Opus smears onsets backwards: by at most 1 ms at this bit rate, by 5 ms at usual bit rates.
+# Opus smears onsets backwards: by up to 1 ms at this bit rate, and by 5 ms at usual bit rates.
 _BITS_PER_S = 128_000
 _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 
@@ -57,14 +57,14 @@ _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 class MoshiProtocol(ServerProtocol):
     """One session."""
 
-    audio_in_base64 = False  # the encoder is stateful, so frames are encoded in `render`
+    audio_in_base64 = False  # frames are encoded in `render`, since the encoder is stateful
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._ears = Decoder(Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ))
-        self._voice = OggOpusEncoder(PCM_24K.rate_hz, _BITS_PER_S)
-        self._unsent = self._voice.headers()
+        self._decoder = Decoder(Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ))
+        self._encoder = OggOpusEncoder(PCM_24K.rate_hz, _BITS_PER_S)
+        self._unsent = self._encoder.headers()
 
     def opened(self) -> Sequence[events.Output]:
         """Send metadata and handshake."""
@@ -77,13 +77,13 @@ class MoshiProtocol(ServerProtocol):
         return [events.SendMessage(_ERROR + body.encode()), events.CloseConnection(_CLOSE_GOING_AWAY, body)]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Handle a frame; like Kyutai's servers, ignore kinds intended for clients."""
+        """Handle a frame; like Kyutai's servers, ignore frame kinds that only servers send."""
         if isinstance(message, str):
             return [events.SendMessage(_ERROR + b"expected binary messages, but got a text message")]
         if message[:1] != _AUDIO:
             return ()
         try:
-            pcm = self._ears.decode(message[1:])
+            pcm = self._decoder.decode(message[1:])
         except AudioError as error:
             return [
                 events.SendMessage(_ERROR + error.message.encode()),
@@ -110,5 +110,5 @@ class MoshiProtocol(ServerProtocol):
                 return ()
 
     def _sound(self, pcm: bytes) -> Sequence[bytes]:
-        pages, self._unsent = self._unsent + self._voice.encode(pcm), b""
+        pages, self._unsent = self._unsent + self._encoder.encode(pcm), b""
         return (_AUDIO + pages,)

@@ -49,7 +49,7 @@ class OpenAiProtocol(ClientEventProtocol):
     client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = schema.CLIENT_EVENTS
     with_audio = ("input_audio_buffer.append", "conversation.item.create", "response.create")
     item_events: ClassVar[Sequence[str]] = ("conversation.item.added", "conversation.item.done")
-    """Server events for an item that was added, and, if the dialect has one, for a complete item."""
+    """Server events for an added item and, if the dialect distinguishes it, for a completed item."""
     retrieves_audio: ClassVar[bool] = True
     """Whether a retrieved item contains the user's audio."""
 
@@ -183,7 +183,7 @@ class OpenAiProtocol(ClientEventProtocol):
     # -- Server events ----------------------------------------------------------------------------------
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of ``response.done``, followed only by the rate limits, or else 0."""
+        """Return the index of ``response.done``, which precedes only the rate limits; otherwise 0."""
         return -2 if isinstance(event, events.ResponseEnded) else 0
 
     def render(self, event: Event) -> Sequence[bytes]:
@@ -241,7 +241,7 @@ class OpenAiProtocol(ClientEventProtocol):
         }
 
     def _audio(self, piece: events.AudioPiece) -> bytes:
-        """Build a delta from parts, since its audio is already encoded and needs no escaping."""
+        """Assemble a delta without JSON encoding: its audio is base64 and needs no escaping."""
         response = piece.response
         kind = "response.output_audio.delta"
         head = (

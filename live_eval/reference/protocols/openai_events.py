@@ -21,7 +21,7 @@ _ERROR_ON_PURPOSE = Problem("reference_fault", "This endpoint reports an error o
 
 
 class ClientEventProtocol(ServerProtocol):
-    """A dialect of JSON objects with a ``type`` and an ``event_id``, which clients may omit."""
+    """A dialect of JSON objects with a ``type`` and an ``event_id``, which is optional for clients."""
 
     client_events: ClassVar[Mapping[str, type[ClientEvent]]]
     with_audio: ClassVar[Collection[str]]
@@ -29,7 +29,7 @@ class ClientEventProtocol(ServerProtocol):
     family: ClassVar[str]
     """The first word of server event types that belong to replies."""
     spellings: ClassVar[Mapping[str, str]] = {}
-    """Event types with a different name in a derived dialect, by their names here."""
+    """Names of event types in a derived dialect, by their names in the GA dialect."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -75,7 +75,7 @@ class ClientEventProtocol(ServerProtocol):
         return SendMessage(self._encode(kind, **fields))
 
     def _fault(self, fault: Fault) -> bytes:
-        """Encode a fault that is a message of the dialect."""
+        """Encode a fault as a message of the dialect."""
         match fault.name:
             case FaultName.MALFORMED:
                 return b'{"type":"%b.output_audio.delta","delta":' % self.family.encode()

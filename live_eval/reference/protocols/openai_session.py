@@ -28,7 +28,7 @@ G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 
 
 class SessionSettings:
-    """One session's settings, changed by ``session.update``. A calibration accepts only 16-bit PCM."""
+    """One session's settings, changed by ``session.update``; calibration accepts only 16-bit PCM."""
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate
@@ -59,7 +59,7 @@ class SessionSettings:
         }
 
     def update(self, params: SessionParams) -> None:
-        """Apply a client's changes; if a change is refused, raise `MessageError` and change nothing."""
+        """Apply a client's changes; if one is refused, raise `MessageError` and change nothing."""
         self._check(params)
         self.shown |= params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
         audio = params.audio
@@ -113,7 +113,7 @@ def codec_of(kind: str) -> Codec:
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Return the format of a codec; a media track's codec, unknown to the dialect, is reported as PCM."""
+    """Return the format of a codec; a media track's codec, which the dialect cannot name, is given as PCM."""
     kinds = {name: kind for kind, name in G711.items()}
     return {"type": kinds[codec.name]} if codec.name in kinds else {"type": "audio/pcm", "rate": 24_000}
 

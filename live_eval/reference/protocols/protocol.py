@@ -33,9 +33,9 @@ _MAX_VALUES = 20_000
 
 
 class ServerProtocol(ABC):
-    """One session in one dialect. Client input never makes a method raise.
+    """One session in one dialect. Invalid client input never raises an exception.
 
-    The host passes model results to the engine directly.
+    The host passes model results directly to the engine.
     """
 
     decoder_delay_samples: ClassVar[int] = 0
@@ -45,7 +45,7 @@ class ServerProtocol(ABC):
     """Whether messages contain audio as base64."""
 
     reports_stops: ClassVar[bool] = False
-    """Whether the client is notified of a stopped reply, and drops its unplayed audio."""
+    """Whether the client is told that a reply was stopped, and drops the unplayed audio."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -56,7 +56,7 @@ class ServerProtocol(ABC):
 
     @abstractmethod
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
-        """Handle a message: text as `str`, binary as `bytes`."""
+        """Handle a message: `str` for a text message, `bytes` for a binary one."""
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
         """Announce that the session ends in `left_s` seconds, if the dialect supports an announcement."""
@@ -71,7 +71,7 @@ class ServerProtocol(ABC):
         """Encode an event as messages, or as `CloseConnection` if the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of the message from `render` to which a client reacts; the first by default."""
+        """Return the index, in the result of `render`, of the message to which a client reacts."""
         return 0
 
     @classmethod
@@ -80,7 +80,7 @@ class ServerProtocol(ABC):
         return pybase64.b64encode(audio) if cls.audio_in_base64 else audio
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
-        """Report playback of a response on a media track; the unplayed rest of a cleared one was not heard.
+        """Report playback of a response on a media track; truncate the item of a cleared response.
 
         Sessions with a media track use Opus (`live_eval.reference.protocols.webrtc.TRACK`).
         """
@@ -88,7 +88,7 @@ class ServerProtocol(ABC):
 
 
 class MessageError(LiveEvalError):
-    """A client's message is refused, with a `Problem`."""
+    """A refused client message, with a `Problem`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -101,8 +101,8 @@ def parse_json(message: str | bytes) -> Any:
     Raises:
         MessageError: The message contains too many values, or is not valid JSON.
     """
-    # Count values before creating them: every value but the first follows one of these characters. Counting
-    # takes longer than parsing, and each value needs a character, so short messages are not counted.
+    # Limit the number of values before they are created: every value but the first follows one of these
+    # characters. Short messages are below the limit, since each value needs a character.
     if len(message) > _MAX_VALUES:
         text = message if isinstance(message, str) else message.decode("latin-1")
         values = sum(map(text.count, (",", "[", "{")))
@@ -125,7 +125,7 @@ def parse_object(message: str | bytes) -> dict[str, Any]:
 
 
 def check_length(message: str | bytes, kind: object, with_audio: Collection[str]) -> None:
-    """Raise `MessageError` for a message of more than 1,048,576 characters whose kind contains no audio."""
+    """Raise `MessageError` for a message without audio of more than 1,048,576 characters."""
     if len(message) > _MAX_COMMAND_CHARACTERS and kind not in with_audio:
         raise MessageError(
             "message_too_large",
@@ -135,7 +135,7 @@ def check_length(message: str | bytes, kind: object, with_audio: Collection[str]
 
 
 def decode_audio(audio: str, codec: Codec, param: str | None = None) -> bytes:
-    """Decode a client's audio from base64; `param` is the parameter that contains it.
+    """Decode a client's base64 audio; `param` is the parameter that contains it.
 
     Raises:
         MessageError: The audio is longer than 15 MiB, not base64, or ends within a sample of `codec`.

@@ -1,4 +1,4 @@
-"""The server side of the WebRTC dialects, whose audio is sent on a track. Sans-I/O.
+"""The server side of the WebRTC dialects, which send audio on a media track. Sans-I/O.
 
 OpenAI's dialect (https://platform.openai.com/docs/guides/realtime-webrtc) is Realtime GA on a data channel.
 No event contains audio; ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report the content of
@@ -6,8 +6,8 @@ the track, and the client's ``output_audio_buffer.clear`` empties it; the server
 reply. Formats are only echoed: a track uses the negotiated codec.
 
 A bot of pipecat (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc
-(``fastrtc.webrtc_connection_mixin``) only reports that it is ready: it responds to RTVI's ``client-ready``
-with ``bot-ready``, and to fastrtc's ``handshake`` with a ``log`` message. It ignores other messages, such as
+(``fastrtc.webrtc_connection_mixin``) only responds to greetings: to RTVI's ``client-ready`` with
+``bot-ready``, and to fastrtc's ``handshake`` with a ``log`` message. It ignores other messages, such as
 pipecat's ``ping``.
 """
 
@@ -37,7 +37,7 @@ TRACK = EngineConfig(
 )
 """Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
 
-# The Opus encoder has a look-ahead of 6.5 ms (RFC 6716, 2.1.2), so audio is heard 6.5 ms later.
+# The Opus encoder's look-ahead of 6.5 ms (RFC 6716, 2.1.2) delays the audio.
 _DECODER_DELAY_SAMPLES = 312
 
 _CLEAR = "output_audio_buffer.clear"
@@ -66,7 +66,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
         self._configure(update.session)
 
     def playback(self, playback: events.TrackPlayback) -> Sequence[events.Output]:
-        """Report playback of a response; truncate a cleared one."""
+        """Report playback of a response; truncate the item of a cleared response."""
         response = playback.response
         said = [self._say(f"output_audio_buffer.{playback.state}", response_id=response.response_id)]
         end_ms = _truncated(self.engine, playback)
@@ -121,7 +121,7 @@ class WebRtcBotProtocol(ServerProtocol):
         return [events.CloseConnection(_CLOSE_NORMAL, "session expired")]
 
     def render(self, event: events.Event) -> Sequence[bytes]:
-        """Encode nothing: a bot sends no events."""
+        """Return no messages: a bot sends no events."""
         return ()
 
     def playback(self, playback: events.TrackPlayback) -> Sequence[events.Output]:

@@ -71,7 +71,7 @@ class NoReplyError(LiveEvalError):
 
 
 class Responder(Protocol):
-    """Finds replies."""
+    """A source of replies."""
 
     waits_for_words: bool = False
     """Whether a reply depends on the text."""
@@ -139,10 +139,10 @@ class ReplyLine:
 
 
 class Replier(Protocol):
-    """Finds the text of a reply."""
+    """A source of reply texts."""
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply, or raise `NoReplyError`; callers ignore the line's `text`."""
+        """Return the reply, or raise `NoReplyError`; the line's `text` is not used."""
         ...
 
     async def close(self) -> None:
@@ -151,13 +151,13 @@ class Replier(Protocol):
 
 
 class CascadeResponder(Responder):
-    """Speaks the text of a replier with a voice, sentence by sentence.
+    """Speaks a replier's text with a synthetic voice, sentence by sentence.
 
     Args:
-        replier: Finds the reply text.
+        replier: Source of reply texts.
         voice: Synthesises the text. Without a voice, the reply is its recording, if available, otherwise a
             tone.
-        hears_words: Whether to wait for a recogniser.
+        hears_words: Whether replies wait for the recogniser.
         workers: Number of synthesis threads.
     """
 
@@ -197,7 +197,7 @@ class CascadeResponder(Responder):
         return calibration_reply(_TONE_MS)
 
     def warm_up(self) -> None:
-        """Warm up the voice, so that the first session is not slow."""
+        """Run the voice once, so that the first session is not slow."""
         self._spoken(NOTHING_HEARD, None, 1.0, True)
 
     async def close(self) -> None:
@@ -213,14 +213,13 @@ def _without_lead(spoken: Audio) -> Audio:
 
 
 class ScriptReplier(Replier):
-    """Replies with the most similar script's reply; without recognition, with each script's reply in turn.
+    """Replies with the most similar script; without recognition, with each script in turn.
 
-    Instructions are not understood, but searched for two patterns: with the words "word for word", the
-    replier repeats the user's words; with a list of options ("A. Yes", "B. No", one per line), it guesses an
-    option.
+    Only two patterns of instructions are supported: with the phrase "word for word", the replier repeats the
+    user's words; with a list of options ("A. Yes", "B. No", one per line), it picks one of them.
 
     Args:
-        lines: Scripts, at least one; if several have the same text, the first is used.
+        lines: Scripts, at least one; among scripts with the same text, the first is used.
     """
 
     def __init__(self, lines: Sequence[ReplyLine]) -> None:
@@ -230,7 +229,7 @@ class ScriptReplier(Replier):
         self._in_turn = 0
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the most similar script's reply; if no script is similar, repeat the recognised text."""
+        """Return the most similar script's reply, or the recognised text if no script is similar."""
         heard = _last_words(said)
         whole = heard[-1] if heard else ""
         letter = choose_option(instructions, whole)
@@ -269,13 +268,13 @@ def unanswered(said: Sequence[ItemContent]) -> list[ItemContent]:
 
 
 def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
-    """Return the user's last utterance, alone and joined with the utterances before an interrupted reply.
+    """Return the user's last utterance, alone and joined with preceding unanswered utterances.
 
-    A pause can end a turn in mid-sentence; the user then continues and interrupts the early reply. A breath
-    or sigh after the words adds no text: the earlier words still need a reply.
+    A pause can end a turn in mid-sentence; the user then continues and interrupts the premature reply. A
+    breath or sigh after the words adds no text, but the words still need a reply.
 
     Returns:
-        Candidate texts, shortest first; empty without words, None if the words are unknown.
+        Candidate texts, shortest first; empty without words, None if an utterance was not recognised.
     """
     texts: list[str] = []
     for utterance in unanswered(said):
@@ -309,8 +308,8 @@ def says_back(instructions: str) -> bool:
 def choose_option(instructions: str, heard: str) -> str | None:
     """Return the letter of an option, or None if the instructions list none.
 
-    The option is a deterministic guess from instructions and words, uniform over letters, so accuracy over
-    many questions is at chance level.
+    The option is chosen by a hash of instructions and words, so accuracy over many questions is at chance
+    level.
 
     >>> choose_option("Be kind.", "hello") is None
     True

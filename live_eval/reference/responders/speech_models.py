@@ -40,7 +40,7 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Runs both models outside the event loop; `lacking` is the reason why the recogniser is missing."""
+    """Runs both models outside the event loop; `lacking` explains why the recogniser is missing."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser
@@ -82,7 +82,7 @@ class SpeechModels:
             raise NotHeardError(f"the recogniser failed: {error}") from error
 
     def warm_up(self) -> None:
-        """Warm up both models, so that the first session is not slow."""
+        """Run both models once, so that the first session is not slow."""
         DetectionStream(PCM_24K).feed(bytes(4_800))
         if self._recogniser is not None:
             noise = np.random.default_rng(0).normal(0, 0.01, 16_000).astype(np.float32)

@@ -1,7 +1,7 @@
 """A replier that comments on the user's delivery, to test whether metrics detect the comment.
 
-Pace, level and pitch are computed from the received audio; only the word count is derived from the text. The
-thresholds suit an ordinary voice close to a microphone, and are deliberately coarse.
+Pace, level and pitch are computed from the received audio; only the word count uses the text. The thresholds
+suit an ordinary voice close to a microphone and are deliberately coarse.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Delivery:
 
 
 def measure_delivery(audio: Audio, words: int) -> Delivery | None:
-    """Measure the delivery of speech with a given word count; return None if it is too short or silent."""
+    """Measure the delivery of `words` words; return None if the audio is too short or silent."""
     samples = resample(audio, _RATE_HZ).samples
     frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME)
     if not len(frames):
@@ -80,7 +80,7 @@ def _pitch_hz(samples: NDArray[np.float32]) -> float | None:
 
 
 def remark(delivery: Delivery) -> str:
-    """Return a remark on the delivery; empty if it is unremarkable.
+    """Return a remark on the delivery; empty if it is normal.
 
     >>> remark(Delivery(level_dbfs=-40.0, words_per_s=2.8, pitch_hz=180.0))
     'You speak so quietly and so slowly.'
@@ -106,15 +106,14 @@ def remark(delivery: Delivery) -> str:
 class NoticingReplier:
     """Prefixes another replier's reply with a comment on the user's voice.
 
-    The comment depends only on the received audio, and is omitted if the instructions request repetition or
-    a choice.
+    There is no comment if the instructions ask to repeat the user's words or to choose an option.
     """
 
     def __init__(self, replier: Replier) -> None:
         self._replier = replier
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply, with a comment if there is one."""
+        """Return the reply, with a comment if the delivery is remarkable."""
         line = await self._replier.reply(said, instructions)
         if says_back(instructions) or choose_option(instructions, "") is not None:
             return line

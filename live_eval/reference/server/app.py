@@ -42,8 +42,7 @@ from live_eval.sockets.stream import StampedTransport
 __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
 
-# For an offer or session settings.
-_MAX_BODY_BYTES = 256 * 1024
+_MAX_BODY_BYTES = 256 * 1024  # an offer or session settings
 
 
 class SessionRequest(NamedTuple):
@@ -68,19 +67,19 @@ class SessionRequest(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A WebSocket route.
-
+        dialect: The name of the dialect's client (``--endpoint``).
     Args:
         dialect: The name of its client (``--endpoint``).
         path: The path, as an aiohttp pattern.
         protocol: Creates the protocol of a session.
-        config: Initial settings of its sessions.
+        config: Initial settings of the sessions.
         header: A required header, in lower case, and a text that it must contain.
         parameters: The dialect's URL parameters; all other parameters are endpoint settings.
         subprotocols: WebSocket subprotocols that clients may offer.
         binary: Whether the endpoint sends binary messages.
         most_bytes: Maximum message size; a longer message closes the connection with code 1009.
-        exclusive: Whether sessions run one at a time while other clients stay connected and wait.
-        refusals: Close codes, by HTTP status, of refusals after the handshake; a refusal with any other
+        exclusive: Whether sessions run one at a time; other clients stay connected and wait.
+        refusals: Close code by HTTP status, for refusals sent after the handshake; a refusal with any other
             status rejects the handshake.
     """
 
@@ -97,7 +96,7 @@ class Route:
     refusals: Mapping[int, CloseConnection] = field(default_factory=dict)
 
     def suits(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a request's headers (with case-insensitive names) select this dialect."""
+        """Return whether a request's headers (with case-insensitive names) match this dialect."""
         return self.header is None or self.header[1] in headers.get(self.header[0], "")
 
 
@@ -142,7 +141,7 @@ ROUTES = (
         exclusive=True,
     ),
 )
-"""All routes. If several share a path, the first route that matches the request's headers is used."""
+"""All routes. Among routes with the same path, the first match of the request's headers is used."""
 
 
 class Endpoint:
@@ -173,7 +172,7 @@ class Endpoint:
             app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
         app.on_shutdown.append(self._close_all)
-        app.on_cleanup.append(self._let_go)
+        app.on_cleanup.append(self._close_host)
         return app
 
     async def _close_all(self, app: web.Application) -> None:
@@ -181,7 +180,7 @@ class Endpoint:
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the endpoint stops")
         await self._webrtc_sessions.close()
 
-    async def _let_go(self, app: web.Application) -> None:
+    async def _close_host(self, app: web.Application) -> None:
         await self.host.close()
 
     async def _health(self, request: web.Request) -> web.Response:

@@ -35,10 +35,9 @@ class RefusedError(LiveEvalError):
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client presents the token, in any place used by a dialect, or raise `RefusedError`.
+    """Check that a client presents the token in a place that some dialect uses, or raise `RefusedError`.
 
-    Without a token, every client is admitted except web pages from other origins, including DNS-rebound host
-    names.
+    Without a token, only web pages from other origins are refused, including DNS-rebound host names.
     """
     if token is not None:
         wanted = token.reveal().encode()
@@ -47,7 +46,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         if not any(hmac.compare_digest(given, wanted) for given in presented):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
-    # Without a token, web pages from other origins in a local browser must not use the server.
+    # A page from another origin in a local browser must not use the server.
     origin = request.headers.get("Origin")
     if origin is not None and not is_local_page(origin):
         raise RefusedError(403, "origin", "Web pages from other origins need a token.")

@@ -1,8 +1,8 @@
 """Run one client's session: pass inputs to the protocol, and send its outputs.
 
-Three tasks run concurrently: reading messages, sending due pieces of the reply, and running the voice
-detector. With a media track, two additional tasks receive and send packets. One lock covers every change of
-the engine and the sending of its outputs, so that messages are sent in the engine's order.
+Several tasks run concurrently, among them the receiver, the sender of due reply pieces and the voice
+detector. One lock covers every change of the engine and the sending of its outputs, so that messages are sent
+in the engine's order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
-# Interval at which to recheck when a pending output is due.
+# Interval at which to check again whether output is due.
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
@@ -45,8 +45,8 @@ class Channel(FaultyChannel, Protocol):
         ...
 
 
-class _Words(NamedTuple):
-    """The recognition result: the text, or None and the reason."""
+class _Recognition(NamedTuple):
+    """A recognition result: the text, or None and the reason."""
 
     text: str | None
     reason: str = ""
@@ -54,7 +54,7 @@ class _Words(NamedTuple):
 
 class _Guess(NamedTuple):
     speech_ms: int
-    words: asyncio.Task[_Words]
+    words: asyncio.Task[_Recognition]
 
 
 class ServerSession:
@@ -63,12 +63,10 @@ class ServerSession:
     Args:
         channel: The connection, open.
         protocol: The dialect, with its engine.
-        speech_models: Voice detector and recogniser.
-        responder: Finds replies.
+        responder: The source of replies.
+        fixed: The constant reply, in the session's initial output encoding, or None.
         fixed: The constant reply, encoded in the session's initial output encoding, or None.
-        clock: The clock.
-        truth: Called with the true times of each response after its end and playback, and of each completed
-            user utterance.
+        truth: Called with the true times of each finished response, and of each completed user utterance.
         audio: The media track; None if messages contain the audio.
     """
 
@@ -97,13 +95,15 @@ class ServerSession:
         self._player: ReplyPlayer | None = None
         if audio is not None:
             idle = self._engine.settings.idle_rtp
-            self._player = ReplyPlayer(audio.media, clock, idle, notify=self._played, left=self._left)
+            self._player = ReplyPlayer(
+                audio.media, clock, idle, notify=self._played, packet_sent=self._packet_sent
+            )
         self._script = self._engine.settings.faults
         self._faults = SessionFaults(self._script, protocol, on_track=audio is not None)
         self._lock = asyncio.Lock()
-        self._roused = asyncio.Event()
+        self._due_changed = asyncio.Event()
         self._reacts_ns: int | None = None
-        self._alarmed = asyncio.Event()
+        self._reaction_changed = asyncio.Event()
         self._unheard: deque[events.DetectSpeech] = deque()
         self._heard_more = asyncio.Event()
         self._guesses: dict[str, _Guess] = {}
@@ -115,7 +115,7 @@ class ServerSession:
         """Run the session until the connection ends."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                jobs = [self._speak(), self._detect(), self._expire(), self._strike(), self._greet()]
+                jobs = [self._speak(), self._detect(), self._expire(), self._inject_timed(), self._greet()]
                 if self._engine.settings.scripted:
                     jobs.append(self._react())
                 if self._audio is not None and self._player is not None:
@@ -149,13 +149,13 @@ class ServerSession:
                 await self._carry_out(self._engine.audio(heard.pcm, heard.at_ns))
 
     async def _speak(self) -> None:
-        """Send due outputs; yield after each chunk, so that it is sent immediately."""
+        """Send due outputs, yielding after each chunk so that it is sent immediately."""
         while True:
             wake_ns = self._engine.wake_ns
             now_ns = self._clock.now_ns()
             if wake_ns is None:
-                self._roused.clear()
-                await self._roused.wait()
+                self._due_changed.clear()
+                await self._due_changed.wait()
             elif wake_ns > now_ns:
                 await self._clock.sleep_until(min(wake_ns, now_ns + _LOOK_UP_NS))
             else:
@@ -164,11 +164,11 @@ class ServerSession:
                 await self._clock.sleep_until(now_ns)
 
     async def _react(self) -> None:
-        """Execute the script for overlapping speech when it is due."""
+        """Run scheduled reactions to the user's speech when they are due."""
         while True:
-            self._alarmed.clear()
+            self._reaction_changed.clear()
             self._reacts_ns = self._engine.reacts_ns
-            waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._alarmed.wait())]
+            waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._reaction_changed.wait())]
             if self._reacts_ns is not None:
                 waits.append(asyncio.ensure_future(self._clock.sleep_until(self._reacts_ns)))
             try:
@@ -203,8 +203,8 @@ class ServerSession:
             async with self._lock:
                 await self._carry_out(self._engine.respond(self._clock.now_ns()))
 
-    async def _strike(self) -> None:
-        """Inject the faults that are scheduled for a session time."""
+    async def _inject_timed(self) -> None:
+        """Inject faults at their scheduled session times."""
         began_ns = self._clock.now_ns()
         for fault in self._script.timed():
             await self._clock.sleep_until(began_ns + (fault.after_ms or 0) * _MS_NS)
@@ -249,7 +249,7 @@ class ServerSession:
                 case events.FindReply():
                     waiting.extend(self._answer(output))
                 case events.DropUnplayed():
-                    await self._hush()
+                    await self._drop_unplayed()
                 case events.UserUtterance():
                     self._truth(self._truths.utterance(output))
                 case events.CloseConnection(code=code, reason=reason):
@@ -262,13 +262,13 @@ class ServerSession:
                     if isinstance(output, events.UserSpeechStarted):
                         waiting.extend(self._script.at(Moment.SPEECH))
         if self._engine.wake_ns is not None:
-            self._roused.set()
+            self._due_changed.set()
         if self._engine.reacts_ns != self._reacts_ns:
-            self._alarmed.set()
+            self._reaction_changed.set()
 
     @property
     def _truths(self) -> TruthKeeper:
-        # A resumed session learns its id only from the first message.
+        # The id of a resumed session is known only after the first message.
         if self._keeper is None:
             engine = self._engine
             paced = engine.config.frame_ms is not None
@@ -283,7 +283,7 @@ class ServerSession:
         await self._send(self._faults.late(event))
         sent_ns = await self._send(self._faults.rendered(event))
         at_ns = sent_ns[self._protocol.deciding_message(event)] if sent_ns else self._clock.now_ns()
-        self._known(self._truths.sent(event, at_ns, stops=self._protocol.reports_stops))
+        self._log_reply(self._truths.sent(event, at_ns, stops=self._protocol.reports_stops))
         if isinstance(event, events.ResponseEnded):
             if self._player is not None:
                 self._player.ended(event.response)
@@ -301,27 +301,27 @@ class ServerSession:
                 sent_ns.append(await self._channel.send(message))
         return sent_ns
 
-    def _known(self, truth: TrueReply | None) -> None:
+    def _log_reply(self, truth: TrueReply | None) -> None:
         if truth is not None:
             self._truth(truth)
 
-    async def _hush(self) -> None:
+    async def _drop_unplayed(self) -> None:
         """Drop the unplayed audio of a media track."""
         if self._audio is None or self._player is None:
             return
         for playback in self._player.clear():
             told_ns = self._clock.now_ns() if self._protocol.reports_stops else None
             await self._carry_out(self._audio.playback(playback))
-            self._known(self._truths.dropped(playback.response.response_id, told_ns))
+            self._log_reply(self._truths.dropped(playback.response.response_id, told_ns))
 
     async def _played(self, playback: events.TrackPlayback) -> None:
-        """Report playback of a response, which does not change the engine."""
+        """Pass a playback report to the protocol."""
         assert self._audio is not None
         await self._carry_out(self._audio.playback(playback))
 
-    def _left(self, piece: events.AudioPiece, at_ns: int) -> None:
-        """Record that a piece of a reply is about to be sent as a packet."""
-        self._known(self._truths.played(piece, at_ns))
+    def _packet_sent(self, piece: events.AudioPiece, at_ns: int) -> None:
+        """Record that the packet of a reply piece is about to be sent."""
+        self._log_reply(self._truths.played(piece, at_ns))
 
     def _listen(self, work: events.RecogniseSpeech) -> Iterable[events.Output]:
         lacking = self._speech_models.lacking
@@ -340,15 +340,15 @@ class ServerSession:
             self._guesses[work.item_id] = _Guess(work.speech_ms, words)
         return ()
 
-    async def _recognise(self, work: events.RecogniseSpeech) -> _Words:
+    async def _recognise(self, work: events.RecogniseSpeech) -> _Recognition:
         if not work.audio:
-            return _Words("")
+            return _Recognition("")
         try:
-            return _Words(await self._speech_models.recognise(work.audio, work.codec))
+            return _Recognition(await self._speech_models.recognise(work.audio, work.codec))
         except NotHeardError as error:
-            return _Words(None, str(error))
+            return _Recognition(None, str(error))
 
-    async def _deliver(self, work: events.RecogniseSpeech, recognition: asyncio.Task[_Words]) -> None:
+    async def _deliver(self, work: events.RecogniseSpeech, recognition: asyncio.Task[_Recognition]) -> None:
         words = await recognition
         async with self._lock:
             await self._carry_out(self._engine.recognised(work.item_id, work.part, words.text, words.reason))
@@ -384,7 +384,7 @@ class ServerSession:
 def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
     """Return the encoder of a session's replies, in `codec`.
 
-    May load a codec: call this function outside the event loop.
+    May load a codec: do not call it in the event loop.
     """
     engine = protocol.engine
     faults = engine.settings.faults

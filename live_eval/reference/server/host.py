@@ -36,7 +36,7 @@ _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
 _MOST_HANDSHAKES = 512  # more than any run opens concurrently
 _WAIT = {"Retry-After": "1"}
-# Encoding a reply would block the sessions in progress.
+# Constant replies are cached: encoding one would delay the sessions in progress.
 _FIXED_REPLIES = 16
 
 
@@ -46,12 +46,12 @@ class SessionHost:
     Args:
         settings: Default session settings, which a session's URL can override.
         speech_models: Voice detector and recogniser; closed by `close`.
-        responder: Finds replies; closed by `close`.
+        responder: The source of replies; closed by `close`.
         token: Bearer token required from clients, or None to accept any client.
         truth: File for the true times, or None.
         clock: The clock of all sessions.
         most_sessions: Maximum number of open sessions.
-        most_handshakes: Maximum number of requested sessions that are not open yet.
+        most_handshakes: Maximum number of requested sessions that have not been opened yet.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SessionHost:
     async def begin(
         self, request: web.Request, settings: ReferenceSettings
     ) -> tuple[ReferenceSettings, web.Response | None]:
-        """Return a session's settings, with the faults that affect it, and a fault's response to its request.
+        """Return a session's settings with its faults, and the HTTP response of a fault, if any.
 
         Raises:
             RefusedError: A fault refuses the request.
@@ -153,13 +153,13 @@ class SessionHost:
         return Engine(session_id, settings, config, waits_for_words=self._responder.waits_for_words)
 
     def expires_at(self, settings: ReferenceSettings) -> int:
-        """Return when a session that starts now expires, in seconds since the Unix epoch."""
+        """Return the expiry time of a session that starts now, in seconds since the Unix epoch."""
         return self.clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
 
     async def run_session(
         self, channel: Channel, protocol: ServerProtocol, audio: SessionAudio | None = None
     ) -> None:
-        """Run a session until its connection ends, with a track unless messages carry audio; never raise."""
+        """Run a session until its connection ends; log unexpected exceptions."""
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)
         link = ServerSession(

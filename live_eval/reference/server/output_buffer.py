@@ -22,7 +22,7 @@ _PACKET_SAMPLES = OPUS_RATE_HZ // 50
 
 @dataclass(frozen=True, slots=True)
 class SessionAudio:
-    """A session's media track, and `ServerProtocol.playback` of its protocol."""
+    """A session's media track, and the handler of its playback reports (`ServerProtocol.playback`)."""
 
     media: MediaTrack
     playback: Callable[[TrackPlayback], Sequence[Output]]
@@ -40,15 +40,15 @@ class ReplyPlayer:
     """Sends the replies of one session.
 
     Packets are sent on a 20 ms grid. A reply starts with the next packet of the grid or, if no packets are
-    sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent packets, are sent
-    immediately: a gap in the timestamps would mean that the track had fallen silent.
+    sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent ones, are sent
+    immediately: a gap in the timestamps would indicate an idle track.
 
     Args:
         media: The track.
         clock: The clock.
         idle: Packets to send between replies.
         notify: Called before the first packet of a response, and when the response has been played.
-        left: Called with each piece of a reply and the send time of its packet.
+        packet_sent: Called with each piece of a reply and the send time of its packet.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class ReplyPlayer:
         idle: IdleRtp,
         *,
         notify: Callable[[TrackPlayback], Awaitable[None]],
-        left: Callable[[AudioPiece, int], None],
+        packet_sent: Callable[[AudioPiece, int], None],
     ) -> None:
         self._media = media
         self._clock = clock
         self._idle = idle
         self._notify = notify
-        self._left = left
+        self._packet_sent = packet_sent
         self._queue: deque[AudioPiece] = deque()
         self._whole: set[str] = set()
         self._cleared: set[str] = set()
@@ -122,21 +122,21 @@ class ReplyPlayer:
         if self._queue:
             piece = self._queue.popleft()
             self._played += 1
-            left_ns = await self._say(piece.payload)
-            if left_ns is not None:
-                self._left(piece, left_ns)
+            sent_ns = await self._say(piece.payload)
+            if sent_ns is not None:
+                self._packet_sent(piece, sent_ns)
         elif self._idle is IdleRtp.SILENCE:
             await self._say(silence())
             if self._playing is None:
                 await self._notify_changes()
 
     async def _notify_changes(self) -> None:
-        # Notifying yields, and other tasks may push or clear in the meantime: check again each time.
+        # Other tasks may push or clear while a notification is sent: check again each time.
         while (change := self._change()) is not None:
             await self._notify(change)
 
     def _change(self) -> TrackPlayback | None:
-        """Start or end a response if due; return the playback reports."""
+        """Start or end a response if due; return its playback report, if any."""
         playing, first = self._playing, self._queue[0].response if self._queue else None
         if playing is not None and (self._has_played_all or first not in (None, playing)):
             stopped = self._report(PlaybackState.STOPPED, playing)
@@ -154,6 +154,6 @@ class ReplyPlayer:
     async def _say(self, packet: bytes) -> int | None:
         timestamp = (self._due_ns - self._origin_ns) * OPUS_RATE_HZ // 1_000_000_000
         self._sending = True
-        left_ns = await self._media.say(packet, timestamp)
+        sent_ns = await self._media.say(packet, timestamp)
         self._sending = False
-        return left_ns
+        return sent_ns

@@ -29,13 +29,13 @@ URL_VARIABLE = "LIVE_EVAL_REFERENCE_URL"
 _log = logging.getLogger(__name__)
 
 _NICENESS = 10
-_AGAIN_NS = 2_000_000_000
+_RESTART_INTERVAL_NS = 2_000_000_000
 _STOP_TIMEOUT_S = 10.0
 _TAIL_CHARACTERS = 2_000
 
 
 class ReferenceProcess:
-    """Run ``live-eval endpoint`` as a context manager. The process ignores Ctrl-C and exits with its parent.
+    """Runs ``live-eval endpoint`` as a context manager; the process ignores Ctrl-C and exits with its parent.
 
     Args:
         log_folder: Folder for the log; created if missing.
@@ -65,8 +65,8 @@ class ReferenceProcess:
             *(() if data is None else ("--data", str(data))),
             *arguments,
         ]
-        # Models must not compete with the measuring process for processor time.
-        self._polite = not calibrate
+        # Models must not compete with the measuring process for CPU time.
+        self._low_priority = not calibrate
         self._start_timeout_s = start_timeout_s
         self._process: asyncio.subprocess.Process | None = None
         self._port: int | None = None
@@ -99,7 +99,7 @@ class ReferenceProcess:
         return self
 
     async def _start(self) -> int:
-        """Start a process and return its port, reusing the port of the previous process, if any."""
+        """Start a process on the port of the previous process, if any; return the port."""
         log = await asyncio.to_thread(self._open_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -117,8 +117,8 @@ class ReferenceProcess:
             )
         finally:
             await asyncio.to_thread(log.close)
-        if self._polite:
-            _give_way(self._process.pid)
+        if self._low_priority:
+            _lower_priority(self._process.pid)
         try:
             return await self._ready(self._process)
         except BaseException:
@@ -128,17 +128,17 @@ class ReferenceProcess:
     async def keep_running(self) -> None:
         """Restart the process at its address whenever it exits, until cancelled; retry failed restarts."""
         assert self._process is not None
-        clock, said = SystemClock(), False
+        clock, warned = SystemClock(), False
         while True:
             await self._process.wait()
             try:
                 await self._start()
-                said = False
+                warned = False
             except LiveEvalError as error:
-                if not said:
+                if not warned:
                     _log.warning("cannot restart the endpoint, retrying: %s", error)
-                said = True
-            await clock.sleep_until(clock.now_ns() + _AGAIN_NS)
+                warned = True
+            await clock.sleep_until(clock.now_ns() + _RESTART_INTERVAL_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Stop the process, or raise `LiveEvalError` if it exited unexpectedly without another error."""
@@ -196,9 +196,8 @@ class ReferenceProcess:
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
     """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
 
-    This is the launch hook in its client's specification. If `URL_VARIABLE` contains the URL of a running
-    endpoint, that endpoint is used, with its own scripts. A killed endpoint is restarted while the run
-    pauses.
+    This is the launch hook in its client's specification. If `URL_VARIABLE` is set, the endpoint at that URL
+    is used, with its own scripts. A killed endpoint is restarted while the run is paused.
     """
     running = os.environ.get(URL_VARIABLE)
     if running:
@@ -214,7 +213,7 @@ async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
                 await keeping
 
 
-def _give_way(pid: int) -> None:
+def _lower_priority(pid: int) -> None:
     """Lower the priority of a process and its future threads."""
     if hasattr(os, "setpriority"):  # not on Windows
         with contextlib.suppress(PermissionError, ProcessLookupError):

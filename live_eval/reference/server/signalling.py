@@ -1,7 +1,7 @@
 """WebRTC signalling: accept an offer, return the answer, and run the session, with its faults.
 
-Supports OpenAI's ``/v1/realtime/calls``, pipecat's ``/api/offer`` and fastrtc's ``/webrtc/offer``. CORS
-allows web pages to use all three; authentication is the same as for WebSocket.
+Supports OpenAI's ``/v1/realtime/calls``, pipecat's ``/api/offer`` and fastrtc's ``/webrtc/offer``. All three
+allow requests from web pages (CORS); authentication is the same as for WebSocket.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["WebRtcSessions"]
 _CONNECT_NS = 30_000_000_000
 _GOING_AWAY = 1001
 _SECOND_NS = 1_000_000_000
-_SECRET_LASTS_S = 600
+_SECRET_LIFETIME_S = 600
 _MOST_SECRETS = 1_000
 _MOST_SECRET_BYTES = 64 * 1024
 _BODY_S = 10.0
@@ -56,13 +56,13 @@ _CORS = {
 _OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
 _FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
 _CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
-# No server listens on the discard port.
+# The discard port, on which no server listens.
 _END = "a=end-of-candidates\r\n"
 _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
 
 class WebRtcSessions:
-    """Signalling, and the sessions over WebRTC."""
+    """Handles signalling and runs the sessions over WebRTC."""
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
@@ -115,7 +115,7 @@ class WebRtcSessions:
         return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
 
     async def _issue(self, request: web.Request) -> web.Response:
-        """Issue an ephemeral key for browser clients, with the settings of one session."""
+        """Issue an ephemeral key that a browser client can use instead of the token."""
         self._host.admit(request, ())
         session = (await _json(request)).get("session") if request.can_read_body else None
         kept = orjson.dumps(session if isinstance(session, dict) else {})
@@ -125,15 +125,15 @@ class WebRtcSessions:
         now_s = self._host.clock.wall_ns() // _SECOND_NS
         self._forget_secrets(now_s)
         if len(self._secrets) >= _MOST_SECRETS:
-            message = f"Expected at most {_MOST_SECRETS} client secrets in {_SECRET_LASTS_S} s."
+            message = f"Expected at most {_MOST_SECRETS} client secrets in {_SECRET_LIFETIME_S} s."
             raise RefusedError(429, "rate_limit_exceeded", message, headers={"Retry-After": "1"})
         value = f"ek_{secrets.token_hex(16)}"
-        self._secrets[value] = _Issued(now_s + _SECRET_LASTS_S, kept)
-        created = {"value": value, "expires_at": now_s + _SECRET_LASTS_S, "session": orjson.Fragment(kept)}
+        self._secrets[value] = _Issued(now_s + _SECRET_LIFETIME_S, kept)
+        created = {"value": value, "expires_at": now_s + _SECRET_LIFETIME_S, "session": orjson.Fragment(kept)}
         return _as_json(created)
 
     def _forget_secrets(self, now_s: int) -> None:
-        # Secrets are in order of issue, and have the same lifetime.
+        # Secrets are in order of issue and have equal lifetimes.
         while self._secrets and next(iter(self._secrets.values())).expires_at <= now_s:
             del self._secrets[next(iter(self._secrets))]
 
@@ -196,7 +196,7 @@ class WebRtcSessions:
     async def _run(
         self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
-        # A client may measure at any time: never collect garbage during a session.
+        # Garbage collection would disturb measurements, and a client may measure at any time.
         with self._host.session(), self._collector.session(lambda: True):
             try:
                 with handshake:
@@ -234,7 +234,7 @@ def _new_id() -> str:
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
-    # Faults in the middle of a reply must occur in the middle of its audio, not of its event burst.
+    # A fault in the middle of a reply must occur between its packets, not within a burst of events.
     middle = bool(settings.faults.at(Moment.REPLY)) or any(map(settings.faults.has, _MID_REPLY))
     return replace(settings, cadence=Cadence.REALTIME) if middle else settings
 
@@ -299,7 +299,7 @@ def _as_json(body: _Json) -> web.Response:
 def _allow_any_origin(
     handler: Callable[[web.Request], Awaitable[web.Response]], code: str
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Add CORS headers for any origin to a handler's responses, and respond to refusals.
+    """Add CORS headers for any origin to a handler's responses, and translate exceptions into refusals.
 
     `code` is the error code for a request that the handler cannot parse.
     """
@@ -346,7 +346,7 @@ class _FaultyConnection(RtcConnection):
         if self._faults.has(FaultName.NO_CHANNEL) and self._peer.sctp is not None:
             ignored: Any = self._peer.sctp
             ignored._handle_data = _ignore
-        return self._spoilt(answer)
+        return self._with_fault(answer)
 
     async def close(self, code: int, reason: str) -> None:
         """Override `RtcConnection.close`; with `FaultName.CLOSE_CHANNEL`, close only the data channel."""
@@ -363,8 +363,8 @@ class _FaultyConnection(RtcConnection):
             return None
         return await super().say(packet, round(timestamp * self._pace))
 
-    def _spoilt(self, answer: str) -> str:
-        """Apply the fault to the answer."""
+    def _with_fault(self, answer: str) -> str:
+        """Apply the session's fault to the answer."""
         if self._faults.has(FaultName.NO_CODEC):
             return _OPUS_LINE.sub(r"a=rtpmap:\1 L16/44100/2", answer)
         if self._faults.has(FaultName.BAD_FINGERPRINT):
@@ -381,7 +381,7 @@ async def _ignore(data: bytes) -> None:
 
 
 def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
-    """Make a DTLS transport lose, duplicate and reorder packets that it has counted as sent."""
+    """Make a DTLS transport lose, duplicate and reorder packets after counting them as sent."""
     if not faults:
         return
     send = transport._send_rtp

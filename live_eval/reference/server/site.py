@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class StampedSite(LimitedSite):
-    """Listens on a TCP port, with arrival timestamps and faults; see `LimitedSite`.
+    """Listens on a TCP port; timestamps arrivals and injects faults. See `LimitedSite`.
 
     Args:
         runner: The application's runner, already set up.
@@ -86,7 +86,7 @@ class StampedSite(LimitedSite):
 
 
 def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
-    """Return a bound socket that does not listen yet, and so refuses connections."""
+    """Return a socket that is bound but does not listen, so it refuses connections."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":

@@ -48,7 +48,7 @@ def test_every_onset_and_end_of_an_utterance_is_known(lossy: bool) -> None:
 
 def test_an_utterance_needs_a_pause_between_sounds() -> None:
     for sounds, pauses in (([], []), ([100], [100]), ([100, 100], [])):
-        with pytest.raises(ValueError, match="a pause between each two"):
+        with pytest.raises(ValueError, match="speech segments with pauses between them"):
             calibration_utterance(sounds, pauses)
 
 

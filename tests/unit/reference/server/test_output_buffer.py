@@ -69,7 +69,7 @@ async def playing(idle: IdleRtp) -> AsyncIterator[tuple[Stage, ReplyPlayer]]:
     clock = FakeClock()
     stage = Stage(clock, clock.now_ns())
     stage.gate.set()
-    player = ReplyPlayer(stage, clock, idle, notify=stage.tell, left=stage.left)
+    player = ReplyPlayer(stage, clock, idle, notify=stage.tell, packet_sent=stage.left)
     task = asyncio.create_task(player.run())
     try:
         yield stage, player
