@@ -67,6 +67,7 @@ def test_replies_get_torchmetrics_numbers(judge: Nisqa, package: Callable[[Audio
 
 
 @needs_weights
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", [8_000, 16_000, 22_050, 24_000, 44_100, 48_000])
 def test_the_spectrogram_is_that_of_torchmetrics(judge: Nisqa, rate_hz: int) -> None:
     from torchmetrics.functional.audio import nisqa

@@ -252,7 +252,7 @@ def test_unused_recordings_are_noted(manifest: Path, tmp_path: Path) -> None:
     config = validate({"endpoint": {"name": "reference"}, "data": {"path": str(manifest)}})
     plan = DuplexPlan(config=config, probes=("own",), repeat=1, sentinel_turns=0)
     campaign = DuplexCampaign(plan, tmp_path / "c")
-    assert any("1 of 3 recordings not played" in note for note in campaign.notes)
+    assert any("1 of 3 recordings not used" in note for note in campaign.notes)
 
 
 def test_endpoints_without_barge_in_are_refused_before_writing(tmp_path: Path) -> None:
