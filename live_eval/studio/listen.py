@@ -153,7 +153,7 @@ class ListeningApi:
             if given is None:
                 raise NotFoundError("this trial is no longer open; request the next one")
             self._desk.vote(given, opinion)
-            return self._trial(given.file, given.listener)
+            return self._trial(given.file, given.listener, given.key)
 
         return await answer(vote)
 
@@ -188,7 +188,7 @@ class ListeningApi:
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         return web.Response(text=text, content_type="text/csv", headers=headers)
 
-    def _trial(self, file: VoteFile, listener: str, key: str = OWNER) -> dict[str, Any]:
+    def _trial(self, file: VoteFile, listener: str, key: str) -> dict[str, Any]:
         """Return a listener's progress and next trial."""
         ballots, given = self._desk.next(file, listener, key)
         return {

@@ -16,6 +16,8 @@ from aiohttp import web
 
 from live_eval.studio import runs_api
 from live_eval.studio.listen import routes
+from live_eval.studio.listening.trial_desk import TrialDesk
+from live_eval.studio.listening.votes import OWNER, VoteFile
 from live_eval.testing.clock import FakeClock
 from tests.support.listening import write_listened_run
 from tests.support.studio import LISTENERS, studio
@@ -251,6 +253,27 @@ async def test_a_listener_cannot_continue_or_undo_in_the_name_of_another(folder:
         assert (await ana.post(f"{test}/next", {"listener": "Ana"}))["done"] == 1
         assert (await ana.post(f"{test}/undo", {"listener": "Ana"}))["done"] == 0
         assert (await owner.post(f"{test}/next", {"listener": "Ana"}))["done"] == 0
+
+
+async def test_the_trial_after_a_vote_belongs_to_the_same_browser(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = []
+    ask = TrialDesk.next
+
+    def asked(desk: TrialDesk, file: VoteFile, listener: str, key: str) -> Any:
+        keys.append(key)
+        return ask(desk, file, listener, key)
+
+    monkeypatch.setattr(TrialDesk, "next", asked)
+    async with listening(folder) as owner, owner.listener() as ana:
+        made = await owner.post("/api/listen", {"kind": "ab", "runs": await owner.runs()})
+        trial = (await ana.post(f"/api/listen/{made['id']}/next", {"listener": "Ana"}))["trial"]
+        await ana.post(
+            "/api/listen/votes", {"trial": trial["id"], "choice": "A", "played": await ana.hear(trial)}
+        )
+    assert len(keys) == 2
+    assert keys[0] == keys[1] != OWNER
 
 
 async def test_a_link_is_no_listening_test(tmp_path: Path) -> None:
