@@ -20,8 +20,10 @@ from live_eval.errors import StoreError
 from live_eval.files import read_regular
 from live_eval.recording import read_sound
 
-__all__ = ["Clip", "clips", "drawn_envelope", "length_s"]
+__all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope", "length_s"]
 
+MOST_STEPS = 1000
+"""Length of a detailed envelope."""
 _AT_A_TIME = 16
 _STEP_S = PEAK_NS / 1e9
 
@@ -90,7 +92,7 @@ def length_s(peaks: NDArray[np.uint8]) -> float:
     return len(peaks) * _STEP_S
 
 
-def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = 1000) -> dict[str, Any]:
+def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = MOST_STEPS) -> dict[str, Any]:
     """Return the envelopes of both sides, for the page's script.
 
     Args:

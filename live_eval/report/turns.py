@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from live_eval.analysis.statistics.intervals import rounded
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreCell
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.report.cells import number
-from live_eval.report.embedded_audio import drawn_envelope
+from live_eval.report.embedded_audio import MOST_STEPS, drawn_envelope
 from live_eval.report.pages import script_json
 from live_eval.report.tables import LATENCY_TITLES, RunView
 from live_eval.text.wording import counted, natural_order
@@ -67,7 +64,7 @@ def turn_row(
         "badges": _badges(view),
         "values": values,
         "search": " ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
-        "details": script_json(_details(view, heard=heard)),
+        "details": script_json(_details(view, scores, MOST_STEPS if heard else _COARSE)),
     }
 
 
@@ -78,10 +75,6 @@ def score_columns(run: RunView) -> list[list[str]]:
 
 def _score(cell: ScoreCell) -> list[float | str | None]:
     return [rounded(cell.value, 4), *filter(None, [cell.reason])]
-
-
-def _envelope(peaks: NDArray[np.uint8], *, heard: bool) -> dict[str, Any]:
-    return drawn_envelope(peaks) if heard else drawn_envelope(peaks, steps=_COARSE)
 
 
 def _cue(cue: Cue | None) -> tuple[str, str]:
@@ -116,7 +109,7 @@ def _badges(view: TurnView) -> list[tuple[str, str]]:
     return [badge for badge in badges if badge]
 
 
-def _details(view: TurnView, *, heard: bool) -> dict[str, Any]:
+def _details(view: TurnView, scores: Mapping[str, ScoreCell], steps: int) -> dict[str, Any]:
     turn = view.record
     failure = turn.failure
     return {
@@ -132,11 +125,11 @@ def _details(view: TurnView, *, heard: bool) -> dict[str, Any]:
         "lag": [rounded(turn.timing.lag_ns / 1e6, 1), turn.timing.flagged],
         "scores": [
             None if turn.case.task not in column.tasks else _score(cell)
-            for column, cell in zip(view.table.columns, view.scores.values(), strict=True)
+            for column, cell in zip(view.table.columns, scores.values(), strict=True)
         ],
         "marks": [[mark.kind, mark.title, round(mark.at_s, 4)] for mark in view.marks],
         "seconds": round(view.seconds, 4),
-        "envelope": None if turn.envelope is None else _envelope(turn.envelope, heard=heard),
+        "envelope": None if turn.envelope is None else drawn_envelope(turn.envelope, steps=steps),
         "responses": [[r.status.value, r.reason, r.text or "", r is turn.headline] for r in turn.responses]
         if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
         else [],

@@ -99,6 +99,9 @@ def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
     return f"{min(100.0, max(0.0, heat_map.column.along(cell.value))):.0f}"
 
 
+# -- Markdown -------------------------------------------------------------------------------------------
+
+
 def _markdown(board: Board) -> str:
     parts = ["# EchoMind leaderboard"]
     for table in board.tables:
@@ -172,6 +175,8 @@ def _first_left(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown_table(headings, [place > 0 for place in range(len(headings))], rows)
 
 
+# -- CSV ------------------------------------------------------------------------------------------------
+
 _CSV_SOURCE = ("table", "model", "run", "prompt", "tells_cue", "published")
 _CSV_RUN = ("data", "cases", "source", "ended")
 _CSV_JUDGE = ("judge", "judge_version", "judge_model")
@@ -215,6 +220,9 @@ def _numbers(cell: BoardCell) -> list[object]:
         f"{between.high:.6g}" if between is not None else "",
         *((estimate.n, cell.turns) if estimate is not None else ("", "")),
     ]
+
+
+# -- JSON -----------------------------------------------------------------------------------------------
 
 
 def _json(board: Board) -> str:
@@ -307,6 +315,8 @@ def _cell_as_json(cell: BoardCell) -> dict[str, Any]:
         else None,
     }
 
+
+# -- LaTeX ----------------------------------------------------------------------------------------------
 
 _TEX = str.maketrans(
     {
