@@ -182,7 +182,7 @@ class TruthKeeper:
     def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
         """Record that an event was sent; return the true times of a complete reply.
 
-        `stops` tells whether the client drops the unplayed audio of a cancelled response.
+        `stops` is whether the client drops the unplayed audio of a cancelled response.
         """
         if not isinstance(event, AudioPiece | TextPiece | ResponseCreated | ResponseEnded):
             return None

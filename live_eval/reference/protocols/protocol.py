@@ -45,7 +45,7 @@ class ServerProtocol(ABC):
     """Whether messages contain audio as base64."""
 
     reports_stops: ClassVar[bool] = False
-    """Whether the client is told that a reply was stopped, and drops the unplayed audio."""
+    """Whether the client is notified that a reply was stopped, and drops the unplayed audio."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
