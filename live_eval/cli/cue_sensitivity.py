@@ -87,7 +87,7 @@ def _print(found: CueSensitivity) -> None:
         if effect.p is not None:
             table.add_row(f"  scripts of {name}", *_cells(effect))
     print_table(output_console(), table)
-    click.echo(_in_words(found.overall))
+    click.echo(found.overall.in_words)
     for line in (*_reasons(found), *found.notes):
         click.echo(f"- {line}")
     for reason, count in found.left_out.items():
@@ -123,16 +123,3 @@ def _reasons(found: CueSensitivity) -> list[str]:
     if hidden and found.overall.p is not None:
         lines.append(f"{len(hidden)} of {len(found.attributes)} attributes are not shown: {hidden[0]}")
     return lines
-
-
-def _in_words(effect: Effect) -> str:
-    if effect.p is None:
-        return f"No conclusion: {effect.estimate.reason}."
-    if effect.p >= 0.05:
-        return (
-            "No sensitivity to the voice found: replies differ no more between styles than between repeats."
-        )
-    changed = "Replies differ more between styles than between repeats of one recording"
-    if effect.estimate.value is None:
-        return f"{changed}. Size of the effect: {effect.estimate.reason}."
-    return f"{changed}."

@@ -17,7 +17,6 @@ from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.registry import installed_judges
 from live_eval.report.tables import LATENCY_TITLES
 from live_eval.studio.transcript import seconds_after, transcript_of, zero_ns_of
-from live_eval.studio.turn_index import score_columns
 from live_eval.types import Failure
 
 __all__ = ["turn_details", "turn_events"]
@@ -129,11 +128,11 @@ def _scores(view: TurnView) -> list[dict[str, Any]]:
     }
     return [
         {
-            **described,
-            "side": "user" if described["judge"] in of_the_user else "reply",
+            **column.as_json(),
+            "side": "user" if column.judge in of_the_user else "reply",
             "status": cell.status,
             "value": cell.value,
             "reason": cell.reason or None,
         }
-        for described, cell in zip(score_columns(view.table.columns), view.scores.values(), strict=True)
+        for column, cell in zip(view.table.columns, view.scores.values(), strict=True)
     ]

@@ -23,7 +23,6 @@ __all__ = [
     "RunIndex",
     "Stamp",
     "read_index",
-    "score_columns",
     "stamp_of",
 ]
 
@@ -95,7 +94,7 @@ class RunIndex:
             "offset": query.offset,
             "limit": query.limit,
             "rows": found[query.offset : query.offset + query.limit],
-            "scores": score_columns(self.columns),
+            "scores": [column.as_json() for column in self.columns],
             "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
         }
 
@@ -150,21 +149,6 @@ def _read(folder: Path, _stamp: Stamp) -> RunIndex:
         words=tuple(words for _, words in found),
         columns=table.columns,
     )
-
-
-def score_columns(columns: Iterable[ScoreColumn]) -> list[dict[str, Any]]:
-    """Return the score columns as JSON values."""
-    return [
-        {
-            "name": column.name,
-            "title": column.title,
-            "unit": column.unit,
-            "judge": column.judge,
-            "version": column.version,
-            "higher_is_better": column.higher_is_better,
-        }
-        for column in columns
-    ]
 
 
 def _row(view: TurnView) -> dict[str, Any]:

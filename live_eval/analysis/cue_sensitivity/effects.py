@@ -30,6 +30,9 @@ __all__ = [
 FEWEST_SCRIPTS = 5
 """The fewest scripts for an effect."""
 
+SIGNIFICANT_BELOW = 0.05
+"""The p below which replies are said to change with the voice."""
+
 PERMUTATIONS = 2_000
 NEIGHBOURS = 12
 """Number of other replies drawn for each reply, since all pairs of a run would be too many."""
@@ -59,6 +62,25 @@ class Effect:
     scale: float | None = None
     scripts: int = 0
 
+    @property
+    def in_words(self) -> str:
+        """The result of the test, in one or two sentences."""
+        value, found = self.estimate.value, self.estimate.interval
+        if self.p is None:
+            return f"No conclusion: {self.estimate.reason}."
+        size = ""
+        if value is not None:
+            low_high = (
+                "" if found is None else f"95 % interval {_number(found.low)} to {_number(found.high)}, "
+            )
+            p = "p < 0.001" if self.p < 0.001 else f"p {self.p:.3f}"
+            size = f": {_number(value)} ({low_high}{p}). A model that hears only the words is at 0"
+        if self.p >= SIGNIFICANT_BELOW:
+            differ = "replies differ no more between styles than between repeats"
+            return f"No sensitivity to the voice found: {differ}{size}."
+        changed = "Replies differ more between styles than between repeats of one recording"
+        return f"{changed}{size or f'. Size of the effect: {self.estimate.reason}'}."
+
     def as_json(self) -> dict[str, Any]:
         """Return the effect as printed by ``cue-sensitivity --json``."""
         found = self.estimate.interval
@@ -74,6 +96,10 @@ class Effect:
             "scripts": self.scripts,
             "reason": self.estimate.reason or None,
         }
+
+
+def _number(value: float) -> str:
+    return f"{value:z.2f}".replace("-", "−")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

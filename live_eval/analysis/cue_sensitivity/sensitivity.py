@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,13 +29,20 @@ from live_eval.analysis.cue_sensitivity.measures import (
     words_of,
 )
 from live_eval.analysis.statistics.paired import holm
-from live_eval.analysis.summary.score_table import read_scores
+from live_eval.analysis.summary.score_table import ScoreTable, read_scores
 from live_eval.judging import JudgeRole
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.registry import judges_with
 from live_eval.types import Task
 
-__all__ = ["CueSensitivity", "cue_sensitivity"]
+__all__ = [
+    "CollectedReplies",
+    "CueSensitivity",
+    "collect_replies",
+    "cue_sensitivity",
+    "reply_in",
+    "sensitivity_of",
+]
 
 _PROMPT_DIFFERS = (
     "the session's prompt differs between the styles of the script: run with --prompt no or basic"
@@ -82,6 +89,14 @@ class CueSensitivity:
             "notes": list(self.notes),
         }
 
+    def summary_json(self) -> dict[str, Any]:
+        """Return the overall effect as printed by ``show --json``."""
+        return self.overall.as_json() | {
+            "components": list(self.components),
+            "in_words": self.overall.in_words,
+            "notes": list(self.notes),
+        }
+
 
 def cue_sensitivity(
     run: RunReader,
@@ -96,7 +111,23 @@ def cue_sensitivity(
     The run must contain each recording at least twice (``--repeat 2``). Prosody, emotion and cue scores add
     measures. Without an embedder, replies are compared word by word; `no_embedder` is the reason.
     """
-    captured, left_out = _captured(run)
+    found = collect_replies(reply_in(turn) for turn in run.turns())
+    return sensitivity_of(
+        found, read_scores(scores), run=str(run.path), embedder=embedder, no_embedder=no_embedder, seed=seed
+    )
+
+
+def sensitivity_of(
+    collected: CollectedReplies,
+    table: ScoreTable,
+    *,
+    run: str,
+    embedder: Embedder | None = None,
+    no_embedder: str = "no model was given",
+    seed: int = 0,
+) -> CueSensitivity:
+    """Measure the sensitivity of collected replies to the voice; see `cue_sensitivity`."""
+    captured, left_out = collected.replies, dict(collected.left_out)
     replies = _same_prompt(captured)
     if len(replies) < len(captured):
         left_out[_PROMPT_DIFFERS] = len(captured) - len(replies)
@@ -104,7 +135,7 @@ def cue_sensitivity(
 
     rows = {
         (judge, turn_id): row
-        for turn_id, judges in read_scores(scores).rows.items()
+        for turn_id, judges in table.rows.items()
         for judge, row in judges.items()
         if row.status == "scored"
     }
@@ -121,49 +152,60 @@ def cue_sensitivity(
     overall = effects.pop(together.name)
     components = tuple(measure.name for measure in parts)
     return CueSensitivity(
-        run=str(run.path),
+        run=run,
         seed=seed,
         overall=overall,
         components=components,
         measures=effects,
         attributes=_by_attribute(scripts[0], replies, seed),
-        left_out=dict(left_out),
+        left_out=left_out,
         replies=len(replies),
         notes=tuple(_notes(replies, components, embedder, no_embedder)),
     )
 
 
-def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
-    """Return the captured replies to single conversations, and the number of other turns by reason.
+@dataclass(frozen=True, slots=True)
+class CollectedReplies:
+    """The captured replies to single conversations, and the number of other turns by reason.
 
     The replies are sorted by name, so that random draws do not depend on completion order.
     """
+
+    replies: tuple[Reply, ...]
+    left_out: Mapping[str, int]
+
+
+def reply_in(turn: TurnRecord) -> Reply | str:
+    """Return the reply in a turn, or the reason why it is excluded."""
+    case = turn.case
+    if case.task is not Task.CONVERSATION:
+        return "not a conversation"
+    if case.dialogue_id is not None:  # the reply depends on earlier turns
+        return "a turn of a dialogue"
+    if not turn.captured:
+        return "the turn failed"
+    return Reply(
+        turn.turn_id,
+        case.script_id,
+        case.source,
+        case.variant,
+        attribute=case.script_cue.name if case.script_cue is not None else None,
+        text=(turn.reply_text or "").strip() or None,
+        heard=turn.heard_text,
+        instructions=case.instructions,
+    )
+
+
+def collect_replies(found: Iterable[Reply | str]) -> CollectedReplies:
+    """Return the replies among the results of `reply_in`."""
     left_out: Counter[str] = Counter()
     replies: list[Reply] = []
-    for turn in run.turns():
-        case = turn.case
-        if case.task is not Task.CONVERSATION:
-            left_out["not a conversation"] += 1
-        elif case.dialogue_id is not None:  # the reply depends on earlier turns
-            left_out["a turn of a dialogue"] += 1
-        elif not turn.captured:
-            left_out["the turn failed"] += 1
+    for each in found:
+        if isinstance(each, str):
+            left_out[each] += 1
         else:
-            cue = case.script_cue
-            replies.append(
-                Reply(
-                    turn.turn_id,
-                    case.script_id,
-                    case.source,
-                    case.variant,
-                    attribute=cue.name if cue is not None else None,
-                    text=(turn.reply_text or "").strip() or None,
-                    heard=turn.heard_text,
-                    instructions=case.instructions,
-                )
-            )
-    replies.sort(key=lambda reply: reply.turn_id)
-    return replies, left_out
+            replies.append(each)
+    return CollectedReplies(tuple(sorted(replies, key=lambda reply: reply.turn_id)), left_out)
 
 
 def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:

@@ -10,10 +10,12 @@ from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreTable, means
 from live_eval.types import Task, Variant
 
-__all__ = ["Group", "group_turns"]
+__all__ = ["LABELS_WITHOUT_CUE", "Group", "group_turns"]
 
 _UNLABELLED = "unlabelled"
 _NEUTRAL = "neutral"
+LABELS_WITHOUT_CUE = frozenset({_UNLABELLED, _NEUTRAL})
+"""Labels of speech without a cue, in place of a coarse or fine dimension."""
 # The turn labels shared by a group.
 _LEVELS = {
     "variant": slice(3, 4),

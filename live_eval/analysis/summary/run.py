@@ -8,12 +8,22 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from live_eval.analysis.cue_sensitivity.measures import Reply
+from live_eval.analysis.cue_sensitivity.sensitivity import (
+    CollectedReplies,
+    CueSensitivity,
+    collect_replies,
+    reply_in,
+    sensitivity_of,
+)
 from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues
+from live_eval.analysis.summary.cue_maps import CueMap, cue_maps
 from live_eval.analysis.summary.groups import Group, group_turns
 from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, summarise_latency
+from live_eval.analysis.summary.main_scores import MainScore, main_scores
 from live_eval.analysis.summary.media_tracks import MediaSummary, summarise_media
 from live_eval.analysis.summary.observations import Observation, read_observations
 from live_eval.analysis.summary.score_table import (
@@ -113,6 +123,7 @@ class RunSummary:
         warnings: Number of warnings, by kind.
         greetings: Greetings of the endpoint.
         table: Scores turn by turn.
+        collected: Replies by which cue sensitivity is measured.
         audits: Audits of the judges, by judge.
         lost_audio: Turns with missing or unusable stored audio, with the reason.
     """
@@ -124,6 +135,7 @@ class RunSummary:
     warnings: Mapping[str, int]
     greetings: GreetingSummary
     table: ScoreTable
+    collected: CollectedReplies
     audits: Mapping[str, AuditSummary]
     lost_audio: Mapping[str, str]
 
@@ -159,6 +171,24 @@ class RunSummary:
     def groups(self) -> tuple[Group, ...]:
         """The turns of each task by variant and by cue."""
         return group_turns(self.turns, self.table)
+
+    @cached_property
+    def main_scores(self) -> tuple[MainScore, ...]:
+        """The main score of each task."""
+        return main_scores(self.table, self.turns)
+
+    @cached_property
+    def cue_maps(self) -> tuple[CueMap, ...]:
+        """The scores of each task by cue."""
+        return cue_maps(self.groups, self.table)
+
+    @cached_property
+    def cue_sensitivity(self) -> CueSensitivity | None:
+        """Whether replies change with the voice, compared by words; None without single conversations."""
+        if not self.collected.replies:
+            return None
+        no_embedder = "a summary loads no model"
+        return sensitivity_of(self.collected, self.table, run=self.facts.name, no_embedder=no_embedder)
 
     @cached_property
     def tasks(self) -> tuple[TaskSummary, ...]:
@@ -239,6 +269,9 @@ class RunSummary:
             },
             "latency_ms": {name: summary.as_json() for name, summary in self.latencies.items()},
             "scores": {name: summary.as_json() for name, summary in self.scores.items()},
+            "main_scores": [each.as_json() for each in self.main_scores],
+            "cue_sensitivity": None if self.cue_sensitivity is None else self.cue_sensitivity.summary_json(),
+            "cue_maps": [each.as_json() for each in self.cue_maps],
             "tasks": {each.task.value: each.as_json() for each in self.tasks},
             "dialogues": None if self.dialogues is None else self.dialogues.as_json(),
             "failures": dict(self.failures),
@@ -273,10 +306,12 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
     failures: Counter[str] = Counter()
     models: Counter[str] = Counter()
     greetings: list[Greeting | None] = []
+    replies: list[Reply | str] = []
 
     def counted_turns() -> Iterator[TurnRecord]:
         for turn in run.turns(retime=retime):
             greetings.extend(greetings_of([turn]))
+            replies.append(reply_in(turn))
             warnings.update(warning.kind.value for warning in turn.warnings)
             models.update([turn.model] if turn.model else [])
             failures.update([turn.failure.kind.value] if turn.failure is not None else [])
@@ -292,6 +327,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         warnings=dict(warnings.most_common()),
         greetings=summarise_greetings(greetings),
         table=read_scores(scores, judges_asked_for(run.manifest)),
+        collected=collect_replies(replies),
         audits=read_audits(scores),
         lost_audio=run.lost_audio(),
     )

@@ -43,7 +43,9 @@ class ScoreColumn:
         name: Name of the column: ``judge`` or ``judge.output``.
         version: Judge version; empty if the judge has not run.
         output: Name of the output; empty for a judge's only output.
-        title: Human-readable title.
+        title: Description.
+        heading: Short name: the heading in the paper's tables, or else the description.
+        definition: What the output measures, its range, direction, judge and source.
         higher_is_better: Better direction; None if there is none or it is unknown.
         tasks: Tasks that the output applies to.
         role: Role of the judge; None if the judge has no role or is not installed.
@@ -60,6 +62,21 @@ class ScoreColumn:
     tasks: frozenset[Task] = frozenset(Task)
     role: JudgeRole | None = None
     fits_cue_from: float | None = None
+    heading: str = ""
+    definition: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the description of the score for pages."""
+        return {
+            "name": self.name,
+            "heading": self.heading,
+            "title": self.title,
+            "unit": self.unit,
+            "higher_is_better": self.higher_is_better,
+            "judge": self.judge,
+            "version": self.version,
+            "definition": self.definition,
+        }
 
     @property
     def is_accuracy(self) -> bool:
@@ -268,18 +285,38 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
 def _column(
     judge: str, version: str, output: str, spec: OutputSpec | None, judge_spec: JudgeSpec | None
 ) -> ScoreColumn:
+    title = spec.title if spec else score_name(judge, output)
+    columns = spec.columns if spec else ()
     return ScoreColumn(
         name=score_name(judge, output),
         judge=judge,
         version=version,
         output=output,
-        title=spec.title if spec else score_name(judge, output),
+        title=title,
+        heading=columns[0].title if len(columns) == 1 else title,
+        definition=_definition(spec, judge_spec, version),
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,
         tasks=judge_spec.tasks if judge_spec else frozenset(Task),
         role=judge_spec.role if judge_spec else None,
         fits_cue_from=spec.fits_cue_from if spec else None,
     )
+
+
+def _definition(output: OutputSpec | None, judge: JudgeSpec | None, version: str) -> str:
+    """Return what an output measures, in sentences; empty if its judge is not installed."""
+    if output is None or judge is None:
+        return ""
+    bounds, unit = output.bounds, "" if output.unit.startswith("of ") else output.unit
+    between = f"{bounds[0]:g} to {bounds[1]:g}" if bounds is not None else ""
+    scale = " ".join(filter(None, (between, unit)))
+    better = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
+    sentences = [
+        f"{output.title} ({', '.join(filter(None, (scale, better[output.higher_is_better])))})",
+        f"Judge {judge.name}, version {version or judge.version}: {judge.title}",
+        f"Source: {judge.source}" if judge.source else "",
+    ]
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +359,9 @@ class ScoreSummary:
             "n_failed": self.n_failed,
             "interval": interval_json(self.mean.interval),
             "version": self.column.version,
+            "title": self.column.title,
+            "unit": self.column.unit,
+            "higher_is_better": self.column.higher_is_better,
             "reasons": dict(self.reasons),
         }
 

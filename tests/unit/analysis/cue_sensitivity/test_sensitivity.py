@@ -111,7 +111,12 @@ def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
     assert overall["p"] < 0.01
     assert overall["components"] == ["words", "prosody"]
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
-    assert "Replies differ more between styles" in told.stdout
+    printed = f"repeats of one recording: {overall['effect']:.2f} (95 % interval {overall['low']:.2f} to "
+    assert f"Replies differ more between styles than between {printed}" in told.stdout
+    shown = CliRunner().invoke(cli, ["show", str(path), "--json"])
+    found = json.loads(shown.stdout)["cue_sensitivity"]
+    assert {name: found[name] for name in overall} == overall, "a page shows the value of this command"
+    assert found["in_words"] in told.stdout
     once = a_run(tmp_path / "once", deaf, repeats=1)
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(once), "--words"])
     assert told.exit_code == 0

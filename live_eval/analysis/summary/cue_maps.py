@@ -1,0 +1,99 @@
+"""Each task's scores by cue, for heat maps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate
+from live_eval.analysis.summary.groups import LABELS_WITHOUT_CUE, Group
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
+from live_eval.types import Task
+
+__all__ = ["CueMap", "CueRow", "cue_maps", "is_thin"]
+
+
+@dataclass(frozen=True, slots=True)
+class CueRow:
+    """The turns with a cue.
+
+    Args:
+        cue: Name, unique in the map.
+        voice_to_voice: Median in milliseconds.
+        scores: Means, one per column of the map.
+    """
+
+    cue: str
+    turns: int
+    voice_to_voice: Estimate
+    scores: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CueMap:
+    """A task's scores by cue; cells of fewer than `MIN_CLUSTERS` scripts are too few to read."""
+
+    task: Task
+    columns: tuple[ScoreColumn, ...]
+    rows: tuple[CueRow, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the map as printed by ``show --json``."""
+        return {
+            "task": self.task.value,
+            "scores": [column.as_json() for column in self.columns],
+            "rows": [
+                {
+                    "cue": row.cue,
+                    "turns": row.turns,
+                    "voice_to_voice": _cell(row.voice_to_voice, 3),
+                    "scores": [_cell(mean) for mean in row.scores],
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def is_thin(estimate: Estimate) -> bool:
+    """Return whether a value is over too few scripts for an interval."""
+    return estimate.clusters < MIN_CLUSTERS
+
+
+def cue_maps(groups: Sequence[Group], table: ScoreTable) -> tuple[CueMap, ...]:
+    """Return the maps of the tasks with labelled cues, in level order.
+
+    A map has the scores with a better direction, and its cues in the order of the groups; speech without a
+    cue is last.
+    """
+    found = (_map(task, groups, table) for task in Task)
+    return tuple(each for each in found if each is not None)
+
+
+def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | None:
+    of_task = [group for group in groups if group.task is task and group.level == "attribute"]
+    of_task.sort(key=lambda group: group.labels[0] in LABELS_WITHOUT_CUE)  # stable
+    if not of_task or of_task[0].labels[0] in LABELS_WITHOUT_CUE:
+        return None
+    columns = tuple(
+        column
+        for column in table.columns
+        if column.higher_is_better is not None
+        and any(column.name in group.scores and group.scores[column.name].n for group in of_task)
+    )
+    names = Counter(group.labels[-1] for group in of_task)
+    rows = [
+        CueRow(
+            group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]),
+            group.turns,
+            group.voice_to_voice,
+            tuple(group.scores[column.name] for column in columns),
+        )
+        for group in of_task
+    ]
+    return CueMap(task, columns, tuple(rows))
+
+
+def _cell(estimate: Estimate, digits: int = 6) -> dict[str, Any]:
+    return estimate.as_json(digits, scripts=True) | {"thin": is_thin(estimate)}
