@@ -33,12 +33,13 @@ from live_eval.report.tables import (
     failure_table,
     judges_in_words,
     latency_table,
+    score_columns,
     score_table,
 )
 from live_eval.report.tasks import task_tables
 from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
-from live_eval.report.turns import score_columns, turn_order, turn_row
+from live_eval.report.turns import turn_order, turn_row
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
@@ -179,7 +180,11 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         settings=_settings(opened),
         shown=shown,
         rows=_rows(ordered, keys, shown, {clip.key for clip in audio}),
-        score_columns=script_json([score_columns(view) for view in runs]),
+        columns=score_columns(runs),
+        score_columns=script_json(
+            [[column.as_json() for column in view.summary.table.columns] for view in runs]
+        ),
+        cue_maps=[_cue_maps(view, runs) for view in runs],
         total=len(ordered),
         cue_names=sorted(cues),
         task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
@@ -187,6 +192,12 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         clips=audio,
         recorded=len(files),
     )
+
+
+def _cue_maps(view: RunView, runs: Sequence[RunView]) -> str:
+    """Return the data of a run's heat maps, for the page's script."""
+    maps = [each.as_json() for each in view.summary.cue_maps]
+    return script_json({"maps": maps, "run": str(view.index), "label": view.label if len(runs) > 1 else ""})
 
 
 def _keys_of(keys: Mapping[tuple[int, str], str], index: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from live_eval.analysis.statistics.distribution import Distribution
 from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.score_table import ScoreColumn
 
 __all__ = [
     "NONE",
@@ -27,10 +28,11 @@ NONE = "–"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; numeric columns are right-aligned."""
+    """A heading; numeric columns are right-aligned. A page shows the heading and definition of `score`."""
 
     label: str
     numeric: bool = True
+    score: ScoreColumn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Cell:
         indent: Depth in a hierarchy.
         note: Additional details, as a tooltip.
         href: Link, relative to the page; empty for none.
+        score: Score that the cell names; a page shows its heading and definition.
     """
 
     text: str
@@ -50,6 +53,7 @@ class Cell:
     strong: bool = False
     note: str = ""
     href: str = ""
+    score: ScoreColumn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,30 @@ _LATENCIES = (
 DEFINITIONS = (
     *_LATENCIES,
     (
+        "cue sensitivity",
+        "how much replies differ between styles of a script, beyond their difference between repeats of one "
+        "recording, relative to replies to other scripts: 0 if another style changes no more than a repeat, "
+        "1 if it changes as much as other words. Styles are permuted for the test; the interval resamples "
+        "scripts",
+    ),
+    (
+        "by cue",
+        "turns by the cue of their recording: how the speaker sounds, or what is heard in the background. "
+        "Scores are means and latencies medians over turns; the shade of a cell is its place between the "
+        f"worst and the best cue of its column, and cells with fewer than {MIN_CLUSTERS} scripts are hatched",
+    ),
+    (
+        "turn",
+        "what happens between two utterances of the user: the utterance and the endpoint's reaction",
+    ),
+    ("captured", "a turn that ended normally with a reply; otherwise it is failed"),
+    ("task", "conversation, transcription, understanding or reasoning: the levels of the benchmark"),
+    (
+        "front",
+        "the Pareto front: the runs, or turns, for which no other is at least as fast and as good, and "
+        "better in one respect",
+    ),
+    (
         "barge-in stop",
         "from the moment the user begins to speak over the reply to its last audible sample",
     ),

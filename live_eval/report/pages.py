@@ -54,8 +54,18 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         finalize=_printable,
     )
     environment.globals.update(version=__version__, colours=COLOURS)
-    environment.filters.update(filters)
+    environment.filters.update({"arrow": direction, **filters})
     return environment.get_template(name)
+
+
+def direction(higher_is_better: bool | None) -> Markup:
+    """Return an arrow for a score's better direction, with a text for screen readers."""
+    arrow, words = {True: (" ↑", "higher"), False: (" ↓", "lower"), None: ("", "")}[higher_is_better]
+    if not arrow:
+        return Markup("")
+    return Markup('<span aria-hidden="true">{}</span><span class="unseen">, {} is better</span>').format(
+        arrow, words
+    )
 
 
 def _printable(value: Any) -> Any:

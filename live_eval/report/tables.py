@@ -10,7 +10,7 @@ from typing import TypeAlias
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.run import RunSummary
-from live_eval.analysis.summary.score_table import ScoreSummary
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreSummary
 from live_eval.report.cells import (
     NONE,
     Cell,
@@ -35,6 +35,7 @@ __all__ = [
     "judges_in_words",
     "latency_table",
     "run_cell",
+    "score_columns",
     "score_table",
 ]
 
@@ -141,7 +142,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
     ]
     reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
     cells = [
-        Cell(score.label, note=f"{score.column.title} (version {score.column.version})"),
+        Cell(score.label, score=score.column),
         *run_cell(view, runs),
         Cell(number(score.mean.value, 2), strong=True),
         Cell(interval(score.mean, 2), note=score.mean.reason),
@@ -154,6 +155,11 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
         scores = view.comparison.scores if view.comparison else {}
         cells.append(_difference(scores.get(score.column.name), 2))
     return tuple(cells)
+
+
+def score_columns(runs: Sequence[RunView]) -> dict[str, ScoreColumn]:
+    """Return the scores of the runs by name."""
+    return {column.name: column for view in reversed(runs) for column in view.summary.table.columns}
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
@@ -208,7 +214,9 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
     names = [
         name for name in dict.fromkeys(name for view in runs for name in view.summary.scores) if name in given
     ]
-    columns = columns_of(runs, ["turns by"], ["turns", "failed", "voice to voice, p50 ms", *names])
+    scores = score_columns(runs)
+    columns = columns_of(runs, ["turns by"], ["turns", "failed", "voice to voice, p50 ms"])
+    columns += [Column(name, score=scores[name]) for name in names]
     rows = [
         _cue_row(view, group, label, depth, runs, names)
         for key, label, depth in _outline(list(dict.fromkeys(_group_key(group) for _, group in groups)))

@@ -16,7 +16,7 @@ from live_eval.report.tables import LATENCY_TITLES, RunView
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Variant
 
-__all__ = ["score_columns", "turn_order", "turn_row"]
+__all__ = ["turn_order", "turn_row"]
 
 _EXCERPT = 110
 _COARSE = 60  # steps of a waveform without audio
@@ -66,11 +66,6 @@ def turn_row(
         "search": " ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
         "details": script_json(_details(view, scores, MOST_STEPS if heard else _COARSE)),
     }
-
-
-def score_columns(run: RunView) -> list[list[str]]:
-    """Return the name, unit and title of each score in a turn's details."""
-    return [[column.name, column.unit, column.title] for column in run.summary.table.columns]
 
 
 def _score(cell: ScoreCell) -> list[float | str | None]:

@@ -1,6 +1,7 @@
 // Details of a turn or a trial: failures, and values with the reasons for missing ones.
 import { figure, make, row, table } from "./elements.js";
 import { milliseconds, score, words } from "./format.js";
+import { about, headingOf } from "./heat_map.js";
 
 /** A failure or a warning with its kind. */
 export function remark(kind, message, severity = "failure") {
@@ -12,7 +13,7 @@ export function remark(kind, message, severity = "failure") {
  *
  * @param {string} caption
  * @param {string[]} heads Headings of the name, value and (if any) reason columns.
- * @param {Array<{name: string, note: string, value: Node|string, reason: string}>} rows
+ * @param {Array<{name: Node|string|Array, note: string, value: Node|string, reason: string}>} rows
  */
 export function values(caption, [name, value, reason], rows) {
   const cells = rows.map((each) =>
@@ -46,17 +47,15 @@ export function latencies(rows, lag, play = null) {
 /**
  * Make the table of a turn's scores.
  *
- * @param {Array<{name: string, title: string, value: number|null, unit: string, reason: string|null,
- *     higher_is_better: boolean|null, by: string}>} rows `by` is the judge.
+ * @param {Array<{name: string, heading: string, title: string, definition: string, unit: string,
+ *     higher_is_better: boolean|null, value: number|null, reason: string|null, by: string}>} rows `by` is the judge.
  * @param {function(object, string)} [play] See `latencies`.
  */
 export function scores(rows, play = null) {
   if (!rows.length) return make("p", { class: "note" }, "Not scored.");
-  const better = { true: ", higher is better", false: ", lower is better" };
   const shown = rows.map((one) => {
     const text = score(one.value, one.unit);
-    const note = `${one.title}${better[one.higher_is_better] ?? ""}`;
-    return { name: one.name, note, value: play ? play(one, text) : text, reason: one.reason || one.by };
+    return { name: [headingOf(one), about(one)], note: one.name, value: play ? play(one, text) : text, reason: one.reason || one.by };
   });
   const caption = `Scores${play ? "; a value plays the judged audio" : ""}`;
   return values(caption, ["score", "value", play ? "reason or judge" : "reason"], shown);

@@ -79,8 +79,10 @@ export class Listing {
 
   drawHead(head) {
     const { sort: key } = head.dataset;
-    if (!head.querySelector("button"))
-      head.append(button([...head.childNodes], () => this.sort(head, key), { "data-key": `sort ${key}` }));
+    if (!head.querySelector("[data-key]")) {
+      const label = [...head.childNodes].filter((node) => !node.matches?.(".about, .definition"));
+      head.prepend(button(label, () => this.sort(head, key), { "data-key": `sort ${key}` }));
+    }
     if ((this.asked.sort || this.first) !== key) head.removeAttribute("aria-sort");
     else head.setAttribute("aria-sort", this.asked.descending ? "descending" : "ascending");
   }

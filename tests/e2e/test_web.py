@@ -81,8 +81,26 @@ def test_texts_are_inserted_as_text(kit: Page) -> None:
     """Every element helper shows markup as plain text."""
     assert scene(kit, "texts", HOSTILE)
     assert kit.locator("img").count() == 0
-    assert kit.locator("b").all_inner_texts() == [HOSTILE]  # the kind of a note
+    assert kit.locator("b").all_inner_texts() == [HOSTILE, HOSTILE]  # a kind, a definition
     assert kit.title() == "kit"
+
+
+def test_a_heat_map_shades_what_can_be_compared_and_defines_its_scores(kit: Page) -> None:
+    scene(kit, "heat")
+    assert kit.locator("tbody th a").all_inner_texts() == ["sigh", "shout", "whisper"]
+    assert kit.locator("tbody th a").first.get_attribute("href") == "#cue=sigh"
+    shades = kit.locator("tbody td").evaluate_all("cells => cells.map((cell) => cell.style.cssText)")
+    # Latency: lower is better. The third cue has too few scripts to be compared.
+    assert shades == ["--share: 1.000;", "--share: 0.000;", "--share: 0.000;", "--share: 1.000;", "", ""]
+    assert kit.locator("tbody td.thin").all_inner_texts() == ["400\nn 9, 3 scripts", "5.00\nn 9, 3 scripts"]
+
+    definition = kit.get_by_text("Whether the reply fits the cue.")
+    assert not definition.is_visible()
+    kit.get_by_role("button", name="About C4").focus()
+    kit.keyboard.press("Enter")
+    assert definition.is_visible()
+    kit.keyboard.press("Escape")
+    assert not definition.is_visible()
 
 
 def until(page: Page, expression: str) -> None:

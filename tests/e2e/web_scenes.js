@@ -9,7 +9,7 @@ const { figure, make, row, table } = elements;
 
 /** Make one of every element of a text; returns whether each shows it as text. */
 export function texts(text) {
-  const some = { name: text, title: text, note: text, value: text, reason: text };
+  const some = { name: text, heading: text, title: text, definition: text, note: text, value: text, reason: text };
   const heads = [text, { label: text, title: text, sort: text }];
   const made = [
     make("p", { title: text }, text),
@@ -125,4 +125,20 @@ function silence(seconds) {
   text(36, "data");
   wav.setUint32(40, size, true);
   return URL.createObjectURL(new Blob([wav], { type: "audio/wav" }));
+}
+
+export async function heat() {
+  const { heatMap } = await import("./heat_map.js");
+  const score = { name: "rubric.c4", heading: "C4", title: "C4 relevance", unit: "of 5", higher_is_better: true };
+  score.definition = "Whether the reply fits the cue.";
+  const cell = (value, thin = false) => ({ value, n: 9, scripts: thin ? 3 : 9, thin });
+  const row = (cue, ms, c4, thin) => ({
+    cue,
+    turns: 9,
+    voice_to_voice: cell(ms, thin),
+    scores: [cell(c4, thin)],
+  });
+  const rows = [row("sigh", 500, 3), row("shout", 600, 4), row("whisper", 400, 5, true)];
+  const map = { task: "conversation", scores: [score], rows };
+  document.body.append(...heatMap(map, { turns: (cue) => `#cue=${cue}` }));
 }

@@ -359,9 +359,7 @@ class ScoreSummary:
             "n_failed": self.n_failed,
             "interval": interval_json(self.mean.interval),
             "version": self.column.version,
-            "title": self.column.title,
-            "unit": self.column.unit,
-            "higher_is_better": self.column.higher_is_better,
+            "column": self.column.as_json(),
             "reasons": dict(self.reasons),
         }
 

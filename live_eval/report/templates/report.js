@@ -2,10 +2,17 @@
 import { latencies, remark, scores } from "./web/details.js";
 import { bytes } from "./web/drawing.js";
 import { make, row, table, texts } from "./web/elements.js";
+import { heatMap } from "./web/heat_map.js";
 import { listRows } from "./web/rows.js";
 import { handover, levelsOf, recording } from "./web/sound.js";
 
 const columns = JSON.parse(document.getElementById("score-columns").textContent);
+
+for (const place of document.querySelectorAll(".cue-maps")) {
+  const { maps, run, label } = JSON.parse(place.querySelector("script").textContent);
+  const turns = (cue) => `#${new URLSearchParams({ cue, ...(label && { run }) })}`;
+  place.append(...maps.flatMap((map) => heatMap(map, { of: label, turns })));
+}
 
 listRows(document.getElementById("turn-table"), { noun: "turns", named: "turn", details: turnDetails });
 
@@ -14,8 +21,7 @@ function turnDetails({ row: { id, dataset } }, turn, signal) {
   const times = turn.latencies.map(([title, value, reason]) => ({ title, ms: value, reason }));
   const judged = turn.scores.flatMap((score, place) => {
     if (!score) return []; // not applicable to the turn's task
-    const [name, unit, title] = columns[dataset.run][place];
-    return [{ name, unit, title, value: score[0], reason: score[1] ?? "" }];
+    return [{ ...columns[dataset.run][place], value: score[0], reason: score[1] ?? "" }];
   });
   return [
     turn.failure && remark(...turn.failure),

@@ -1,6 +1,7 @@
 // A run: its facts, values and turns. A campaign: its runs and its page.
 import { StudioError, path, read } from "./api.js";
 import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
+import { about, headingOf, heatMap } from "./web/heat_map.js";
 import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
 import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
@@ -90,7 +91,18 @@ function followRun({ id, name }, { head, progress, figures, list }, signal) {
 function showFigures(
   place,
   id,
-  { turns, latency_ms: latencies, scores, failures, lag_ms: lag, could_not_run: absent },
+  {
+    turns,
+    latency_ms: latencies,
+    scores,
+    main_scores: main,
+    cue_sensitivity: sensitivity,
+    cue_maps: maps,
+    tasks,
+    failures,
+    lag_ms: lag,
+    could_not_run: absent,
+  },
 ) {
   const failed = Object.entries(failures)
     .map(([kind, count]) => `${count} ${words(kind)}`)
@@ -98,20 +110,30 @@ function showFigures(
   const tiles = [
     tile("turns", `${turns.captured}`, `of ${counted(turns.total, "turn")} captured`, sorted(id)),
     turns.failed > 0 && tile("failed", turns.failed, failed, `${sorted(id)}?status=failed`, "bad"),
-    ...["voice_to_voice", "first_byte", "endpointing"].map((name) => {
-      const { p50, p95, n, n_missing: missing } = latencies[name];
+    ...["p50", "p95"].map((share) => {
+      const { n, n_missing: missing, [share]: value, ...other } = latencies.voice_to_voice;
       const more = [
-        p95 === null ? null : `p95 ${milliseconds(p95)}`,
-        counted(n, "turn"),
+        value === null && n ? other[`${share}_reason`] : between(other[`${share}_interval`], 0),
+        `n ${n}`,
         missing ? `${missing} missing` : null,
       ];
       return tile(
-        `${words(name)}, median`,
-        milliseconds(p50),
+        `voice to voice, ${share}`,
+        milliseconds(value),
         more.filter(Boolean).join(", "),
-        `${sorted(id)}?sort=${name}&descending=1`,
+        `${sorted(id)}?sort=voice_to_voice&descending=1`,
       );
     }),
+    ...main.map(({ task, score, mean, missing }) =>
+      tile(
+        [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score)],
+        number(mean.value, 2),
+        [between(mean.interval, 2), `n ${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
+          .filter(Boolean)
+          .join(", "),
+        `${sorted(id)}?sort=${encodeURIComponent(score.name)}`,
+      ),
+    ),
     tile(
       "lag, median",
       lag.p50 === null ? NONE : `${number(lag.p50, 1)} ms`,
@@ -123,8 +145,13 @@ function showFigures(
   const rows = entries.map(
     ([name, { mean, n, n_unscored: unscored, n_failed: broken, interval, version }]) => {
       const margin = interval ? ` [${number(interval[0], 2)}, ${number(interval[1], 2)}]` : "";
+      const column = scores[name].column;
       return row(
-        make("a", { href: `${sorted(id)}?sort=${encodeURIComponent(name)}` }, name),
+        [
+          make("a", { href: `${sorted(id)}?sort=${encodeURIComponent(name)}` }, headingOf(column)),
+          about(column),
+          make("small", { class: "of" }, name),
+        ],
         figure(number(mean, 2), margin && make("small", {}, margin)),
         figure(n),
         figure(unscored),
@@ -141,6 +168,8 @@ function showFigures(
   fill(
     place,
     make("div", { class: "tiles" }, tiles),
+    sensitivity && answer(sensitivity),
+    maps.map((map) => heatMap(map, { turns: (cue) => `${sorted(id)}?${new URLSearchParams({ cue })}` })),
     rows.length > 0 &&
       make(
         "details",
@@ -152,6 +181,19 @@ function showFigures(
       make("p", { class: "warning" }, `${judge} could not run: ${reason}`),
     ),
   );
+}
+
+/** Whether the replies change with the voice. */
+function answer({ in_words: inWords, p, components, scripts }) {
+  const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows `;
+  return [
+    make("p", { class: "answer" }, make("b", {}, "Does it hear how it is said?"), ` ${inWords}`),
+    p !== null && make("p", { class: "note" }, `${how}every measure, also by meaning.`),
+  ];
+}
+
+function between(interval, digits) {
+  return interval && `${number(interval[0], digits)} to ${number(interval[1], digits)}`;
 }
 
 function sorted(id) {

@@ -2,6 +2,7 @@
 import { path, read } from "./api.js";
 import { badge, choice, figure, fill, make, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
+import { about, headingOf } from "./web/heat_map.js";
 import { Listing, filters } from "./web/listing.js";
 
 const LATENCIES = ["voice_to_voice", "first_byte"];
@@ -69,7 +70,11 @@ export class TurnTable {
       { label: "turn", sort: "recorded" },
       "cue",
       ...LATENCIES.map((name) => ({ label: words(name), sort: name, figure: true })),
-      ...shown.map(({ name, title }) => ({ label: name, sort: name, title, figure: true })),
+      ...shown.map((score) => ({
+        label: [headingOf(score), about(score)],
+        sort: score.name,
+        figure: true,
+      })),
     ];
     fill(
       this.frame,

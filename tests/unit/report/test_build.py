@@ -89,7 +89,7 @@ def test_every_turn_is_there_with_what_is_known_of_it(page: Page) -> None:
     latencies = {name: value for name, value, _ in first["latencies"]}  # type: ignore[attr-defined]
     assert latencies["voice to voice"] == pytest.approx(480, abs=0.1)
     [columns] = [text for attributes, text in page.scripts if attributes.get("id") == "score-columns"]
-    names = [name for name, _, _ in json.loads(columns)[0]]
+    names = [column["name"] for column in json.loads(columns)[0]]
     scores = dict(zip(names, first["scores"], strict=True))  # type: ignore[call-overload]
     assert scores["ves"] == [None, "needs the key GEMINI_API_KEY"]
     envelope = first["envelope"]

@@ -1,0 +1,105 @@
+// Scores by cue as a heat map, and the definitions of scores.
+import { figure, make, table, unseen } from "./elements.js";
+import { number } from "./format.js";
+
+const BETTER = { true: ["↑", "higher is better"], false: ["↓", "lower is better"] };
+const FEWEST_SCRIPTS = 8;
+
+let made = 0;
+
+/** Make a button that shows the definition of a score, for the mouse, the keyboard and touch. */
+export function about({ name, heading, title, definition }) {
+  made += 1;
+  const id = `about-${made}`;
+  return [
+    make("button", { type: "button", class: "about", popovertarget: id, "aria-label": `About ${heading}` }, "?"),
+    make(
+      "div",
+      { id, popover: "auto", class: "definition" },
+      make("b", {}, title),
+      make("p", {}, definition || "The judge of this score is not installed, so its definition is unknown."),
+      make("code", {}, name),
+    ),
+  ];
+}
+
+/** The name of a score as a heading: short name, direction, unit. */
+export function headingOf({ heading, unit, higher_is_better: higher }) {
+  const [arrow, words] = BETTER[higher] ?? ["", ""];
+  return [
+    heading.length > 20 ? make("span", { class: "long" }, heading) : heading,
+    arrow && [make("span", { "aria-hidden": "true" }, ` ${arrow}`), unseen(`, ${words}`)],
+    unit && make("small", {}, ` ${unit}`),
+  ];
+}
+
+/**
+ * Make the heat map of a task's scores by cue.
+ *
+ * The colour of a cell is its place between the worst and the best cue of its column. Cells with fewer than 8
+ * scripts are hatched and have no colour.
+ *
+ * @param {object} map One of the `cue_maps` of `live-eval show --json`.
+ * @param {object} options
+ * @param {string} [options.of] Name of the run, for the caption.
+ * @param {function(string): string} options.turns Returns the link to the turns with a cue.
+ */
+export function heatMap({ task, scores, rows }, { of = "", turns }) {
+  const latency = {
+    name: "voice_to_voice",
+    heading: "voice to voice, p50",
+    title: "voice to voice, median of all turns",
+    unit: "ms",
+    higher_is_better: false,
+    definition:
+      "From the end of the user's speech to the first audible sample of the reply, in milliseconds; lower is " +
+      "better. Turns with an uncertain end of speech are excluded.",
+  };
+  const columns = [latency, ...scores];
+  const cells = rows.map((each) => [each.voice_to_voice, ...each.scores]);
+  const shares = columns.map((column, place) => sharesOf(cells.map((row) => row[place]), column));
+  const heads = ["cue", ...columns.map((column) => ({ label: [headingOf(column), about(column)], figure: true }))];
+  const drawn = rows.map(({ cue, turns: count }, row) =>
+    make(
+      "tr",
+      {},
+      make(
+        "th",
+        { scope: "row" },
+        make("a", { href: turns(cue.split(" / ").at(-1)) }, cue),
+        make("small", { class: "of" }, `${count} turns`),
+      ),
+      columns.map((column, place) => cell(cells[row][place], shares[place][row], column === latency ? 0 : 2)),
+    ),
+  );
+  return [
+    table(`${task[0].toUpperCase()}${task.slice(1)}: scores by cue${of && `, ${of}`}`, heads, drawn, { class: "heat" }),
+    make(
+      "p",
+      { class: "note" },
+      "Darker is better: from the worst to the best cue of each column. ",
+      make("span", { class: "thin key" }),
+      ` Hatched: fewer than ${FEWEST_SCRIPTS} scripts, too few to compare. n is the number of turns with a value; `,
+      "values are medians (latency) and means (scores) over turns.",
+    ),
+  ];
+}
+
+/** Return the place of each value between the worst and the best, from 0 to 1; null without a comparison. */
+function sharesOf(cells, { higher_is_better: higher }) {
+  const compared = cells.filter(({ value, thin }) => value !== null && !thin).map(({ value }) => value);
+  const [low, high] = [Math.min(...compared), Math.max(...compared)];
+  return cells.map(({ value, thin }) => {
+    if (value === null || thin || high === low) return null;
+    const share = (value - low) / (high - low);
+    return higher ? share : 1 - share;
+  });
+}
+
+function cell({ value, n, scripts, thin }, share, digits) {
+  const count = value !== null && `n ${n}${thin ? `, ${scripts} script${scripts === 1 ? "" : "s"}` : ""}`;
+  const made = figure(number(value, digits), count && make("small", { class: "of" }, count));
+  if (value !== null && thin) made.classList.add("thin");
+  if (share !== null) made.style.setProperty("--share", share.toFixed(3));
+  return made;
+}
