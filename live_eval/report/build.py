@@ -23,6 +23,9 @@ from live_eval.report.clip_choice import turns_to_hear
 from live_eval.report.compare import compare, prompts_in_words
 from live_eval.report.embedded_audio import clips
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
+from live_eval.report.leaderboard.board import PUBLISHED_NOTE, BoardTable, paper_tables
+from live_eval.report.leaderboard.entries import entries_of
+from live_eval.report.leaderboard.render import board_helpers
 from live_eval.report.pages import inline_script, page_template, script_json, write_page
 from live_eval.report.plots import Plot, curve_plot, level_plots
 from live_eval.report.tables import (
@@ -181,6 +184,9 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         shown=shown,
         rows=_rows(ordered, keys, shown, {clip.key for clip in audio}),
         columns=score_columns(runs),
+        paper=_paper(opened),
+        published_note=PUBLISHED_NOTE,
+        **board_helpers(),
         score_columns=script_json(
             [[column.as_json() for column in view.summary.table.columns] for view in runs]
         ),
@@ -192,6 +198,13 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         clips=audio,
         recorded=len(files),
     )
+
+
+def _paper(opened: Sequence[OpenRun]) -> list[BoardTable]:
+    """Return the paper's tables in which the runs have values, with a row for every run."""
+    entries = entries_of([(run.reader.path, run.view.summary, run.reader.manifest) for run in opened])
+    tables = paper_tables(entries, all_prompts=True)
+    return [table for table in tables if any(not row.published for row in table.rows)]
 
 
 def _cue_maps(view: RunView, runs: Sequence[RunView]) -> str:
@@ -235,8 +248,10 @@ def _curves(runs: Sequence[RunView]) -> list[Plot]:
 
 
 def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
-    """Return the plots of scores against latency; empty for a single run."""
-    return trade_offs([(run.compared, run.view.summary) for run in opened]) if len(opened) > 1 else []
+    """Return the plots of scores against latency; for a single run, of its main scores."""
+    found = trade_offs([(run.compared, run.view.summary) for run in opened])
+    main = {each.column.name for each in opened[0].view.summary.main_scores}
+    return [each for each in found if len(opened) > 1 or each.name in main]
 
 
 def _rows(

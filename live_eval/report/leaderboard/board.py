@@ -34,6 +34,7 @@ from live_eval.report.leaderboard.plots import LevelPlot, level_plots
 from live_eval.types import Task
 
 __all__ = [
+    "PUBLISHED_NOTE",
     "Best",
     "Board",
     "BoardCell",
@@ -43,6 +44,7 @@ __all__ = [
     "Rival",
     "build_board",
     "find_best",
+    "paper_tables",
 ]
 
 _CONVERSATION = Task.CONVERSATION
@@ -131,9 +133,12 @@ class Board:
     notes: tuple[str, ...]
 
 
-_NOTES = (
+PUBLISHED_NOTE = (
     "Rows marked as published are the paper's (Zhou et al., ICLR 2026): means over all of EchoMind, without "
-    "intervals. Our rows are comparable with them only if data, judges and judge versions are equal.",
+    "intervals. Our rows are comparable with them only if data, judges and judge versions are equal."
+)
+_NOTES = (
+    PUBLISHED_NOTE,
     "Our values are means over scored turns (unanswered questions count as wrong) with 95 % intervals, "
     "resampled by script. There is no interval for fewer than 8 scripts or for equal values.",
     "The best of our rows is bold if all have the same cases and judges and none has a value for a larger "
@@ -174,9 +179,20 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         StoreError: A folder contains no run.
     """
     entries = read_entries(paths)
+    return Board(
+        tables=(*paper_tables(entries, all_prompts=all_prompts), _latencies(entries)),
+        runs=tuple(entry.run for entry in entries),
+        maps=tuple(_maps(entries)),
+        plots=level_plots(entries),
+        notes=(*_NOTES, *([_HUMAN_NOTE] if any("human" in entry.run.source for entry in entries) else [])),
+    )
+
+
+def paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTable]:
+    """Return the paper's tables with rows for our runs; for `all_prompts`, see `build_board`."""
     everything = Chosen(tuple(entries), ())
     columns = leaderboard_columns()
-    tables = [
+    return [
         _table(
             title,
             tuple(column for column in columns if column.table is table),
@@ -184,13 +200,6 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         )
         for title, table in _TABLES
     ]
-    return Board(
-        tables=(*tables, _latencies(entries)),
-        runs=tuple(entry.run for entry in entries),
-        maps=tuple(_maps(entries)),
-        plots=level_plots(entries),
-        notes=(*_NOTES, *([_HUMAN_NOTE] if any("human" in entry.run.source for entry in entries) else [])),
-    )
 
 
 def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> BoardTable:

@@ -33,6 +33,7 @@ __all__ = [
     "Source",
     "choose_prompts",
     "choose_prompts_of",
+    "entries_of",
     "read_entries",
     "sources_of",
 ]
@@ -153,11 +154,16 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     resolved = [path.resolve() for path in paths]
     if len(set(resolved)) < len(resolved):
         raise UsageError("expected different runs, found the same one twice")
-    folders = Counter(path.name for path in resolved)
     read: list[tuple[Path, RunSummary, Mapping[str, Any]]] = []
     for path in paths:
         with RunReader.open(path) as run, ScoreReader.open(path) as scores:
             read.append((path, summarise(run, scores), run.manifest))
+    return entries_of(read)
+
+
+def entries_of(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]]) -> list[Entry]:
+    """Return the entries of runs, each with its folder, summary and manifest."""
+    folders = Counter(path.resolve().name for path, _, _ in read)
     prompts = prompt_names([manifest for _, _, manifest in read])
     entries: list[Entry] = []
     for number, ((path, summary, manifest), prompt) in enumerate(zip(read, prompts, strict=True), 1):

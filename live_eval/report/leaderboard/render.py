@@ -17,7 +17,7 @@ from live_eval.report.leaderboard.plots import LevelPlot
 from live_eval.report.pages import page_template
 from live_eval.text.wording import markdown_table, markdown_text, one_line
 
-__all__ = ["BoardFormat", "render"]
+__all__ = ["BoardFormat", "board_helpers", "render"]
 
 BoardFormat: TypeAlias = Literal["html", "md", "csv", "json", "latex"]
 
@@ -73,15 +73,12 @@ def _arrow(higher: bool) -> str:
 
 def _html(board: Board) -> str:
     page = page_template("leaderboard.html", figure=_figure, arrow=_arrow)
-    return page.render(
-        board=board,
-        run_columns=RUN_COLUMNS,
-        shown=_value,
-        extras=_extras,
-        count=_count,
-        cell_note=_cell_note,
-        heat=_heat,
-    )
+    return page.render(board=board, run_columns=RUN_COLUMNS, heat=_heat, **board_helpers())
+
+
+def board_helpers() -> dict[str, Callable[[BoardCell], Any]]:
+    """Return the functions that ``board.html`` calls for each cell."""
+    return {"value_of": _value, "extras": _extras, "count": _count, "cell_note": _cell_note}
 
 
 def _cell_note(cell: BoardCell) -> str:

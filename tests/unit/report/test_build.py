@@ -241,3 +241,33 @@ def test_the_page_is_written_to_the_runs_folder_by_default(tmp_path: Path) -> No
     assert not list(run.glob("*.part"))
     report(str(run), "-o", str(tmp_path / "page.html"), "--audio-mb", "0")
     assert (tmp_path / "page.html").stat().st_size < (run / "report.html").stat().st_size
+
+
+def test_the_paper_has_a_row_for_the_run_and_its_main_score_is_plotted(run_folder: Path) -> None:
+    page = page_of(run_folder)
+    [row] = [
+        attributes for tag, attributes in page.elements if tag == "tr" and attributes.get("class") == "ours"
+    ]
+    assert row
+    assert "GPT-4o-Audio" in page.text
+    assert "This run and the paper" in page.text
+    assert "BLEU" in page.text.split("Scores against latency")[1]
+
+
+def test_scores_are_defined_where_a_button_asks(page: Page) -> None:
+    defined = {
+        attributes["id"] for tag, attributes in page.elements if tag == "div" and "popover" in attributes
+    }
+    asked = {
+        attributes["popovertarget"] for tag, attributes in page.elements if "popovertarget" in attributes
+    }
+    assert asked
+    assert asked <= defined
+    links = {
+        attributes["href"]
+        for tag, attributes in page.elements
+        if attributes.get("class") == "about" and tag == "a"
+    }
+    ids = {f"#{attributes['id']}" for _, attributes in page.elements if "id" in attributes}
+    assert len(links) >= 5
+    assert links <= ids, "each heading links to a definition of the page"
