@@ -11,7 +11,7 @@ from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
 from live_eval.data.echomind import PARTS, load_echomind, parts_of
 from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
 from live_eval.data.questions import QUESTION_TYPES
-from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, Attribute, cue_of
+from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, VOCAL_SOUNDS, Attribute, cue_of
 from live_eval.errors import DataError
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "QUESTION_TYPES",
     "SAMPLE",
     "SAMPLE_DIALOGUES",
+    "VOCAL_SOUNDS",
     "Attribute",
     "DataKind",
     "DataOptions",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from live_eval.text.wording import plain_typography
 from live_eval.types import CoarseDimension, Cue
 
-__all__ = ["ATTRIBUTES", "FINE_DIMENSIONS", "NEUTRAL", "Attribute", "cue_of"]
+__all__ = ["ATTRIBUTES", "FINE_DIMENSIONS", "NEUTRAL", "VOCAL_SOUNDS", "Attribute", "cue_of"]
 
 _SPEAKER = CoarseDimension.SPEAKER
 _PARALINGUISTIC = CoarseDimension.PARALINGUISTIC
@@ -113,6 +113,11 @@ _ALL = (
 
 ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL}
 """Every attribute by its canonical name, in the order of the dimensions."""
+
+VOCAL_SOUNDS = frozenset(
+    {"breathless", "sobbing"} | {each.name for each in _ALL if each.fine == "non-verbal expression"}
+)
+"""Attributes that are sounds of the speaker other than words, often after the last word."""
 
 NEUTRAL = Cue("neutral", "neutral")
 """Speech without a cue: it has a name, but no dimension."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.analysis.turn_view import TurnView
@@ -184,6 +185,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         shown=shown,
         rows=_rows(ordered, keys, shown, {clip.key for clip in audio}),
         columns=score_columns(runs),
+        sound_titles=VOCAL_SOUND_TITLES,
         paper=_paper(opened),
         published_note=PUBLISHED_NOTE,
         **board_helpers(),

@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.groups import Group
+from live_eval.analysis.summary.latencies import LatencySummary
 from live_eval.analysis.summary.run import RunSummary
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreSummary
+from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.report.cells import (
     NONE,
     Cell,
@@ -85,7 +87,17 @@ def latency_table(runs: Sequence[RunView]) -> Table:
         for name in LATENCY_TITLES
         if name != "barge_in_stop" or any(view.summary.latencies[name].n for view in runs)
     ]
-    rows = [_latency_row(name, view, runs) for name in names for view in runs]
+    rows = [
+        _latency_row(name, LATENCY_TITLES[name], view.summary.latencies[name], view, runs)
+        for name in names
+        for view in runs
+    ]
+    rows += [
+        _latency_row(name, title, view.summary.vocal_sounds[name], view, runs)
+        for name, title in VOCAL_SOUND_TITLES.items()
+        for view in runs
+        if name in view.summary.vocal_sounds
+    ]
     heard = [view.summary.latencies["voice_to_voice"].measured for view in runs]
     reasons = {
         "No intervals": {latency["p50"].reason for latency in heard},
@@ -100,12 +112,13 @@ def latency_table(runs: Sequence[RunView]) -> Table:
     return Table(tuple(columns), tuple(rows), " ".join(notes))
 
 
-def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
-    latency = view.summary.latencies[name]
+def _latency_row(
+    name: str, title: str, latency: LatencySummary, view: RunView, runs: Sequence[RunView]
+) -> tuple[Cell, ...]:
     measured, clear, apart = latency.measured, latency.without_flagged, latency.uncertain
     p50, p95, p99 = (measured[share] for share in ("p50", "p95", "p99"))
     cells = [
-        Cell(LATENCY_TITLES[name], strong=name == "voice_to_voice"),
+        Cell(title, strong=name == "voice_to_voice"),
         *run_cell(view, runs),
         Cell(number(p50.value), strong=name == "voice_to_voice"),
         Cell(interval(p50), note=p50.reason),
@@ -268,15 +281,15 @@ def _cue_row(
         *run_cell(view, runs),
         Cell(str(group.turns)),
         Cell(str(group.turns - group.captured)),
-        _cue_value(group, group.voice_to_voice, 0),
+        _cue_value(group, group.voice_to_voice, 0, " from the last sound" if group.from_last_sound else ""),
         *(_cue_value(group, group.scores[name], 2) if name in group.scores else Cell(NONE) for name in names),
     )
 
 
-def _cue_value(group: Group, estimate: Estimate, digits: int) -> Cell:
+def _cue_value(group: Group, estimate: Estimate, digits: int, since: str = "") -> Cell:
     of = f" (n {estimate.n})" if estimate.n not in (0, group.captured) else ""
     return Cell(
-        f"{number(estimate.value, digits)}{of}",
+        f"{number(estimate.value, digits)}{since if estimate.n else ''}{of}",
         note=f"n {estimate.n}, 95 % interval {interval(estimate, digits)}",
     )
 

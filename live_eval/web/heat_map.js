@@ -56,7 +56,10 @@ export function heatMap({ task, scores, rows }, { of = "", turns }) {
       "better. Turns with an uncertain end of speech are excluded.",
   };
   const columns = [latency, ...scores];
-  const cells = rows.map((each) => [each.voice_to_voice, ...each.scores]);
+  const cells = rows.map((each) => [
+    { ...each.voice_to_voice, from: each.from_last_sound && "from the last sound" },
+    ...each.scores,
+  ]);
   const shares = columns.map((column, place) => sharesOf(cells.map((row) => row[place]), column));
   const heads = ["cue", ...columns.map((column) => ({ label: [headingOf(column), about(column)], figure: true }))];
   const drawn = rows.map(({ cue, turns: count }, row) =>
@@ -96,8 +99,8 @@ function sharesOf(cells, { higher_is_better: higher }) {
   });
 }
 
-function cell({ value, n, scripts, thin }, share, digits) {
-  const count = value !== null && `n ${n}${thin ? `, ${scripts} script${scripts === 1 ? "" : "s"}` : ""}`;
+function cell({ value, n, scripts, thin, from }, share, digits) {
+  const count = value !== null && `${from ? `${from}, ` : ""}n ${n}${thin ? `, ${scripts} script${scripts === 1 ? "" : "s"}` : ""}`;
   const made = figure(number(value, digits), count && make("small", { class: "of" }, count));
   if (value !== null && thin) made.classList.add("thin");
   if (share !== null) made.style.setProperty("--share", share.toFixed(3));

@@ -22,12 +22,14 @@ class CueRow:
     Args:
         cue: Name, unique in the map.
         voice_to_voice: Median in milliseconds.
+        from_last_sound: See `Group`.
         scores: Means, one per column of the map.
     """
 
     cue: str
     turns: int
     voice_to_voice: Estimate
+    from_last_sound: bool
     scores: tuple[Estimate, ...]
 
 
@@ -49,6 +51,7 @@ class CueMap:
                     "cue": row.cue,
                     "turns": row.turns,
                     "voice_to_voice": _cell(row.voice_to_voice, 3),
+                    "from_last_sound": row.from_last_sound,
                     "scores": [_cell(mean) for mean in row.scores],
                 }
                 for row in self.rows
@@ -88,6 +91,7 @@ def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | Non
             group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]),
             group.turns,
             group.voice_to_voice,
+            group.from_last_sound,
             tuple(group.scores[column.name] for column in columns),
         )
         for group in of_task

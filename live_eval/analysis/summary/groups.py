@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from live_eval.analysis.statistics.intervals import Estimate, estimate_quantile
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreTable, means
+from live_eval.analysis.summary.vocal_sounds import has_vocal_sound
 from live_eval.types import Task, Variant
 
 __all__ = ["LABELS_WITHOUT_CUE", "Group", "group_turns"]
@@ -33,7 +34,9 @@ class Group:
     Args:
         level: Grouping level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
         labels: Shared values, coarsest first.
-        voice_to_voice: Median in milliseconds over turns with a certain end of speech.
+        voice_to_voice: Median in milliseconds over turns with a certain end of speech, or over all turns if
+            `from_last_sound`.
+        from_last_sound: Whether this is a cue, and the cue of every turn is a sound of the speaker.
         scores: Means of the task's scores.
     """
 
@@ -43,6 +46,7 @@ class Group:
     turns: int
     captured: int
     voice_to_voice: Estimate
+    from_last_sound: bool
     scores: Mapping[str, Estimate]
 
 
@@ -90,10 +94,12 @@ def _group(
     turns: Sequence[Observation],
     scores: Mapping[str, Estimate],
 ) -> Group:
+    sounds = level != "variant" and all(map(has_vocal_sound, turns))
     timed = [
         (value, turn.script_id)
         for turn in turns
-        if (value := turn.milliseconds("voice_to_voice")) is not None and not turn.timing.uncertain
+        if (value := turn.milliseconds("voice_to_voice")) is not None
+        and (sounds or not turn.timing.uncertain)
     ]
     return Group(
         task=task,
@@ -102,5 +108,6 @@ def _group(
         turns=len(turns),
         captured=sum(turn.captured for turn in turns),
         voice_to_voice=estimate_quantile([value for value, _ in timed], [script for _, script in timed], 0.5),
+        from_last_sound=sounds,
         scores=scores,
     )

@@ -36,6 +36,7 @@ from live_eval.analysis.summary.score_table import (
     summarise_scores,
 )
 from live_eval.analysis.summary.task_metrics import TaskSummary, summarise_tasks
+from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, summarise_vocal_sounds
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
@@ -145,6 +146,11 @@ class RunSummary:
         return {name: summarise_latency(name, self.turns) for name in LATENCIES}
 
     @cached_property
+    def vocal_sounds(self) -> Mapping[str, LatencySummary]:
+        """Latencies of the turns whose cue is a sound of the speaker, from the last word and sound."""
+        return summarise_vocal_sounds(self.turns)
+
+    @cached_property
     def scores(self) -> Mapping[str, ScoreSummary]:
         """The scores by name."""
         return summarise_scores(self.table, self.turns)
@@ -244,6 +250,11 @@ class RunSummary:
                 f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}), so "
                 "they cannot be played back, judged or retimed"
             )
+        if sounds := {turn.cue.name for turn in self.turns if turn.cue is not None and has_vocal_sound(turn)}:
+            notes.append(
+                "voice to voice from the last word and the last sound: turns whose cue is a sound of the "
+                f"speaker ({', '.join(sorted(sounds))}), including those with an uncertain end of speech"
+            )
         if greetings := self.greetings.in_words():
             notes.append(greetings)
         if self.facts.outages:
@@ -268,6 +279,7 @@ class RunSummary:
                 "planned": self.facts.planned,
             },
             "latency_ms": {name: summary.as_json() for name, summary in self.latencies.items()},
+            "vocal_sounds": {name: summary.as_json() for name, summary in self.vocal_sounds.items()},
             "scores": {name: summary.as_json() for name, summary in self.scores.items()},
             "main_scores": [each.as_json() for each in self.main_scores],
             "cue_sensitivity": None if self.cue_sensitivity is None else self.cue_sensitivity.summary_json(),

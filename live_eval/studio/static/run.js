@@ -95,6 +95,7 @@ function showFigures(
     turns,
     latency_ms: latencies,
     scores,
+    vocal_sounds: sounds,
     main_scores: main,
     cue_sensitivity: sensitivity,
     cue_maps: maps,
@@ -124,6 +125,13 @@ function showFigures(
         `${sorted(id)}?sort=voice_to_voice&descending=1`,
       );
     }),
+    ...Object.entries(latencies.voice_to_voice.n ? {} : sounds).map(([name, { p50, p50_interval: interval, n }]) =>
+      tile(
+        `${words(name)}, p50`,
+        milliseconds(p50),
+        [between(interval, 0), `n ${n}`].filter(Boolean).join(", "),
+      ),
+    ),
     ...main.map(({ task, score, mean, missing }) =>
       tile(
         [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score)],

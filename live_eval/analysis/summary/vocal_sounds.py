@@ -1,0 +1,78 @@
+"""Latencies of turns whose cue is a sound of the speaker (a sigh, a breath, a sob), by two ends of speech.
+
+The end of speech of such a turn is the end of the sound, often after the last word, so it is uncertain when a
+listener would begin to answer. Both latencies are reported: from the last word and from the last sound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from live_eval.analysis.statistics.distribution import Distribution, distribution
+from live_eval.analysis.summary.latencies import LatencySummary
+from live_eval.analysis.summary.observations import Observation
+from live_eval.data import VOCAL_SOUNDS
+from live_eval.judging import TURN_FAILED
+
+__all__ = ["VOCAL_SOUND_TITLES", "has_vocal_sound", "summarise_vocal_sounds"]
+
+VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "voice_to_voice_from_last_word": "voice to voice, from last word",
+        "voice_to_voice_from_last_sound": "voice to voice, from last sound",
+    }
+)
+
+_NO_WORD = "the end of the last word is unknown"
+
+
+def has_vocal_sound(turn: Observation) -> bool:
+    """Return whether the turn's cue is a sound of the speaker."""
+    return turn.cue is not None and turn.cue.attribute in VOCAL_SOUNDS
+
+
+def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySummary]:
+    """Return both latencies of the turns whose cue is a sound, by name; empty without such turns."""
+    concerned = [turn for turn in turns if has_vocal_sound(turn)]
+    if not concerned:
+        return {}
+    return {name: _summary(name, concerned) for name in VOCAL_SOUND_TITLES}
+
+
+def _summary(name: str, turns: Sequence[Observation]) -> LatencySummary:
+    found: list[tuple[float, Observation]] = []
+    missing: Counter[str] = Counter()
+    for turn in turns:
+        since_sound = turn.milliseconds("voice_to_voice")
+        after_word = 0.0 if name == "voice_to_voice_from_last_sound" else _after_last_word(turn)
+        if since_sound is None:
+            missing[turn.timing.voice_to_voice.reason if turn.captured else TURN_FAILED] += 1
+        elif after_word is None:
+            missing[_NO_WORD] += 1
+        else:
+            found.append((since_sound + after_word, turn))
+    return LatencySummary(
+        name=name,
+        measured=_distribution(found, missing),
+        without_flagged=distribution([value for value, turn in found if not turn.timing.flagged]),
+        uncertain=distribution([]),
+    )
+
+
+def _distribution(found: Sequence[tuple[float, Observation]], missing: Counter[str]) -> Distribution:
+    return distribution(
+        [value for value, _ in found],
+        [turn.script_id for _, turn in found],
+        statistics=("p50", "p95", "p99"),
+        missing=dict(missing.most_common()),
+    )
+
+
+def _after_last_word(turn: Observation) -> float | None:
+    """Return the time from the end of the last word to the end of speech, in milliseconds, or None."""
+    boundaries = turn.boundaries
+    if boundaries is None or boundaries.words_end_ns is None:
+        return None
+    return (boundaries.voice_end_ns - boundaries.words_end_ns) / 1e6
