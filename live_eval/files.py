@@ -12,6 +12,7 @@ import io
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ __all__ = [
     "read_regular",
     "read_rows",
     "read_text",
+    "unique_names",
 ]
 
 # A spreadsheet evaluates a cell that starts with one of these as a formula (OWASP, "CSV Injection").
@@ -300,3 +302,11 @@ def _check_heading(
             f"{where}: expected the columns {', '.join(needed)}, optionally {', '.join(optional)}; "
             f"found {found}"
         )
+
+
+def unique_names(paths: Sequence[Path]) -> list[str]:
+    """Return each folder's name, with its parent's name, then a number, where needed to be unique."""
+    count = Counter(path.name for path in paths)
+    longer = [f"{path.parent.name}/{path.name}" if count[path.name] > 1 else path.name for path in paths]
+    count = Counter(longer)
+    return [f"{name} ({index + 1})" if count[name] > 1 else name for index, name in enumerate(longer)]

@@ -61,8 +61,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
 
     console = console or output_console()
     facts = summary.facts
-    parts = [facts.endpoint, facts.model, facts.turn_mode, facts.data]
-    console.print(f"[bold]{escape(facts.name)}[/bold]  {escape(' · '.join(part for part in parts if part))}")
+    console.print(f"[bold]{escape(facts.name)}[/bold]  {escape(' · '.join(facts.about))}")
     failed = summary.total - summary.captured
     counts = f"{summary.captured} of {summary.total} turns captured"
     if failed:

@@ -16,7 +16,7 @@ from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
-from live_eval.files import flattened
+from live_eval.files import flattened, unique_names
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
@@ -78,7 +78,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
             raise UsageError(f"{path}: given twice")
-    labels = _labels(resolved)
+    labels = unique_names(resolved)
     with ExitStack() as stack:
         opened: list[OpenRun] = []
         for path, label in zip(paths, labels, strict=True):
@@ -137,15 +137,6 @@ def write_report(
             return "".join(pieces)
         write_page(output, pieces, links=links)
     return None
-
-
-def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return each folder's name, with its parent's name, then a number, where needed to be unique."""
-    names = [path.name for path in paths]
-    longer = [
-        f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths
-    ]
-    return [f"{name} ({index + 1})" if longer.count(name) > 1 else name for index, name in enumerate(longer)]
 
 
 def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) -> Iterator[str]:

@@ -69,10 +69,10 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     parts = [f"# {' and '.join(markdown_text(view.label) for view in runs)}"]
     for view in runs:
         facts, summary = view.summary.facts, view.summary
-        about = [facts.endpoint, facts.model, facts.voice, facts.turn_mode, facts.data, facts.started_at]
+        about = [*facts.about, facts.started_at]
         failed = summary.total - summary.captured
         parts.append(
-            f"**{markdown_text(view.label)}**: {markdown_text(' · '.join(part for part in about if part))}. "
+            f"**{markdown_text(view.label)}**: {markdown_text(' · '.join(about))}. "
             f"{summary.captured} of {summary.total} turns captured, {failed} failed."
         )
         if facts.unfinished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from aiohttp import web
 from live_eval.analysis.comparison.prompts import prompt_sensitivity
 from live_eval.analysis.comparison.run_comparison import compare_runs
 from live_eval.analysis.comparison.series import read_runs
+from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.turn_view import milliseconds
@@ -21,6 +23,7 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.latency.campaign_file import read_campaign, read_campaign_file
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
+from live_eval.files import unique_names
 from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
 from live_eval.studio.answers import answer, json_text
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
@@ -61,7 +64,9 @@ async def _facts(request: web.Request) -> web.Response:
 
 
 def _listing(library: Library) -> list[dict[str, Any]]:
-    return [folder_facts(folder) for folder in library.folders()]
+    folders = library.folders()
+    names = unique_names([folder.path for folder in folders])
+    return [folder_facts(folder) | {"name": name} for folder, name in zip(folders, names, strict=True)]
 
 
 def _values(library: Library, run_id: str) -> dict[str, Any]:
@@ -102,6 +107,11 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
         "endpoint": None,
         "model": None,
         "data": None,
+        "turn_mode": None,
+        "prompt": None,
+        "impairment": "",
+        "concurrency": None,
+        "conditions": [],
         "created": None,
         "ended": None,
         "state": None,
@@ -152,13 +162,15 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
 
 def _run_facts(run: RunReader) -> dict[str, Any]:
     endpoint = part_of(run.manifest, "endpoint")
-    planned = run.manifest.get("turns")
+    planned, conditions = run.manifest.get("turns"), conditions_of(run.manifest)
     # The database of a killed run still contains the state "running".
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),
         "model": text_of(endpoint, "model"),
         "data": text_of(part_of(run.manifest, "data"), "name"),
+        **asdict(conditions),
+        "conditions": conditions.in_words,
         "created": run.started_at,
         "ended": run.ended_at,
         "state": "interrupted" if died else run.state,

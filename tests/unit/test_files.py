@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.files import atomic_write, csv_line, private_file, private_opener, read_rows
+from live_eval.files import atomic_write, csv_line, private_file, private_opener, read_rows, unique_names
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -84,3 +84,8 @@ def test_an_escaped_name_is_read_as_written(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text(csv_line(["turn_id"]) + csv_line(["=a"]) + csv_line(["'b"]), "utf-8")
     assert [row["turn_id"] for _, row in read_rows(path, ["turn_id"], [])] == ["=a", "'b"]
+
+
+def test_folders_of_one_name_are_named_apart() -> None:
+    paths = [Path("a/x"), Path("a/y"), Path("b/x"), Path("c/b/x")]
+    assert unique_names(paths) == ["a/x", "y", "b/x (3)", "b/x (4)"]

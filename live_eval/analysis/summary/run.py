@@ -17,6 +17,7 @@ from live_eval.analysis.cue_sensitivity.sensitivity import (
     sensitivity_of,
 )
 from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greetings_of, summarise_greetings
+from live_eval.analysis.run_conditions import RunConditions, conditions_of
 from live_eval.analysis.statistics.intervals import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues
@@ -77,7 +78,7 @@ class RunFacts:
     Args:
         name: Name of the run folder.
         model: Model reported by the endpoint, or else the requested model.
-        turn_mode: Turn mode, which determines who ends the user's turns.
+        conditions: Turn mode, prompt, impairment and concurrency.
         comparable: Whether the latencies are comparable with realtime endpoints.
         state: State: ``running`` (or died), ``interrupted`` or ``finished``.
         started_at: Start time, ISO 8601 in UTC.
@@ -93,7 +94,7 @@ class RunFacts:
     endpoint: str | None
     model: str | None
     voice: str | None
-    turn_mode: str | None
+    conditions: RunConditions
     comparable: bool
     data: str | None
     state: str
@@ -105,9 +106,16 @@ class RunFacts:
     outages: str = ""
     nodes: str = ""
 
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What was run, and how, as short texts for headers."""
+        texts = (self.endpoint, self.model, self.voice, *self.conditions.in_words, self.data)
+        return tuple(text for text in texts if text)
+
     def as_json(self) -> dict[str, Any]:
         """Return the facts as printed by ``show --json``; ``calibration`` is omitted if it is None."""
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_JSON}
+        facts |= facts.pop("conditions")
         calibration = facts.pop("calibration")
         return facts if calibration is None else facts | {"calibration": calibration.model_dump(mode="json")}
 
@@ -353,7 +361,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         endpoint=text_of(endpoint, "name"),
         model=" and ".join(named) or text_of(endpoint, "model"),
         voice=text_of(endpoint, "voice"),
-        turn_mode=text_of(endpoint, "turn_mode"),
+        conditions=conditions_of(run.manifest),
         comparable=endpoint.get("comparable") is not False,
         data=text_of(data, "name"),
         state=run.state,

@@ -182,12 +182,13 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
     # Unrecorded data never equals other data.
     known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
     endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
+    turn_mode = facts.conditions.turn_mode
     return Entry(
         label=f"{facts.model or facts.endpoint or facts.name}{at}",
         run=BoardRun(
             number=number,
             folder=folder,
-            endpoint=", ".join([endpoint, *filter(None, (facts.model, facts.voice, facts.turn_mode))]),
+            endpoint=", ".join([endpoint, *filter(None, (facts.model, facts.voice, turn_mode))]),
             prompt=prompt,
             data=_data_name(manifest),
             cases=len({turn.case_id for turn in summary.turns}),
@@ -198,7 +199,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
             differences=tuple(differences_from_paper(manifest, summary.turns)),
         ),
         # A gateway may serve a different model at each path, so the whole address identifies the model.
-        model=(facts.endpoint, base_url, facts.model, facts.voice, facts.turn_mode, known),
+        model=(facts.endpoint, base_url, facts.model, facts.voice, turn_mode, known),
         data=known,
         prompt=prompt,
         states_cue=states_cue(manifest),

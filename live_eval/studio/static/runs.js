@@ -80,26 +80,27 @@ class RunList {
     fill(this.states, choice("State", "state", [["", "all"], ...states], this.listing.asked.state));
   }
 
-  matching({ filter, kind, state, ...part }) {
+  matching({ filter, kind, state, sort, descending, ...part }) {
     const text = (run) =>
-      [run.name, run.endpoint, run.model, run.data, run.kind, run.problem].join(" ").toLowerCase();
+      [run.name, run.endpoint, run.model, run.data, run.kind, run.problem, ...run.conditions].join(" ").toLowerCase();
     const found = searched(this.runs, filter, text).filter(
       (run) => (!kind || run.kind === kind) && (!state || stateOf(run) === state),
     );
-    return pageOf(found, this.runs, part);
+    return pageOf(sort ? sortedBy(found, sort, descending ? -1 : 1) : found, this.runs, part);
   }
 
   draw({ rows: runs }) {
     this.cells.clear();
     const heads = [
       "select",
-      "run",
+      { label: "run", sort: "name" },
       "state",
-      { label: "turns", figure: true },
-      { label: "failed", figure: true },
-      "endpoint",
-      "data",
-      "started",
+      { label: "turns", sort: "turns", figure: true },
+      { label: "failed", sort: "failed", figure: true },
+      { label: "endpoint", sort: "endpoint" },
+      "run with",
+      { label: "data", sort: "data" },
+      { label: "started", sort: "created" },
     ];
     fill(
       this.frame,
@@ -163,6 +164,7 @@ class RunList {
       turns,
       failed,
       make("td", {}, run.endpoint ?? NONE, run.model && make("small", { class: "of" }, run.model)),
+      make("td", { class: "conditions" }, run.conditions.join(", ") || NONE),
       make("td", {}, run.data ?? NONE),
       make("td", {}, when(run.created)),
     );
@@ -227,6 +229,15 @@ class RunList {
     fill(cells.turns, latest.turns);
     fill(cells.failed, latest.failed);
   }
+}
+
+/** Sort runs by a value; missing values are last in either order. */
+function sortedBy(runs, name, sign) {
+  return runs.toSorted(({ [name]: one }, { [name]: other }) => {
+    if (one === null || other === null) return Number(one === null) - Number(other === null);
+    if (typeof one === "string") return sign * one.localeCompare(other, "en", { numeric: true });
+    return sign * (one - other);
+  });
 }
 
 /** Latest first; a campaign's runs follow the campaign. */

@@ -125,7 +125,7 @@ def test_the_json_is_stable(summary: RunSummary) -> None:
 
 def test_the_facts_of_a_run(summary: RunSummary) -> None:
     facts = summary.facts
-    assert (facts.endpoint, facts.model, facts.turn_mode) == ("reference", "made-up", "server_vad")
+    assert (facts.endpoint, facts.model, facts.conditions.turn_mode) == ("reference", "made-up", "server_vad")
     assert (facts.planned, facts.state, facts.name) == (26, "finished", "first")
 
 

@@ -1,0 +1,47 @@
+"""The conditions of a run that a reader must know to read its values, from the run's manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.recording import part_of, text_of
+
+__all__ = ["RunConditions", "conditions_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConditions:
+    """Conditions of a run; None if not recorded.
+
+    Args:
+        turn_mode: Turn mode, which determines who ends the user's turns.
+        prompt: Name of the system prompt of conversations.
+        impairment: Damage to traffic and audio; empty for none.
+        concurrency: Number of sessions at a time.
+    """
+
+    turn_mode: str | None
+    prompt: str | None
+    impairment: str
+    concurrency: int | None
+
+    @property
+    def in_words(self) -> tuple[str, ...]:
+        """The recorded conditions as short texts."""
+        sessions = f"{self.concurrency} at a time" if self.concurrency is not None else None
+        prompt = f"prompt {self.prompt}" if self.prompt else None
+        impaired = f"impaired: {self.impairment}" if self.impairment else None
+        return tuple(text for text in (self.turn_mode, prompt, sessions, impaired) if text)
+
+
+def conditions_of(manifest: Mapping[str, Any]) -> RunConditions:
+    """Return the conditions in a manifest, which may be untrusted."""
+    sessions = part_of(part_of(manifest, "config"), "turns").get("concurrency")
+    return RunConditions(
+        turn_mode=text_of(part_of(manifest, "endpoint"), "turn_mode"),
+        prompt=text_of(part_of(manifest, "prompt"), "name"),
+        impairment=text_of(part_of(manifest, "impairment"), "spec") or "",
+        concurrency=sessions if isinstance(sessions, int) else None,
+    )

@@ -1,0 +1,56 @@
+"""The conditions of a run in its headers, and in the list of runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.analysis.run_conditions import conditions_of
+from live_eval.cli import cli
+from live_eval.recording import RunWriter
+from live_eval.studio.library import Library
+from live_eval.studio.runs_api import folder_facts
+from live_eval.testing.records import spoken_turn
+from tests.unit.conftest import a_case
+from tests.unit.report.pages import page_of
+
+MANIFEST = {
+    "endpoint": {"name": "openai", "turn_mode": "server_vad"},
+    "prompt": {"name": "enhance"},
+    "impairment": {"spec": "babble:snr=5"},
+    "config": {"turns": {"concurrency": 4}},
+}
+IN_WORDS = ("server_vad", "prompt enhance", "4 at a time", "impaired: babble:snr=5")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with RunWriter.create(tmp_path / "run", MANIFEST) as run:
+        run.commit(spoken_turn(a_case(0)))
+        run.end(finished=True)
+    return tmp_path / "run"
+
+
+def test_what_was_recorded_is_told() -> None:
+    assert conditions_of(MANIFEST).in_words == IN_WORDS
+    assert conditions_of({}).in_words == ()
+    hostile = {"impairment": "x", "prompt": {"name": 5}, "config": {"turns": [{}]}}
+    assert conditions_of(hostile).in_words == ()
+
+
+def test_every_header_shows_them(folder: Path) -> None:
+    for text in (
+        " ".join(page_of(folder).text.split()),
+        CliRunner().invoke(cli, ["show", str(folder)]).stdout.replace("\n", " "),
+        CliRunner().invoke(cli, ["report", str(folder), "--format", "md"]).stdout.replace("\\", ""),
+    ):
+        assert " · ".join(IN_WORDS) in text
+    (listed,) = Library([folder.parent]).folders()
+    assert folder_facts(listed)["conditions"] == IN_WORDS
+    printed = json.loads(CliRunner().invoke(cli, ["show", str(folder), "--json"]).stdout)["run"]
+    assert (printed["prompt"], printed["impairment"], printed["concurrency"]) == (
+        "enhance",
+        "babble:snr=5",
+        4,
+    )
