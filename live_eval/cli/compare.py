@@ -30,7 +30,6 @@ _COLUMNS = {
     "n": "n",
     "verdict": "the other is",
 }
-_OVER_SCRIPTS = "mean over scripts"
 _WIDE = ("p", "effect", "n")
 """Columns omitted on a narrow terminal."""
 
@@ -87,6 +86,7 @@ def command(
 
 def _print_comparison(first: str, comparison: RunComparison) -> None:
     from live_eval.analysis.comparison.headline import headline
+    from live_eval.analysis.statistics.intervals import OVER_SCRIPTS
 
     click.echo(f"{comparison.other} compared with {first}: {headline(first, comparison)}")
     for setting in comparison.settings:
@@ -94,8 +94,8 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
     click.echo()
     headings = {
         **_COLUMNS,
-        "first": f"{first}, {_OVER_SCRIPTS}",
-        "other": f"{comparison.other}, {_OVER_SCRIPTS}",
+        "first": f"{first}, {OVER_SCRIPTS}",
+        "other": f"{comparison.other}, {OVER_SCRIPTS}",
     }
     _print_rows(headings, list(_rows(comparison)))
     notes = (

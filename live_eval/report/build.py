@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
+from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
@@ -176,6 +177,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         shown=shown,
         rows=_rows(ordered, keys, shown, {clip.key for clip in audio}),
         columns=score_columns(runs),
+        all_turns=ALL_TURNS,
         sound_titles=VOCAL_SOUND_TITLES,
         paper=_paper(opened),
         published_note=PUBLISHED_NOTE,

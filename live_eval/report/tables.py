@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.statistics.intervals import OVER_SCRIPTS, Estimate
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.latencies import LatencySummary
 from live_eval.analysis.summary.run import RunSummary
@@ -334,7 +334,7 @@ def _is_flagged(runs: Sequence[RunView]) -> bool:
 
 
 def _difference_column(runs: Sequence[RunView]) -> list[Column]:
-    return [Column(f"against {runs[0].label}, paired, mean over scripts")] if _is_compared(runs) else []
+    return [Column(f"against {runs[0].label}, paired, {OVER_SCRIPTS}")] if _is_compared(runs) else []
 
 
 def _difference(estimate: Estimate | None, digits: int) -> Cell:

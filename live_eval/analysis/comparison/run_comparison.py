@@ -11,6 +11,7 @@ from live_eval.analysis.comparison.boundaries import Boundaries, boundaries_of
 from live_eval.analysis.comparison.difference import Difference, Verdict, difference_of
 from live_eval.analysis.comparison.run_settings import Setting, settings_that_differ
 from live_eval.analysis.comparison.series import CAPTURED, ComparedRun, Series, find_series
+from live_eval.analysis.statistics.intervals import OVER_SCRIPTS
 from live_eval.analysis.statistics.paired import flips_for, holm
 from live_eval.analysis.summary.observations import TurnKey
 from live_eval.errors import UsageError
@@ -103,6 +104,7 @@ class ComparedRuns:
         """Return the comparisons as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "first": self.first,
+            "estimator": OVER_SCRIPTS,
             "correction": {"method": "Holm", "tests": self.tests},
             "comparisons": [comparison.as_json() for comparison in self.comparisons],
         }

@@ -26,10 +26,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "ALL_TURNS",
     "LEVEL",
     "MIN_BEYOND",
     "MIN_BEYOND_VALUE",
     "MIN_CLUSTERS",
+    "OVER_SCRIPTS",
     "RESAMPLES",
     "SCRIPTS",
     "Ecdf",
@@ -59,6 +61,10 @@ MIN_BEYOND = 5
 MIN_BEYOND_VALUE = 1.5
 SCRIPTS = "scripts"
 """The default resampling unit."""
+ALL_TURNS = "all turns"
+"""Name of the estimator of a run's values: percentiles and means over its turns."""
+OVER_SCRIPTS = "mean over scripts"
+"""Name of the estimator of a comparison: a mean within each script, then over scripts."""
 _BLOCK = 250
 # Smaller differences are due to rounding.
 _ROUNDING = 1e-9

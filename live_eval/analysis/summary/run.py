@@ -18,7 +18,7 @@ from live_eval.analysis.cue_sensitivity.sensitivity import (
 )
 from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.run_conditions import RunConditions, conditions_of
-from live_eval.analysis.statistics.intervals import quantile, rounded
+from live_eval.analysis.statistics.intervals import ALL_TURNS, quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues
 from live_eval.analysis.summary.cue_maps import CueMap, cue_maps
@@ -286,6 +286,7 @@ class RunSummary:
                 "failed": self.total - self.captured,
                 "planned": self.facts.planned,
             },
+            "estimator": ALL_TURNS,
             "latency_ms": {name: summary.as_json() for name, summary in self.latencies.items()},
             "vocal_sounds": {name: summary.as_json() for name, summary in self.vocal_sounds.items()},
             "scores": {name: summary.as_json() for name, summary in self.scores.items()},

@@ -20,6 +20,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
     first,
     comparisons: [{ other, differs, metrics, notes }],
     correction,
+    estimator,
   } = answer;
   const rows = Object.entries(metrics).map(([name, metric]) => {
     const digits = metric.unit === "ms" ? 0 : 3;
@@ -48,7 +49,11 @@ export async function show(place, { parts: [a, b], query, signal }) {
   });
   const heads = [
     "metric",
-    ...[first, other, "difference [95 % interval]"].map((label) => ({ label, figure: true })),
+    ...[first, other].map((name) => ({
+      label: [name, make("small", { class: "of" }, estimator)],
+      figure: true,
+    })),
+    { label: "difference [95 % interval]", figure: true },
     "unit",
     { label: "n", figure: true },
     "summary",
@@ -78,7 +83,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
     ),
     settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
     notes.map((note) => make("p", { class: "warning" }, note)),
-    table("Values of both runs; a value opens its turns", heads, rows),
+    table(`Values of both runs, ${estimator}; a value opens its turns`, heads, rows),
   );
   return `${first} and ${other}`;
 }

@@ -94,6 +94,7 @@ function showFigures(
   id,
   {
     turns,
+    estimator,
     latency_ms: latencies,
     scores,
     vocal_sounds: sounds,
@@ -120,7 +121,7 @@ function showFigures(
         missing ? `${missing} missing` : null,
       ];
       return tile(
-        `voice to voice, ${share}`,
+        `voice to voice, ${share}, ${estimator}`,
         milliseconds(value),
         more.filter(Boolean).join(", "),
         `${sorted(id)}?sort=voice_to_voice&descending=1`,
@@ -184,7 +185,7 @@ function showFigures(
         "details",
         { class: "block", open: rows.length <= 14 },
         make("summary", {}, "Scores"),
-        table("Mean scores; a name sorts the turns by that score, the lowest first", heads, rows),
+        table(`Mean scores, ${estimator}; a name sorts the turns by that score, the lowest first`, heads, rows),
       ),
     Object.entries(absent).map(([judge, reason]) =>
       make("p", { class: "warning" }, `${judge} could not run: ${reason}`),

@@ -271,3 +271,15 @@ def test_scores_are_defined_where_a_button_asks(page: Page) -> None:
     ids = {f"#{attributes['id']}" for _, attributes in page.elements if "id" in attributes}
     assert len(links) >= 5
     assert links <= ids, "each heading links to a definition of the page"
+
+
+def test_both_estimators_have_their_names(run_folder: Path, slower_run_folder: Path) -> None:
+    page = page_of(run_folder, slower_run_folder)
+    assert "voice to voice, p50, all turns" in page.text
+    assert "against first, paired, mean over scripts" in page.text
+    shown = json.loads(CliRunner().invoke(cli, ["show", str(run_folder), "--json"]).stdout)
+    compared = CliRunner().invoke(cli, ["compare", str(run_folder), str(slower_run_folder), "--json"])
+    assert (shown["estimator"], json.loads(compared.stdout)["estimator"]) == (
+        "all turns",
+        "mean over scripts",
+    )
