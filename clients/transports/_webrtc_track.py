@@ -13,7 +13,6 @@ from aiortc import RTCPeerConnection, RTCRtpSender
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 from aiortc.rtp import is_rtcp
 from aiortc.stats import RTCOutboundRtpStreamStats, RTCRemoteInboundRtpStreamStats
-from aiortc.utils import uint16_gt
 from av import AudioCodecContext, AudioFrame, Packet
 from av.stream import Stream
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OpusEncoder
 from live_eval.audio.rtp import MediaStats
+from live_eval.audio.rtp_tap import keep_no_packets
 
 INPUT_RATE_HZ = 48_000
 """Sample rate of the user's frames."""
@@ -66,16 +66,12 @@ class UserTrack(MediaStreamTrack):
         secured: Any = sender.transport
         self._ice = secured.transport
         send_at_once = secured._send_rtp
-        newest: int | None = None
+        keep_no_packets(sender)
 
         async def keep(data: bytes) -> None:
-            nonlocal newest
-            number = int.from_bytes(data[2:4])  # RFC 3550, 5.1
-            is_again = newest is not None and not uint16_gt(number, newest)
-            if is_rtcp(data) or is_again or secured.state != "connected":
-                await send_at_once(data)  # a report, or a retransmission
+            if is_rtcp(data) or secured.state != "connected":
+                await send_at_once(data)
                 return
-            newest = number
             self._datagrams.append(secured._tx_srtp.protect(data))
             if self._owed > 0:
                 self._owed -= 1

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiortc
-from aiortc import RTCRtpReceiver
+from aiortc import RTCRtpReceiver, RTCRtpSender
 from aiortc.rtcicetransport import RTCIceParameters
 from aiortc.rtcrtpparameters import RTCRtpReceiveParameters
 from aiortc.rtcrtpreceiver import StreamStatistics
@@ -27,7 +27,7 @@ from live_eval.sockets.datagrams import StampedDatagram
 from live_eval.sockets.stamps import Stamp
 from live_eval.types import StampKind
 
-__all__ = ["RTC_CODECS", "TAPPED_VERSION", "RtcTap", "check_aiortc"]
+__all__ = ["RTC_CODECS", "TAPPED_VERSION", "RtcTap", "check_aiortc", "keep_no_packets"]
 
 TAPPED_VERSION = "1.16.0"
 """The aiortc version whose internals this module uses."""
@@ -47,6 +47,21 @@ def check_aiortc() -> None:
             f"expected aiortc {TAPPED_VERSION}, whose packet handling the WebRTC transport taps, but "
             f"{aiortc.__version__} is installed (pip install aiortc=={TAPPED_VERSION})"
         )
+
+
+def keep_no_packets(sender: RTCRtpSender) -> None:
+    """Stop a sender from keeping its last 128 packets for retransmission, which audio never requests.
+
+    They are half of the objects of a session, which each garbage collection visits.
+    """
+    vars(sender)["_RTCRtpSender__rtp_history"] = _NoHistory()
+
+
+class _NoHistory(dict[int, Any]):
+    """A history that stores no packets."""
+
+    def __setitem__(self, number: int, packet: Any) -> None:
+        """Drop the packet."""
 
 
 class RtcTap:

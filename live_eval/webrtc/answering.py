@@ -30,7 +30,7 @@ from av import Packet
 
 from live_eval.audio.codecs import OPUS_RATE_HZ, Decoder, samples_in
 from live_eval.audio.rtp import RtpPacket, RtpTrack
-from live_eval.audio.rtp_tap import RtcTap
+from live_eval.audio.rtp_tap import RtcTap, keep_no_packets
 from live_eval.clock import Clock
 from live_eval.errors import AudioError, LiveEvalError
 from live_eval.sockets.datagrams import stamped_datagrams
@@ -79,6 +79,7 @@ class RtcConnection:
         """
         transceiver = self._peer.addTransceiver(self._track, "sendrecv")
         transceiver.setCodecPreferences([_OPUS])
+        keep_no_packets(transceiver.sender)
         self._peer.on("datachannel", self._adopt)
         self._peer.on("connectionstatechange", self._look)
         if not re.search(r"^m=audio ", offer, re.MULTILINE):

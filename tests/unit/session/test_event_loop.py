@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -22,6 +23,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(gc, "collect", lambda generation=2: made.append(generation))
     yield made
     gc.enable()
+    gc.unfreeze()
 
 
 def test_the_old_generation_is_collected_once_no_session_is_timed(collections: list[int]) -> None:
@@ -47,6 +49,19 @@ def test_timed_sessions_delay_a_collection_up_to_a_limit(
             with collector.session(lambda: True):
                 pass
     assert collections == [2, 2, 2]  # after 16, after 32, and the last
+
+
+def test_modules_imported_after_the_start_are_not_visited_by_collections(
+    collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector, frozen = Collector(TransportKind.WEBRTC), []
+    for name in (None, "imported_by_the_second_session", None):
+        if name is not None:
+            monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        with collector.session(lambda: False):
+            frozen.append(gc.get_freeze_count())
+        gc.unfreeze()
+    assert [count > 0 for count in frozen] == [True, True, False]
 
 
 def test_pythons_own_collector_is_left_alone(collections: list[int]) -> None:
