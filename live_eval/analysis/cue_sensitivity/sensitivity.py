@@ -125,8 +125,12 @@ def sensitivity_of(
     embedder: Embedder | None = None,
     no_embedder: str = "no model was given",
     seed: int = 0,
+    overall_only: bool = False,
 ) -> CueSensitivity:
-    """Measure the sensitivity of collected replies to the voice; see `cue_sensitivity`."""
+    """Measure the sensitivity of collected replies to the voice; see `cue_sensitivity`.
+
+    With `overall_only`, the effects by measure and by attribute are omitted, to save time and memory.
+    """
     captured, left_out = collected.replies, dict(collected.left_out)
     replies = _same_prompt(captured)
     if len(replies) < len(captured):
@@ -142,12 +146,13 @@ def sensitivity_of(
     measures = read_measures(replies, rows, embedder)
     parts = [measure for measure in measures if measure.name in COMPONENTS]
     together = _together(parts, replies, seed)
-    scripts = scripts_of((together, *measures), replies, seed=seed)
+    measured = (together,) if overall_only else (together, *measures)
+    scripts = scripts_of(measured, replies, seed=seed)
     effects = {
         measure.name: effect_over(
             found, _PROMPT_DIFFERS if prompt_differs else why_too_few(measure, replies), seed=seed
         )
-        for measure, found in zip((together, *measures), scripts, strict=True)
+        for measure, found in zip(measured, scripts, strict=True)
     }
     overall = effects.pop(together.name)
     components = tuple(measure.name for measure in parts)
@@ -157,7 +162,7 @@ def sensitivity_of(
         overall=overall,
         components=components,
         measures=effects,
-        attributes=_by_attribute(scripts[0], replies, seed),
+        attributes={} if overall_only else _by_attribute(scripts[0], replies, seed),
         left_out=left_out,
         replies=len(replies),
         notes=tuple(_notes(replies, components, embedder, no_embedder)),

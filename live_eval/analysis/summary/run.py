@@ -202,7 +202,9 @@ class RunSummary:
         if not self.collected.replies:
             return None
         no_embedder = "a summary loads no model"
-        return sensitivity_of(self.collected, self.table, run=self.facts.name, no_embedder=no_embedder)
+        return sensitivity_of(
+            self.collected, self.table, run=self.facts.name, no_embedder=no_embedder, overall_only=True
+        )
 
     @cached_property
     def tasks(self) -> tuple[TaskSummary, ...]:
