@@ -65,7 +65,8 @@ class Aim:
             raise UsageError(f"expected a difference above 0 to detect, got {self.detect}")
         if not (0 < self.alpha < self.power < 1):
             raise UsageError(
-                f"expected 0 < alpha < power < 1, got alpha {self.alpha:g} and power {self.power:g}"
+                f"--alpha {self.alpha:g}, --power {self.power:g}: expected shares "
+                "with 0 < alpha < power < 1, such as 0.05 and 0.8"
             )
         if self.tests < 1:
             raise UsageError(f"expected at least 1 test, got {self.tests}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from live_eval.cli._help import Option, flags_of
+from live_eval.cli._options import RunFolder
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import alternatives
 
@@ -59,11 +61,23 @@ def _value(message: str, param: click.Parameter) -> str:
         near = did_you_mean(found["found"], names)
         return f" {found['found']!r}: expected {alternatives(names)}{near}"
     if (found := _MISSING.fullmatch(message)) is not None:
-        return f" {found['found']}: not found"
+        return f" {found['found']}: not found" + _hint(found["found"].strip("'"), param)
     if (found := _WRONG_KIND.fullmatch(message)) is not None:
         other = {"file": "a folder, found a file", "directory": "a file, found a folder"}[found["kind"]]
         return f" {found['found']}: expected {other}"
     return f" {message}" if message.startswith("'") else f": {message}"
+
+
+def _hint(text: str, param: click.Parameter) -> str:
+    """Return the existing name closest to a missing path, or else how to find a run."""
+    path = Path(text)
+    try:
+        beside = [each.name for each in path.parent.iterdir()]
+    except OSError:
+        beside = []
+    known = [*beside, "latest", "@1"] if isinstance(param.type, RunFolder) else beside
+    near = did_you_mean(path.name, known)
+    return near or ("; `live-eval runs list` lists runs" if isinstance(param.type, RunFolder) else "")
 
 
 def _bounds(text: str) -> str:

@@ -28,7 +28,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader, part_of
-from live_eval.redaction import SECRETS, public_settings
+from live_eval.redaction import SECRETS, public_settings, public_url
 from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.presets import PRESETS, read_preset, under
@@ -278,7 +278,15 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
     """Return the run file that `target` names; if it names an endpoint, set the endpoint's flag instead."""
     if target is None:
         return None
+    if "://" in target:
+        raise UsageError(
+            f"{public_url(target)}: expected an endpoint or a run file; pass an address with --base-url"
+        )
     path = Path(target)
+    if (path / RUN_FILE).exists():
+        raise UsageError(
+            f"{path} is a recorded run: to continue it, run its endpoint with --out {path} --resume"
+        )
     is_endpoint = any(plugin.name == target for plugin in find_plugins(CLIENTS))
     if not is_endpoint and (path.name != target or path.suffix or path.exists()):
         return path

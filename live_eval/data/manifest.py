@@ -99,7 +99,10 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
         raise DataError(f"{path}: expected a row for each recording, but there is none")
     records = [line.record for line in lines if line.record]
     if not records:
-        raise DataError(f"{path}: no row can be read; first problem: {lines[0].problem}")
+        raise DataError(
+            f"{path}: no row can be read; first problem: "
+            + str(lines[0].problem).removeprefix(f"{path.name}, ")
+        )
     fields.check_mapping(records, str(path), row="row")
     fields.check_recordings(records, str(path), row="row")
     root = options.audio_root or path.parent

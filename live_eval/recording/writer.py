@@ -115,7 +115,9 @@ class RunWriter:
             lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
             if has_tables(path / RUN_FILE):
-                raise StoreError(f"{path}: already contains a run; resume it, or choose another folder")
+                raise StoreError(
+                    f"{path}: already contains a run; continue it with --resume, or choose another --out"
+                )
             check_new(path, "a run", _BEGUN)
             _make_folder(path / AUDIO_FOLDER)
             begin = "INSERT INTO run (id, manifest, base, state, started_wall_ns) VALUES (1, ?, ?, ?, ?)"

@@ -433,7 +433,8 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
     """Raise if the endpoint does not support the configuration."""
     if spec.base_url is None and config.endpoint.base_url is None and spec.launch is None:
-        raise UsageError(f"{spec.title} has no default URL: pass --base-url")
+        rule = f" ({spec.limits})" if spec.limits else ""
+        raise UsageError(f"{spec.title} has no default URL: pass --base-url with its address{rule}")
     mode = config.turns.mode
     if mode is not None and mode not in spec.turn_modes:
         raise UsageError(f"turns.mode = {mode.value!r}: {spec.name} offers {', '.join(spec.turn_modes)}")

@@ -62,6 +62,15 @@ def _seconds(value: Any) -> Any:
 
 
 _Duration: TypeAlias = Annotated[float, BeforeValidator(_seconds)]
+
+
+def _ice_server(text: str) -> str:
+    if not re.match(r"(?:stun|turn)s?:.", text):
+        raise ValueError("expected stun:HOST:PORT or turn:USER:PASSWORD@HOST:PORT")
+    return text
+
+
+_IceServer: TypeAlias = Annotated[str, AfterValidator(_ice_server)]
 _KeySource: TypeAlias = Annotated[str, AfterValidator(key_source)]
 _KeyVariable: TypeAlias = Annotated[str, AfterValidator(key_variable)]
 
@@ -94,7 +103,7 @@ class EndpointTable(_Table):
     extra: dict[str, Any] = Field(
         default_factory=dict, description="further session settings, in the vendor's spelling"
     )
-    ice_servers: tuple[str, ...] = Field(
+    ice_servers: tuple[_IceServer, ...] = Field(
         (), description="STUN and TURN servers for WebRTC, as stun:HOST:PORT"
     )
 

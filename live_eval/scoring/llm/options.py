@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec, Need
-from live_eval.redaction import SECRETS, find_key, host_of
+from live_eval.redaction import SECRETS, find_key, host_of, public_url
 from live_eval.scoring.llm.budget import Budget, Price
 from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Secret
@@ -15,6 +16,7 @@ from live_eval.types import Secret
 __all__ = ["AUDIO_NEEDS", "OPENAI_BASE_URL", "PRESETS", "LlmOptions", "LlmSettings", "Preset"]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
+_HTTP = re.compile(r"https?://[^/\s]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,11 @@ class LlmOptions:
     def __post_init__(self) -> None:
         if self.base_url is not None:
             SECRETS.learn_url(self.base_url)
+            if not _HTTP.match(self.base_url):
+                raise UsageError(
+                    f"LLM's base URL (--llm-base-url) {public_url(self.base_url)!r}: expected an "
+                    "address like http://HOST:PORT/v1"
+                )
         if self.preset is not None:
             if self.preset not in PRESETS:
                 raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,8 @@ class TalkSettings:
     note: Callable[[str], None] = lambda _line: None
 
 
+_ADDRESS = re.compile(r"(?:wss?|https?)://[^/\s]")
+
 TALK = web.AppKey("talk", TalkSettings)
 
 
@@ -45,6 +48,10 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
         SECRETS.learn_url(url)
         if not name or not url:
             raise UsageError(f"--endpoint {text}: expected NAME=URL")
+        if not _ADDRESS.match(url):
+            raise UsageError(
+                f"--endpoint {name}={public_url(url)}: expected an address like ws://HOST:PORT or http://HOST:PORT"
+            )
         if client(name).transport_kind is TransportKind.HTTP:
             raise UsageError(f"--endpoint {name}: it makes one request per turn, without a session")
         if name in addresses:

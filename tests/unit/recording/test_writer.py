@@ -278,7 +278,7 @@ def test_an_ended_run_is_one_plain_file_and_never_changes(tmp_path: Path) -> Non
     before = (tmp_path / RUN_FILE).read_bytes()
     with pytest.raises(StoreError, match="the run has ended"):
         RunWriter.resume(tmp_path)
-    with pytest.raises(StoreError, match="already contains a run"):
+    with pytest.raises(StoreError, match="continue it with --resume, or choose another --out"):
         RunWriter.create(tmp_path, MANIFEST)
     assert (tmp_path / RUN_FILE).read_bytes() == before
     assert not (tmp_path / ".run.lock").exists()

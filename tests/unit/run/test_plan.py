@@ -204,6 +204,7 @@ def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
     ("endpoint", "base_url"),
     [
         ("pipecat-webrtc", "http://127.0.0.1:7860"),
+        ("fastrtc-webrtc", "http://127.0.0.1:8000"),
         ("moshi", "ws://127.0.0.1:8998"),
         ("speech-to-speech", "ws://127.0.0.1:8765/v1"),
         ("unmute", "ws://127.0.0.1:8000/v1"),
@@ -215,5 +216,7 @@ def test_a_server_with_a_default_port_is_expected_on_this_machine(endpoint: str,
 
 
 def test_an_application_without_a_default_address_needs_one() -> None:
-    with pytest.raises(UsageError, match="has no default URL: pass --base-url"):
-        make_plan(validate({"endpoint": {"name": "fastrtc-webrtc"}}))
+    with pytest.raises(
+        UsageError, match=r"has no default URL: pass --base-url with its address \(the base URL is https://"
+    ):
+        make_plan(validate({"endpoint": {"name": "azure"}}))
