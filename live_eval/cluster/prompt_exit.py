@@ -8,11 +8,10 @@ which is safe because no work is in progress at this stage.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from live_eval.run.stop_signals import STOP_SIGNALS, end_process
 
@@ -23,7 +22,7 @@ _LAST_WORDS = "Interrupted."
 
 
 @contextlib.contextmanager
-def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
+def prompt_exit() -> Iterator[None]:
     """Within the block, let a signal end the process, after two seconds if Python does not handle it.
 
     The processes of a cluster that Ray started end too. Outside the main thread, do nothing.
@@ -39,7 +38,7 @@ def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
         with reader:
             while numbers := reader.recv(16):  # empty once the writer is closed
                 if any(number in STOP_SIGNALS for number in numbers) and not ended.wait(_GRACE_S):
-                    end_process(_LAST_WORDS, end)
+                    end_process(_LAST_WORDS)
 
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()
@@ -47,7 +46,7 @@ def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         ended.set()
-        end_process(_LAST_WORDS, end)
+        end_process(_LAST_WORDS)
         raise
     finally:
         ended.set()

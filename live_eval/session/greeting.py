@@ -52,14 +52,12 @@ class AfterGreeting:
     Args:
         silence: A frame of silence, int16 little-endian mono, as long as the speaker's frames.
         patience_ns: Maximum wait for a greeting to begin.
-        pause_ns: Pause between the greeting's end, as heard, and the speaker's first frame.
     """
 
-    def __init__(self, speaker: Speaker, silence: bytes, patience_ns: int, pause_ns: int = PAUSE_NS) -> None:
+    def __init__(self, speaker: Speaker, silence: bytes, patience_ns: int) -> None:
         self._speaker = speaker
         self._silence = Frame(silence)
         self._patience_ns = patience_ns
-        self._pause_ns = pause_ns
         self._until_ns: int | None = None  # None before the first frame and during a greeting
         self._greets = self._speaks = False
         self.frame_ns = speaker.frame_ns
@@ -71,7 +69,7 @@ class AfterGreeting:
             case GreetingBegan():
                 self._greets, self._until_ns = True, None
             case GreetingEnded(at_ns):
-                self._until_ns = at_ns + self._pause_ns
+                self._until_ns = at_ns + PAUSE_NS
             case _ if self._speaks or isinstance(heard, EndpointEvent | EndpointPacket):
                 self._speaker.hear(heard)
             case _:

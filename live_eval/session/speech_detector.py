@@ -20,7 +20,9 @@ VERSION: Final = version("webrtcvad-wheels")
 _RATES_HZ = (8_000, 16_000, 32_000, 48_000)
 _WINDOW_MS = 10
 _BEGINS_WINDOWS = 3
+_HANGOVER = 40  # windows
 _REACHES_BACK_WINDOWS = 15
+_AGGRESSIVENESS = 3  # the mode that classifies most audio as noise
 _ABOVE_NOISE = 10.0  # power ratio: 10 dB
 
 
@@ -40,29 +42,24 @@ class Span:
 class SpeechDetector:
     """Detector of speech stretches in audio as it arrives.
 
-    Speech begins with three consecutive voiced windows of 10 ms, and ends after `hangover_ms` without a
-    voiced window. webrtcvad extends speech by up to 90 ms, so the end is the last window that is 10 dB
-    louder than the silence after it.
-
-    Args:
-        hangover_ms: Length of silence that ends speech.
-        aggressiveness: webrtcvad's mode, 0 to 3; higher modes classify more audio as noise.
+    Speech begins with three consecutive voiced windows of 10 ms, and ends after 400 ms without a voiced
+    window. webrtcvad extends speech by up to 90 ms, so the end is the last window that is 10 dB louder than
+    the silence after it.
     """
 
-    def __init__(self, rate_hz: int, *, hangover_ms: int = 400, aggressiveness: int = 3) -> None:
-        self._vad = webrtcvad.Vad(aggressiveness)
+    def __init__(self, rate_hz: int) -> None:
+        self._vad = webrtcvad.Vad(_AGGRESSIVENESS)
         self._rate_hz = rate_hz
         self._vad_hz = rate_hz if rate_hz in _RATES_HZ else 16_000
         self._resampler = (
             soxr.ResampleStream(rate_hz, self._vad_hz, 1, dtype="int16") if rate_hz != self._vad_hz else None
         )
         self._window = self._vad_hz * _WINDOW_MS // 1000
-        self._hangover = hangover_ms // _WINDOW_MS
         self._rest = np.empty(0, np.int16)
         self._windows = 0  # windows classified so far
         self._voiced = 0  # consecutive windows
         self._unvoiced = 0  # consecutive windows
-        self._power: deque[float] = deque(maxlen=self._hangover + _REACHES_BACK_WINDOWS)
+        self._power: deque[float] = deque(maxlen=_HANGOVER + _REACHES_BACK_WINDOWS)
         self._begin: int | None = None
 
     def push(self, pcm: NDArray[np.int16]) -> list[Span]:
@@ -93,7 +90,7 @@ class SpeechDetector:
         if self._begin is None and self._voiced >= _BEGINS_WINDOWS:
             self._begin = self._windows - _BEGINS_WINDOWS
             return Span(self._sample(self._begin))
-        if self._begin is not None and self._unvoiced >= self._hangover:
+        if self._begin is not None and self._unvoiced >= _HANGOVER:
             span = Span(self._sample(self._begin), self._sample(max(self._begin + 1, self._end())))
             self._begin = None
             return span
@@ -102,13 +99,13 @@ class SpeechDetector:
     def _end(self) -> int:
         """Return the window after the last window that is louder than the silence after it."""
         powers = list(self._power)
-        noise = float(np.median(powers[-self._hangover :])) + 1.0
-        end = self._windows - self._hangover
-        for power in reversed(powers[: -self._hangover]):
+        noise = float(np.median(powers[-_HANGOVER:])) + 1.0
+        end = self._windows - _HANGOVER
+        for power in reversed(powers[:-_HANGOVER]):
             if power > _ABOVE_NOISE * noise:
                 return end
             end -= 1
-        return self._windows - self._hangover
+        return self._windows - _HANGOVER
 
     def _sample(self, window: int) -> int:
         return window * self._rate_hz * _WINDOW_MS // 1000

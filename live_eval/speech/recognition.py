@@ -62,15 +62,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The text of a recording.
-
-    `no_speech_probability`, 0 to 1, is the minimum over the segments, or 1 if nothing was recognised.
-    """
+    """The text of a recording."""
 
     text: str
     words: tuple[Word, ...]  # empty if word times were not requested
     language: str  # Whisper's code of the spoken language ("en")
-    no_speech_probability: float
 
 
 class Recogniser:
@@ -133,7 +129,7 @@ class Recogniser:
         """
         samples = resample(audio, _RATE_HZ).samples
         if not np.any(samples):
-            return Transcript("", (), language or "en", 1.0)
+            return Transcript("", (), language or "en")
         with self._lock:
             segments, info = self._recognise(samples, language, words=words)
             if self._short_windows and not segments:
@@ -152,7 +148,6 @@ class Recogniser:
                 for word in segment.words or ()
             ),
             language=str(info.language),
-            no_speech_probability=min((float(segment.no_speech_prob) for segment in segments), default=1.0),
         )
 
     def _recognise(

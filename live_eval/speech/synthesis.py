@@ -17,6 +17,7 @@ from live_eval.extras import install_command
 
 __all__ = ["MAX_SPEED", "MIN_SPEED", "Voice", "available"]
 
+_SEED = 0  # of the noise in the voice
 MIN_SPEED = 0.5
 MAX_SPEED = 2.0
 
@@ -26,22 +27,19 @@ class Voice:
 
     Args:
         name: Name of a hibari voice; "heart" is in the package.
-        threads: CPU threads per utterance; a single thread synthesises at about 100 times real time.
-        seed: Seed for the noise in the voice.
 
     Raises:
         UsageError: hibari-tts or the voice is missing; the message describes the fix.
     """
 
-    def __init__(self, name: str = "heart", *, threads: int = 1, seed: int = 0) -> None:
+    def __init__(self, name: str = "heart") -> None:
         problem = available(name)
         if problem is not None:
             raise UsageError(problem)
         from hibari import Hibari
 
-        self._seed = seed
         self._lock = threading.Lock()
-        self._hibari = Hibari(voice=name, threads=threads)
+        self._hibari = Hibari(voice=name, threads=1)
 
     def speak(self, text: str, *, speed: float = 1.0) -> Audio:
         """Synthesise an English text at 24_000 Hz; the result is empty if the text has no words.
@@ -56,7 +54,7 @@ class Voice:
         if not MIN_SPEED <= speed <= MAX_SPEED:
             raise UsageError(f"expected a speed of {MIN_SPEED} to {MAX_SPEED}, but it is {speed}")
         with self._lock:
-            samples = self._hibari(text, speed, self._seed)
+            samples = self._hibari(text, speed, _SEED)
         limit = np.float32(32767 / 32768)
         return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
 

@@ -68,7 +68,6 @@ def audit_run(
     *,
     options: JudgeOptions | None = None,
     progress: Progress | None = None,
-    clock: Clock | None = None,
 ) -> dict[str, Any]:
     """Audit a judge on the run in folder `path`, and store the result with its scores.
 
@@ -84,7 +83,7 @@ def audit_run(
         JudgeError: The judge cannot run here.
         StoreError: The run does not exist, or another process is writing its scores.
     """
-    plan, options, clock = plan or AuditPlan(), options or JudgeOptions(), clock or SystemClock()
+    plan, options, clock = plan or AuditPlan(), options or JudgeOptions(), SystemClock()
     spec = registry.judge(judge)
     check_options([spec], options)
     spec = as_configured(spec, options)

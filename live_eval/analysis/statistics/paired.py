@@ -222,14 +222,14 @@ def noncentral_below(bound: float, freedom: int, centre: float) -> float:
     return found if math.isfinite(found) else float(bound > centre)
 
 
-def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
+def standard_deviation(values: ArrayLike) -> Estimate:
     """Return the standard deviation of values, shape (scripts,), with its bootstrap interval.
 
     Raises:
         ValueError: A value is not finite.
     """
     array = np.sort(finite(values))
-    return estimate_statistic(lambda drawn: _spread(array, drawn), range(len(array)), seed=seed)
+    return estimate_statistic(lambda drawn: _spread(array, drawn), range(len(array)))
 
 
 def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -106,7 +106,6 @@ def score_task(
     predictions_ns: Iterable[int],
     *,
     before_ns: int = BEFORE_NS,
-    after_ns: int = AFTER_NS,
 ) -> TaskScore:
     """Match a conversation's predictions with its events, one to one.
 
@@ -118,13 +117,13 @@ def score_task(
         events_ns: Events to detect.
         negatives: Spans that should contain no prediction.
         predictions_ns: Times of the endpoint's predictions.
-        before_ns: Maximum earliness of a prediction; `after_ns` is the maximum delay.
+        before_ns: Maximum earliness of a prediction; `AFTER_NS` is the maximum delay.
     """
     events, free = sorted(events_ns), sorted(predictions_ns)
     score, windows = TaskScore(), []
     for place, event in enumerate(events):
         following = next((each for each in events[place + 1 :] if each > event), math.inf)
-        start, end = event - before_ns, min(event + after_ns, following)
+        start, end = event - before_ns, min(event + AFTER_NS, following)
         windows.append((start, end))
         match = next((each for each in free if start <= each <= end), None)
         if match is None:

@@ -89,12 +89,10 @@ class SoundStretch(NamedTuple):
     Args:
         onset_sample: First sample.
         end_sample: End of the frame that contains the last sample.
-        onset_arrives_sample: End of the frame that contains the first sample: the onset's arrival time.
     """
 
     onset_sample: int
     end_sample: int
-    onset_arrives_sample: int
 
 
 class MarkedUtterance(NamedTuple):
@@ -143,7 +141,7 @@ def calibration_utterance(
             silence[-1], onset = _SPEECH_PEAK, onset - 1
         pieces += [silence, sound]
         at += len(silence) + len(sound)
-        stretches.append(SoundStretch(onset, at, onset - onset % frame + frame))
+        stretches.append(SoundStretch(onset, at))
     samples = np.concatenate(pieces)
     if not lossy:
         samples[-1] = MARK / 32_768

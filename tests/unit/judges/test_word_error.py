@@ -69,7 +69,7 @@ class Parrot:
 
     def transcribe(self, audio: Audio, **_: object) -> Transcript:
         self.heard.append(audio)
-        return Transcript("I am sorry to hear it", (), "en", 0.0)
+        return Transcript("I am sorry to hear it", (), "en")
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ class Hears(Recogniser):
 
     def transcribe(self, audio: Audio, *, words: bool = True, language: str | None = None) -> Transcript:
         self.asked += 1
-        return Transcript("hello", (Word("hello", 0, 100_000_000, 1.0),), "en", 0.0)
+        return Transcript("hello", (Word("hello", 0, 100_000_000, 1.0),), "en")
 
 
 @pytest.fixture

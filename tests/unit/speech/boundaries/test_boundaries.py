@@ -211,7 +211,7 @@ class Hearing(Recogniser):
         self.told = words
 
     def transcribe(self, audio: Audio, *, words: bool = True, language: str | None = None) -> Transcript:
-        return Transcript(" ".join(word.text for word in self.told), self.told, "en", 0.0)
+        return Transcript(" ".join(word.text for word in self.told), self.told, "en")
 
 
 @pytest.mark.parametrize(("word", "script"), [("Now.", "Do it now!"), ("Can't.", "No, I really can’t!")])
