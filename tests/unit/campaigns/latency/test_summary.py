@@ -285,7 +285,7 @@ class CountingRecogniser:
 
     def transcribe(self, audio: object) -> Transcript:
         self.calls += 1
-        return Transcript("hi", (Word("hi", 0, 200),), "en", 0.0)
+        return Transcript("hi", (Word("hi", 0, 200, 0.9),), "en")
 
 
 def test_words_are_recognised_once_and_kept_with_the_campaign(tmp_path: Path) -> None:
