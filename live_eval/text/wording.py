@@ -139,7 +139,12 @@ def natural_order(text: str) -> list[tuple[int, int, str]]:
     ['id_9', 'id_10']
     """
     parts = re.split(r"(\d+)", text)
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
+    # Longer numbers are greater; `int` refuses very long ones.
+    return [
+        (0, len(number := part.lstrip("0")), number) if part.isdecimal() else (1, 0, part)
+        for part in parts
+        if part
+    ]
 
 
 def plain_typography(text: str) -> str:

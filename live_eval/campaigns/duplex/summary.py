@@ -89,6 +89,8 @@ def read_duplex(folder: Path) -> DuplexRecord:
         raise StoreError(f"{path}: expected a list of trials and the names of the runs: {error!r}") from None
     if not all(map(names_a_run, runs)):
         raise StoreError(f"{path}: expected the folder names of the runs, found {runs!r}")
+    if len(set(runs)) < len(runs) or len({trial.trial_id for trial in listed}) < len(listed):
+        raise StoreError(f"{path}: expected each run and each trial once")
     begun = [run for run in runs if (folder / run).is_dir() and not (folder / run).is_symlink()]
     trials = {run: read_trials(folder / run, listed) for run in begun}
     outages = [f"{run}: {note}" for run in begun if (note := _outages(folder / run))]

@@ -84,6 +84,7 @@ CAMPAIGN_RECORDINGS = (
     "stimuli/could-you-tell-me-0a1b2c3d.flac",
     "stimuli/own-0a1b2c3d-My recording.wav",
     "stimuli/manifest.jsonl",
+    "stimuli/manifest.jsonl.part",
 )
 
 

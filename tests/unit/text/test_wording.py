@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from live_eval.text.wording import plain_typography
+from live_eval.text.wording import natural_order, plain_typography
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,8 @@ def test_plain_text_stays_unchanged_in_any_unicode_form(text: str) -> None:
     assert plain_typography(unicodedata.normalize("NFD", text)) == plain_typography(
         unicodedata.normalize("NFC", text)
     )
+
+
+def test_numbers_of_any_length_are_ordered_by_value() -> None:
+    names = ["id_9", "id_0010", "id_1" + "0" * 5000, "id_x"]
+    assert sorted(names, key=natural_order) == names

@@ -22,6 +22,8 @@ from tests.support import duplex_campaigns as written
 from tests.unit.analysis.turn_taking.test_from_turns import turn
 from tests.unit.analysis.turn_taking.test_outcomes import replies, says, talk
 
+ONE_TRIAL = {"trial": "t-1", "probe": "pause", "condition": "300 ms", "meant": []}
+
 
 def trial(
     probe: str,
@@ -231,6 +233,24 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
         read_duplex(tmp_path)
     (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [], "runs": {}, "notes": 5}', "utf-8")
     with pytest.raises(StoreError, match=r"duplex\.json: notes: Input should be a valid list"):
+        read_duplex(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"trials": [ONE_TRIAL, ONE_TRIAL]}, "each run and each trial once"),
+        ({"runs": {"clean": "clean", "impaired": "clean"}}, "each run and each trial once"),
+        ({"runs": {"clean": "a" * 256}}, "expected the folder names of the runs"),
+        ({"endpoint": "\ud800"}, "expected JSON"),
+    ],
+)
+def test_a_damaged_or_hostile_document_is_refused(
+    tmp_path: Path, entry: dict[str, Any], message: str
+) -> None:
+    facts = {"schema": 1, "trials": [ONE_TRIAL], "runs": {}, **entry}
+    (tmp_path / "duplex.json").write_text(json.dumps(facts), "utf-8")
+    with pytest.raises(StoreError, match=message):
         read_duplex(tmp_path)
 
 
