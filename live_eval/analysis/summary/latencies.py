@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,14 @@ from live_eval.analysis.summary.observations import Observation, latency
 from live_eval.judging import TURN_FAILED
 from live_eval.timing import Latencies
 
-__all__ = ["LATENCIES", "LatencySummary", "has_uncertain_start", "percentiles_json", "summarise_latency"]
+__all__ = [
+    "LATENCIES",
+    "LatencySummary",
+    "has_uncertain_start",
+    "percentiles_json",
+    "summarise_latency",
+    "summarise_values",
+]
 
 LATENCIES = (
     "connect",
@@ -99,14 +106,24 @@ def summarise_latency(name: str, turns: Sequence[Observation]) -> LatencySummary
             uncertain.append(value)
         else:
             certain.append((value, turn))
+    return summarise_values(name, certain, dict(missing.most_common()), uncertain)
+
+
+def summarise_values(
+    name: str,
+    measured: Sequence[tuple[float, Observation]],
+    missing: Mapping[str, int],
+    uncertain: Sequence[float] = (),
+) -> LatencySummary:
+    """Summarise a latency's values in milliseconds, each with its turn, and the missing ones by reason."""
     return LatencySummary(
         name=name,
         measured=distribution(
-            [value for value, _ in certain],
-            [turn.script_id for _, turn in certain],
+            [value for value, _ in measured],
+            [turn.script_id for _, turn in measured],
             statistics=("p50", "p95", "p99"),
-            missing=dict(missing.most_common()),
+            missing=missing,
         ),
-        without_flagged=distribution([value for value, turn in certain if not turn.timing.flagged]),
+        without_flagged=distribution([value for value, turn in measured if not turn.timing.flagged]),
         uncertain=distribution(uncertain),
     )

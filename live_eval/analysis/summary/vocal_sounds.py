@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from live_eval.analysis.statistics.distribution import Distribution, distribution
-from live_eval.analysis.summary.latencies import LatencySummary
+from live_eval.analysis.summary.latencies import LatencySummary, summarise_values
 from live_eval.analysis.summary.observations import Observation
 from live_eval.data import VOCAL_SOUNDS
 from live_eval.judging import TURN_FAILED
@@ -53,21 +52,7 @@ def _summary(name: str, turns: Sequence[Observation]) -> LatencySummary:
             missing[_NO_WORD] += 1
         else:
             found.append((since_sound + after_word, turn))
-    return LatencySummary(
-        name=name,
-        measured=_distribution(found, missing),
-        without_flagged=distribution([value for value, turn in found if not turn.timing.flagged]),
-        uncertain=distribution([]),
-    )
-
-
-def _distribution(found: Sequence[tuple[float, Observation]], missing: Counter[str]) -> Distribution:
-    return distribution(
-        [value for value, _ in found],
-        [turn.script_id for _, turn in found],
-        statistics=("p50", "p95", "p99"),
-        missing=dict(missing.most_common()),
-    )
+    return summarise_values(name, found, dict(missing.most_common()))
 
 
 def _after_last_word(turn: Observation) -> float | None:
