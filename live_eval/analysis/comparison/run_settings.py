@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from live_eval.analysis.run_conditions import conditions_of
 from live_eval.recording import part_of
 
 __all__ = [
@@ -41,7 +42,7 @@ def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> 
         values = [settings.get(name, "") for settings in settings_of]
         if values[0] != values[1]:
             yield Setting(name, *values)
-    impairments = [str(part_of(manifest, "impairment").get("spec") or "none") for manifest in (first, other)]
+    impairments = [conditions_of(manifest).impairment or "none" for manifest in (first, other)]
     if impairments[0] != impairments[1]:
         yield Setting("impairment", *impairments)
     if _prompt_hash(first) != _prompt_hash(other):

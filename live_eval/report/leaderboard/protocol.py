@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.summary.observations import Observation
 from live_eval.recording import part_of
 from live_eval.run.prompts import PROMPTS
@@ -39,10 +40,10 @@ def differences_from_paper(manifest: Mapping[str, Any], turns: Sequence[Observat
             found = len({turn.case_id for turn in turns if turn.task is task})
             if found not in (0, expected):
                 yield f"{found:,} of {expected:,} {name}"
-    prompt = part_of(manifest, "prompt").get("name")
-    if prompt is not None and prompt not in PROMPTS:
+    conditions = conditions_of(manifest)
+    if conditions.prompt is not None and conditions.prompt not in PROMPTS:
         yield "custom prompt"
-    if impairment := part_of(manifest, "impairment").get("spec"):
-        yield f"impairment: {impairment}"
+    if conditions.impairment:
+        yield f"impairment: {conditions.impairment}"
     if missing := part_of(manifest, "judges_left_out"):
         yield f"without {', '.join(sorted(missing))}"
