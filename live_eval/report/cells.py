@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from live_eval.analysis.statistics.distribution import Distribution
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.score_table import ScoreColumn
 
 __all__ = [
+    "DIRECTIONS",
     "NONE",
     "Cell",
     "Column",
@@ -24,6 +26,10 @@ __all__ = [
 
 NONE = "–"
 """Placeholder for a missing value."""
+DIRECTIONS: Mapping[bool | None, tuple[str, str]] = MappingProxyType(
+    {True: ("↑", "higher is better"), False: ("↓", "lower is better"), None: ("", "")}
+)
+"""The arrow of a score by `higher_is_better`, and its meaning."""
 
 
 @dataclass(frozen=True, slots=True)

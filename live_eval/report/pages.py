@@ -15,6 +15,7 @@ from markupsafe import Markup
 from live_eval import __version__
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text
+from live_eval.report.cells import DIRECTIONS
 from live_eval.text.wording import printable
 from live_eval.web import KIT, bundle
 
@@ -60,12 +61,10 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
 
 def direction(higher_is_better: bool | None) -> Markup:
     """Return an arrow for a score's better direction, with a text for screen readers."""
-    arrow, words = {True: (" ↑", "higher"), False: (" ↓", "lower"), None: ("", "")}[higher_is_better]
+    arrow, words = DIRECTIONS[higher_is_better]
     if not arrow:
         return Markup("")
-    return Markup('<span aria-hidden="true">{}</span><span class="unseen">, {} is better</span>').format(
-        arrow, words
-    )
+    return Markup('<span aria-hidden="true"> {}</span><span class="unseen">, {}</span>').format(arrow, words)
 
 
 def _printable(value: Any) -> Any:

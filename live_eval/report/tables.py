@@ -14,6 +14,7 @@ from live_eval.analysis.summary.run import RunSummary
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreSummary
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.report.cells import (
+    DIRECTIONS,
     NONE,
     Cell,
     Column,
@@ -150,9 +151,7 @@ def score_table(runs: Sequence[RunView]) -> Table:
 
 
 def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
-    arrow, better = {True: ("↑", "higher is better"), False: ("↓", "lower is better"), None: ("", "")}[
-        score.column.higher_is_better
-    ]
+    arrow, better = DIRECTIONS[score.column.higher_is_better]
     reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
     cells = [
         Cell(score.label, score=score.column),

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn
 from live_eval.files import csv_line
+from live_eval.report.cells import DIRECTIONS
 from live_eval.report.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
 from live_eval.report.leaderboard.entries import RUN_COLUMNS, BoardRun, Source
 from live_eval.report.leaderboard.paper import JUDGES
@@ -65,7 +66,7 @@ def _label(source: Source) -> str:
 
 
 def _arrow(higher: bool) -> str:
-    return "↑" if higher else "↓"
+    return DIRECTIONS[higher][0]
 
 
 # -- HTML -----------------------------------------------------------------------------------------------
