@@ -1,7 +1,7 @@
 // Details of a turn or a trial: failures, and values with the reasons for missing ones.
 import { figure, make, row, table } from "./elements.js";
 import { milliseconds, score, words } from "./format.js";
-import { about, headingOf } from "./heat_map.js";
+import { about, headingOf } from "./scores.js";
 
 /** A failure or a warning with its kind. */
 export function remark(kind, message, severity = "failure") {

@@ -1,37 +1,9 @@
-// Scores by cue as a heat map, and the definitions of scores.
-import { figure, make, table, unseen } from "./elements.js";
+// Scores by cue as a heat map.
+import { figure, make, table } from "./elements.js";
 import { number } from "./format.js";
+import { about, headingOf } from "./scores.js";
 
-const BETTER = { true: ["↑", "higher is better"], false: ["↓", "lower is better"] };
 const FEWEST_SCRIPTS = 8;
-
-let made = 0;
-
-/** Make a button that shows the definition of a score, for the mouse, the keyboard and touch. */
-export function about({ name, heading, title, definition }) {
-  made += 1;
-  const id = `about-${made}`;
-  return [
-    make("button", { type: "button", class: "about", popovertarget: id, "aria-label": `About ${heading}` }, "?"),
-    make(
-      "div",
-      { id, popover: "auto", class: "definition" },
-      make("b", {}, title),
-      make("p", {}, definition || "The judge of this score is not installed, so its definition is unknown."),
-      make("code", {}, name),
-    ),
-  ];
-}
-
-/** The name of a score as a heading: short name, direction, unit. */
-export function headingOf({ heading, unit, higher_is_better: higher }) {
-  const [arrow, words] = BETTER[higher] ?? ["", ""];
-  return [
-    heading.length > 20 ? make("span", { class: "long" }, heading) : heading,
-    arrow && [make("span", { "aria-hidden": "true" }, ` ${arrow}`), unseen(`, ${words}`)],
-    unit && make("small", {}, ` ${unit}`),
-  ];
-}
 
 /**
  * Make the heat map of a task's scores by cue.

@@ -1,7 +1,8 @@
 // A run: its facts, values and turns. A campaign: its runs and its page.
 import { StudioError, path, read } from "./api.js";
 import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
-import { about, headingOf, heatMap } from "./web/heat_map.js";
+import { about, headingOf } from "./web/scores.js";
+import { heatMap } from "./web/heat_map.js";
 import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
 import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";

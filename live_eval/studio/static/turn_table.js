@@ -2,8 +2,8 @@
 import { path, read } from "./api.js";
 import { badge, choice, figure, fill, make, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
-import { about, headingOf } from "./web/heat_map.js";
 import { Listing, filters } from "./web/listing.js";
+import { about, headingOf } from "./web/scores.js";
 
 const LATENCIES = ["voice_to_voice", "first_byte"];
 const MOST_SCORES = 6;
