@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -107,10 +106,6 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
         "endpoint": None,
         "model": None,
         "data": None,
-        "turn_mode": None,
-        "prompt": None,
-        "impairment": "",
-        "concurrency": None,
         "conditions": [],
         "created": None,
         "ended": None,
@@ -162,15 +157,14 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
 
 def _run_facts(run: RunReader) -> dict[str, Any]:
     endpoint = part_of(run.manifest, "endpoint")
-    planned, conditions = run.manifest.get("turns"), conditions_of(run.manifest)
+    planned = run.manifest.get("turns")
     # The database of a killed run still contains the state "running".
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),
         "model": text_of(endpoint, "model"),
         "data": text_of(part_of(run.manifest, "data"), "name"),
-        **asdict(conditions),
-        "conditions": conditions.in_words,
+        "conditions": conditions_of(run.manifest).in_words,
         "created": run.started_at,
         "ended": run.ended_at,
         "state": "interrupted" if died else run.state,
