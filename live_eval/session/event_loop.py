@@ -87,7 +87,7 @@ class Collector:
 
     A full collection blocks the event loop, for 4 ms with 10 sessions over WebRTC or 40 over WebSocket, so it
     waits until no session is timed. The number of uncollected sessions is limited: each leaves cycles of 60
-    kB, or 330 kB over WebRTC, and freeing the cycles takes time too (9 ms for 16 sessions).
+    kB, or 200 kB over WebRTC, and freeing the cycles takes time too (12 ms for 16 sessions).
     """
 
     def __init__(self, transport: TransportKind) -> None:
