@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -70,14 +71,13 @@ def _value(message: str, param: click.Parameter) -> str:
 
 def _hint(text: str, param: click.Parameter) -> str:
     """Return the existing name closest to a missing path, or else how to find a run."""
-    path = Path(text)
-    try:
-        beside = [each.name for each in path.parent.iterdir()]
-    except OSError:
-        beside = []
-    known = [*beside, "latest", "@1"] if isinstance(param.type, RunFolder) else beside
-    near = did_you_mean(path.name, known)
-    return near or ("; `live-eval runs list` lists runs" if isinstance(param.type, RunFolder) else "")
+    path, is_run = Path(text), isinstance(param.type, RunFolder)
+    known: list[str] = []
+    with suppress(OSError):
+        known += [each.name for each in path.parent.iterdir()]
+    if is_run:
+        known += ["latest", "@1"]
+    return did_you_mean(path.name, known) or ("; `live-eval runs list` lists runs" if is_run else "")
 
 
 def _bounds(text: str) -> str:
