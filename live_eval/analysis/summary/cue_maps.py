@@ -35,7 +35,7 @@ class CueRow:
 
 @dataclass(frozen=True, slots=True)
 class CueMap:
-    """A task's scores by cue; cells of fewer than `MIN_CLUSTERS` scripts are too few to read."""
+    """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare."""
 
     task: Task
     columns: tuple[ScoreColumn, ...]
@@ -60,7 +60,7 @@ class CueMap:
 
 
 def is_thin(estimate: Estimate) -> bool:
-    """Return whether a value is over too few scripts for an interval."""
+    """Return whether a value has too few scripts for an interval."""
     return estimate.clusters < MIN_CLUSTERS
 
 

@@ -132,7 +132,7 @@ class RunSummary:
         warnings: Number of warnings, by kind.
         greetings: Greetings of the endpoint.
         table: Scores turn by turn.
-        collected: Replies by which cue sensitivity is measured.
+        collected: Replies for the measurement of cue sensitivity.
         audits: Audits of the judges, by judge.
         lost_audio: Turns with missing or unusable stored audio, with the reason.
     """
