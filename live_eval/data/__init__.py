@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
@@ -32,6 +33,7 @@ __all__ = [
     "cue_of",
     "load",
     "locate",
+    "may_leave",
     "sample_path",
     "select",
 ]
@@ -90,3 +92,13 @@ def locate(name: str) -> Path:
 def sample_path() -> Path:
     """Return the folder of the bundled sample, in EchoMind's layout."""
     return Path(str(resources.files("live_eval.data") / "sample"))
+
+
+def may_leave(recording: Path, run: Path, folders: Iterable[Path] = ()) -> bool:
+    """Return whether a recording that a run refers to may be sent to a model or played to listeners.
+
+    An untrusted run can refer to any recording of the user. Only recordings in the run folder, in the bundled
+    sample and in `folders`, which the user has named, may leave; links are resolved.
+    """
+    folder = recording.resolve().parent
+    return any(folder.is_relative_to(each.resolve()) for each in (run, sample_path(), *folders))

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from live_eval import registry
 from live_eval.audio import MAX_RECORDING_S, Audio, read_audio
-from live_eval.data import sample_path
+from live_eval.data import may_leave
 from live_eval.errors import AudioError, StoreError, UsageError
 from live_eval.judging import (
     TURN_FAILED,
@@ -319,12 +319,10 @@ def _longest_s(run: RunReader) -> float:
 
 def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str | None:
     """Return why a recording must not be sent to a model, or None if it may be sent."""
-    # An untrusted run can contain the path of any recording of the user.
-    folder = path.resolve().parent
-    if any(folder.is_relative_to(each.resolve()) for each in (run.path, sample_path(), *sendable)):
+    if may_leave(path, run.path, sendable):
         return None
     return (
-        f"recordings in {folder} are not sent to a model, because only the run refers to them; "
+        f"recordings in {path.resolve().parent} are not sent to a model, because only the run refers to them; "
         "to send them, pass the folder with --recordings"
     )
 

@@ -52,18 +52,23 @@ _MOST_CONNECTIONS = 512
 
 
 def application(
-    folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = PARTS, talk: TalkSettings | None = None
+    folders: Sequence[Path],
+    guard: Guard,
+    parts: Sequence[Part] = PARTS,
+    talk: TalkSettings | None = None,
+    recordings: Sequence[Path] = (),
 ) -> web.Application:
     """Return the studio application.
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
         talk: Conversation settings; None for the endpoints' default addresses.
+        recordings: See `Library`.
     """
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
     app.on_response_prepare.append(set_headers)
     app[GUARD] = guard
-    app[LIBRARY] = Library(folders)
+    app[LIBRARY] = Library(folders, recordings)
     app[TALK] = talk or TalkSettings()
     for part in parts:
         part(app)

@@ -40,10 +40,12 @@ class Library:
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
+        recordings: Folders, in addition to a run's, whose recordings may be played to listeners.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], recordings: Sequence[Path] = ()) -> None:
         self._roots = tuple(folders)
+        self.recordings = tuple(recordings)
         self._known: dict[str, ListedFolder] = {}
 
     @property

@@ -79,7 +79,7 @@ class ListeningApi:
     def __init__(self, library: Library, clock: Clock) -> None:
         self._library = library
         self._clock = clock
-        self._desk = TrialDesk(clock, library.contains)
+        self._desk = TrialDesk(clock, library.contains, recordings=library.recordings)
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
@@ -119,6 +119,7 @@ class ListeningApi:
                 limit=wanted.limit,
                 scales=wanted.scales,
                 reference=wanted.reference,
+                recordings=self._library.recordings,
                 seed=wanted.seed,
                 wall_ns=self._clock.wall_ns(),
             )

@@ -17,7 +17,13 @@ __all__ = ["played_in_full", "vote_on_all", "write_listened_run"]
 
 
 def write_listened_run(
-    folder: Path, *, hz: float, cases: int = 10, reply_ms: float = 200.0, level: float = 0.3
+    folder: Path,
+    *,
+    hz: float,
+    cases: int = 10,
+    reply_ms: float = 200.0,
+    level: float = 0.3,
+    reference: Path | None = None,
 ) -> Path:
     """Write a run whose replies are tones."""
     with RunWriter.create(folder, {"data": {"fingerprint": "f" * 64}}) as run:
@@ -29,6 +35,7 @@ def write_listened_run(
                 audio_path=Path("a.wav"),
                 text="I missed the bus again.",
                 cue=Cue("sigh sound", "sigh"),
+                reference_audio_path=reference,
             )
             reply = tone(reply_ms, hz=hz, level=level)
             run.commit(spoken_turn(case, TurnPlan(reply_text=f"reply of {hz:g}"), reply=reply))

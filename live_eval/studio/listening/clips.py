@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import soundfile
 
 from live_eval.audio import Audio, int16_to_float, read_audio, resample
 from live_eval.audio.speech_level import speech_level
+from live_eval.data import may_leave
 from live_eval.errors import AudioError, StoreError
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.studio.listening.listening_test import ReferenceKind
@@ -57,11 +59,16 @@ def reply_clip(run: Path, turn_id: str) -> ListeningClip:
     return _clip(reply)
 
 
-def case_context(run: Path, turn_id: str, reference: ReferenceKind) -> CaseContext:
+def case_context(
+    run: Path, turn_id: str, reference: ReferenceKind, recordings: Sequence[Path] = ()
+) -> CaseContext:
     """Return the context of a case as recorded by one of the runs.
 
+    Args:
+        recordings: Folders, in addition to the run's, whose recordings may be played to listeners.
+
     Raises:
-        StoreError: The run or the turn was deleted.
+        StoreError: The run or the turn was deleted, or the reference reply must not be played.
     """
     if reference is ReferenceKind.NONE:
         return CaseContext()
@@ -71,7 +78,7 @@ def case_context(run: Path, turn_id: str, reference: ReferenceKind) -> CaseConte
             text=turn.case.text,
             cue=None if turn.case.cue is None else one_line(turn.case.cue.phrase),
             user=_user(reader, turn),
-            reference=_reference(turn) if reference is ReferenceKind.REPLY else None,
+            reference=_reference(turn, run, recordings) if reference is ReferenceKind.REPLY else None,
         )
 
 
@@ -90,10 +97,17 @@ def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:
     return _clip(Audio(int16_to_float(np.ascontiguousarray(pcm[:, 0])), rate_hz)) if len(pcm) else None
 
 
-def _reference(turn: TurnRecord) -> ListeningClip | None:
+def _reference(turn: TurnRecord, run: Path, recordings: Sequence[Path]) -> ListeningClip | None:
     path = turn.case.reference_audio_path
+    if path is None:
+        return None
+    if not may_leave(path, run, recordings):
+        # Listeners read this message, so it contains no path.
+        raise StoreError(
+            "the reference reply is outside the run: to play it, start the studio with --recordings FOLDER"
+        )
     try:
-        return None if path is None else _clip(read_audio(path).audio)
+        return _clip(read_audio(path).audio)
     except AudioError:
         return None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from live_eval.analysis.audit.sample import spread_over_scripts
 from live_eval.analysis.comparison.run_comparison import check_same_data
 from live_eval.analysis.comparison.series import read_runs
+from live_eval.data import may_leave
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader
 from live_eval.studio.listening.listening_test import (
@@ -33,6 +34,7 @@ def plan_test(
     limit: int = 20,
     scales: Sequence[str] = (),
     reference: ReferenceKind = ReferenceKind.USER,
+    recordings: Sequence[Path] = (),
     seed: int = 0,
     wall_ns: int = 0,
 ) -> ListeningTest:
@@ -42,9 +44,11 @@ def plan_test(
         runs: Run folders: two with the same data, or one or two for ratings.
         folder: Folder for the test file.
         limit: Maximum number of cases; 0 for all.
+        recordings: Folders, in addition to the runs', whose recordings may be played to listeners.
 
     Raises:
-        UsageError: The runs are not comparable or have no common case with audio, or a scale is unknown.
+        UsageError: The runs are not comparable or have no common case with audio, a scale is unknown, or a
+            reference reply must not be played.
         StoreError: A folder contains no run.
     """
     names = [run.resolve().name for run in runs]
@@ -56,13 +60,16 @@ def plan_test(
         raise UsageError(f"scales: expected some of {', '.join(known)}, found {', '.join(unknown)}")
     cases = _common_cases(runs, names)
     order = spread_over_scripts({turn_id: case.script_id for turn_id, case in sorted(cases.items())}, seed)
+    chosen = tuple(cases[turn_id] for turn_id in order[: limit or None])
+    if reference is ReferenceKind.REPLY:
+        _check_references(runs[0], chosen, recordings)
     return ListeningTest(
         kind=kind,
         runs=tuple(
             ListenedRun(name, Path(os.path.relpath(run.resolve(), folder.resolve())).as_posix())
             for name, run in zip(names, runs, strict=True)
         ),
-        cases=tuple(cases[turn_id] for turn_id in order[: limit or None]),
+        cases=chosen,
         scales=tuple(scales),
         reference=reference,
         seed=seed,
@@ -89,6 +96,18 @@ def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Liste
         )
         raise UsageError(f"no case has reply audio in every run: {have}")
     return {case.turn_id: case for case in by_case.values()}
+
+
+def _check_references(run: Path, cases: Sequence[ListenedCase], recordings: Sequence[Path]) -> None:
+    """Raise a `UsageError` unless the reference replies may be played to listeners."""
+    with RunReader.open(run) as reader:
+        for case in cases:
+            path = reader.turn(case.turn_id).case.reference_audio_path
+            if path is not None and not may_leave(path, run, recordings):
+                raise UsageError(
+                    f"reference replies in {path.resolve().parent} are outside the run: to play them to "
+                    "listeners, start the studio with --recordings and their folder"
+                )
 
 
 def _audible(run: Path) -> dict[str, ListenedCase]:

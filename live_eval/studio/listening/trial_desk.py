@@ -87,14 +87,21 @@ class TrialDesk:
     Args:
         is_shown: Function that returns whether a run is in the studio; an untrusted test may refer to other
             folders.
+        recordings: See `case_context`.
         most_open: Maximum number of open trials.
     """
 
     def __init__(
-        self, clock: Clock, is_shown: Callable[[Path], bool], *, most_open: int = _MOST_OPEN
+        self,
+        clock: Clock,
+        is_shown: Callable[[Path], bool],
+        *,
+        recordings: Sequence[Path] = (),
+        most_open: int = _MOST_OPEN,
     ) -> None:
         self._clock = clock
         self._is_shown = is_shown
+        self._recordings = recordings
         self._lock = threading.Lock()
         self._most_open = most_open
         self._given: dict[str, GivenTrial] = {}
@@ -186,7 +193,8 @@ class TrialDesk:
         if trial.x is not None:
             x = clips[_LABELS[trial.x]]
             clips["X"] = ListeningClip(x.wav, x.seconds)
-        case = case_context(paths[test.runs[0].name], trial.case.turn_id, test.reference)
+        run = paths[test.runs[0].name]
+        case = case_context(run, trial.case.turn_id, test.reference, self._recordings)
         replies = {label: secrets.token_hex(16) for label in clips}
         sounds = {replies[label]: clip for label, clip in clips.items()}
         sounds |= {secrets.token_hex(16): clip for clip in (case.user, case.reference) if clip is not None}

@@ -10,6 +10,7 @@ import soundfile
 
 from live_eval.audio import Audio, int16_to_float
 from live_eval.audio.speech_level import speech_level
+from live_eval.errors import StoreError
 from live_eval.studio.listening.clips import LEVEL_DBFS, RATE_HZ, case_context, reply_clip
 from live_eval.studio.listening.listening_test import (
     ReferenceKind,
@@ -33,3 +34,16 @@ def test_the_context_depends_on_the_reference(runs: tuple[Path, Path]) -> None:
     assert (heard.text, heard.cue, heard.reference) == ("I missed the bus again.", "sigh sound", None)
     assert heard.user is not None
     assert heard.user.seconds == pytest.approx(1.1, abs=0.01)  # 800 ms of speech, 300 ms after it
+
+
+def test_a_reference_outside_the_run_is_played_only_from_folders_of_the_user(tmp_path: Path) -> None:
+    private = tmp_path / "private" / "diary.wav"
+    private.parent.mkdir()
+    soundfile.write(private, [0.1, -0.1] * 8_000, 16_000)
+    run = write_listened_run(tmp_path / "run", hz=300, cases=1, reference=private)
+    with pytest.raises(StoreError, match="outside the run") as error:
+        case_context(run, "id_0/target", ReferenceKind.REPLY)
+    assert "private" not in str(error.value)  # listeners read it
+    allowed = case_context(run, "id_0/target", ReferenceKind.REPLY, [private.parent])
+    assert allowed.reference is not None
+    assert allowed.reference.seconds == 1.0

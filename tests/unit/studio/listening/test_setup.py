@@ -11,6 +11,7 @@ from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import AUDIO_FOLDER, RunWriter
 from live_eval.studio.listening.listening_test import (
     ListeningKind,
+    ReferenceKind,
     rating_scales,
 )
 from live_eval.studio.listening.setup import plan_test
@@ -75,3 +76,16 @@ def test_turns_that_failed_or_have_no_audio_are_omitted(tmp_path: Path) -> None:
     file = new_file((write(tmp_path / "one", 0), write(tmp_path / "two", 3)), limit=0)
     # Votes name cases, so a repeated case is heard once.
     assert sorted(case.turn_id for case in file.read().test.cases) == ["id_1", "id_2"]
+
+
+def test_references_outside_the_runs_need_a_folder_of_the_user(tmp_path: Path) -> None:
+    reference = tmp_path / "data" / "a.wav"
+    runs = [
+        write_listened_run(tmp_path / name, hz=300, cases=2, reference=reference) for name in ("one", "two")
+    ]
+    folder = tmp_path / FOLDER
+    with pytest.raises(UsageError, match="--recordings"):
+        plan_test(AB, runs, folder, reference=ReferenceKind.REPLY)
+    assert plan_test(AB, runs, folder, reference=ReferenceKind.USER).cases
+    allowed = plan_test(AB, runs, folder, reference=ReferenceKind.REPLY, recordings=[reference.parent])
+    assert len(allowed.cases) == 2
