@@ -242,7 +242,7 @@ _task_column = partial(LeaderboardColumn, table=LeaderboardTable.UNDERSTANDING)
 
 MCQ = _local(
     name="mcq",
-    version="9",
+    version="10",
     title="accuracy on multiple-choice questions",
     implementation="live_eval.judges.mcq:Mcq",
     outputs=(

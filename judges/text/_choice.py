@@ -194,9 +194,11 @@ def _is_a_word(
     if alone.match(after) or _begins(after, texts[letter]):
         return False
     if named[1] == "A" or (len(named[1]) == 1 and _INTRODUCED.search(named[0][: named.start(1)])):
-        # "The answer is: A sad voice" starts an option's text with its article, and does not choose A.
+        # "The answer is: A sad voice" starts an option's text with its article, and does not choose A. But
+        # "A yes" begins A's own text, and no article precedes "yes" or "no".
         following = _words(after).partition(" ")[0]
-        return any(text.partition(" ")[0] == following for text in texts.values())
+        starts = {each: text.partition(" ")[0] for each, text in texts.items()}
+        return following not in ("yes", "no", starts[letter]) and following in starts.values()
     return True
 
 

@@ -212,6 +212,33 @@ def test_an_article_is_no_letter(reply: str, letter: str | None) -> None:
     assert choose(reply, SOUNDS).letter == letter
 
 
+ANSWERS = (
+    *(
+        ("A", "Yes, she is happy"),
+        ("B", "No, he sounds sad"),
+        ("C", "A tired voice"),
+        ("D", "Angry and loud"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("The answer is: A yes", "A"),
+        ("The answer is A yes.", "A"),
+        ("The answer is: B no", "B"),
+        ("The answer is: D angry", "D"),
+        ("The answer is: A no question", "A"),
+        ("The answer is: B no question", "B"),
+        ("The answer is: A tired voice", "C"),
+        ("The answer is: A tired", None),  # the text of C begins so
+    ],
+)
+def test_a_letter_before_its_text_is_no_article(reply: str, letter: str | None) -> None:
+    assert choose(reply, ANSWERS).letter == letter
+
+
 @pytest.mark.parametrize(
     ("reply", "options", "expected"),
     [
