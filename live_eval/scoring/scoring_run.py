@@ -322,8 +322,8 @@ def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str |
     if may_leave(path, run.path, sendable):
         return None
     return (
-        f"recordings in {path.resolve().parent} are not sent to a model, because only the run refers to them; "
-        "to send them, pass the folder with --recordings"
+        f"recordings in {path.resolve().parent} are not sent to a model, because only the run refers to "
+        "them; to send them, pass the folder with --recordings"
     )
 
 
