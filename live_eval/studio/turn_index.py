@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from live_eval.analysis.summary.score_table import ScoreColumn, judges_asked_for
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
 from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, ScoreReader, TurnRecord
+from live_eval.studio.turn_filter import FilterField, FilterFields, parse_filter
 from live_eval.text.wording import natural_order
 
 __all__ = [
@@ -39,12 +41,32 @@ CHOICES = ("status", "task", "variant", "cue", "speech")
 """The filters of turns."""
 
 
+_FIELDS: FilterFields = {
+    "turn": FilterField("text", itemgetter("turn_id")),
+    **{name: FilterField("text", itemgetter(name)) for name in CHOICES},
+    "topic": FilterField("text", itemgetter("topic")),
+    "text": FilterField("text", itemgetter("text")),
+    "heard": FilterField("text", itemgetter("heard_text")),
+    "reply": FilterField("text", itemgetter("reply_text")),
+    "dialogue": FilterField("text", itemgetter("dialogue_id")),
+    "failure": FilterField("text", lambda row: row["failure"] and row["failure"]["kind"]),
+    "warning": FilterField("texts", itemgetter("warnings")),
+    "flagged": FilterField("truth", itemgetter("flagged")),
+    "uncertain": FilterField("truth", itemgetter("uncertain")),
+    "repeat": FilterField("number", itemgetter("repeat")),
+    "attempt": FilterField("number", itemgetter("attempt")),
+    "seconds": FilterField("number", itemgetter("seconds")),
+}
+"""The names in an expression, besides latencies and scores."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuery:
     """A query for one page of the turn list.
 
     Args:
         text: Case-insensitive words to find in a turn's id, texts, cue or failure; empty for all turns.
+        where: Expression of `live_eval.studio.turn_filter`; empty for all turns.
         choices: Requested values, by name in `CHOICES`.
         flagged: Requested value of ``flagged``; None for both.
         sort: `RECORDED`, `BY_NAME`, a latency or a score.
@@ -52,6 +74,7 @@ class RowQuery:
     """
 
     text: str = ""
+    where: str = ""
     choices: Mapping[str, str]
     flagged: bool | None = None
     sort: str = RECORDED
@@ -77,17 +100,9 @@ class RunIndex:
         """Return the page for a query, with the run's scores and choices.
 
         Raises:
-            UsageError: The sort key is unknown.
+            UsageError: The sort key is unknown, or the expression is invalid.
         """
-        wanted = query.text.lower().split()
-        found = [
-            row
-            for row, words in zip(self.rows, self.words, strict=True)
-            if all(word in words for word in wanted)
-            and all(row[name] == value for name, value in query.choices.items())
-            and query.flagged in (None, row["flagged"])
-        ]
-        found = self._sorted(found, query)
+        found = self.matching(query)
         return {
             "total": len(self.rows),
             "matching": len(found),
@@ -96,6 +111,53 @@ class RunIndex:
             "rows": found[query.offset : query.offset + query.limit],
             "scores": [column.as_json() for column in self.columns],
             "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
+            "names": list(self._fields),
+        }
+
+    def around(self, turn_id: str, query: RowQuery) -> dict[str, Any]:
+        """Return the ids of the turns before and after a turn in the order of a query, and its place from 1.
+
+        The values are None if the turn does not match, or at the first and last turn.
+
+        Raises:
+            UsageError: See `select`.
+        """
+        found = [row["turn_id"] for row in self.matching(query)]
+        if turn_id not in found:
+            return {"before": None, "after": None, "place": None, "matching": len(found)}
+        place = found.index(turn_id)
+        return {
+            "before": found[place - 1] if place else None,
+            "after": found[place + 1] if place + 1 < len(found) else None,
+            "place": place + 1,
+            "matching": len(found),
+        }
+
+    def matching(self, query: RowQuery) -> list[dict[str, Any]]:
+        """Return all rows that match a query, in its order.
+
+        Raises:
+            UsageError: See `select`.
+        """
+        wanted = query.text.lower().split()
+        test = parse_filter(query.where, self._fields) if query.where.strip() else None
+        found = [
+            row
+            for row, words in zip(self.rows, self.words, strict=True)
+            if all(word in words for word in wanted)
+            and all(row[name] == value for name, value in query.choices.items())
+            and query.flagged in (None, row["flagged"])
+            and (test is None or test(row))
+        ]
+        return self._sorted(found, query)
+
+    @property
+    def _fields(self) -> FilterFields:
+        scores = (column.name for column in self.columns)
+        return {
+            **{name: FilterField("number", _inside("latency_ms", name)) for name in LATENCIES},
+            **{name: FilterField("number", _inside("scores", name)) for name in scores},
+            **_FIELDS,
         }
 
     def _sorted(self, rows: list[dict[str, Any]], query: RowQuery) -> list[dict[str, Any]]:
@@ -178,6 +240,10 @@ def _row(view: TurnView) -> dict[str, Any]:
         "scores": {name: cell.value if turn.captured else None for name, cell in view.scores.items()},
         "seconds": round(view.seconds, 3),
     }
+
+
+def _inside(part: str, name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda row: row[part][name]
 
 
 def _words(turn: TurnRecord) -> str:

@@ -12,7 +12,7 @@ from live_eval.studio.answers import answer
 from live_eval.studio.library import LIBRARY
 from live_eval.studio.lookups import count_in, open_turn
 from live_eval.studio.turn_details import turn_details, turn_events
-from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, read_index
+from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, RunIndex, read_index
 
 __all__ = ["add_routes"]
 
@@ -26,12 +26,13 @@ def add_routes(app: web.Application) -> None:
     """Serve turns."""
     app.router.add_get("/api/runs/{run}/turns", _turns)
     app.router.add_get("/api/runs/{run}/turns/{turn}", _turn)
+    app.router.add_get("/api/runs/{run}/turns/{turn}/around", _around)
     app.router.add_get("/api/runs/{run}/turns/{turn}/events", _events)
 
 
 async def _turns(request: web.Request) -> web.Response:
-    library, query = request.app[LIBRARY], _query_of(request)
-    return await answer(lambda: read_index(library.find(request.match_info["run"], "run").path).select(query))
+    query = _query_of(request)
+    return await answer(lambda: _index_of(request).select(query))
 
 
 async def _turn(request: web.Request) -> web.Response:
@@ -40,6 +41,11 @@ async def _turn(request: web.Request) -> web.Response:
             return turn_details(run, scores, turn_id, _MOST_EVENTS)
 
     return await answer(details)
+
+
+async def _around(request: web.Request) -> web.Response:
+    query = _query_of(request)
+    return await answer(lambda: _index_of(request).around(request.match_info["turn"], query))
 
 
 async def _events(request: web.Request) -> web.Response:
@@ -53,6 +59,10 @@ async def _events(request: web.Request) -> web.Response:
     return await answer(events)
 
 
+def _index_of(request: web.Request) -> RunIndex:
+    return read_index(request.app[LIBRARY].find(request.match_info["run"], "run").path)
+
+
 def _query_of(request: web.Request) -> RowQuery:
     query = request.query
     flags = {name: query[name] for name in ("flagged", "descending") if name in query}
@@ -61,6 +71,7 @@ def _query_of(request: web.Request) -> RowQuery:
             raise UsageError(f"{name}: expected 0 or 1, found {value[:40]!r}")
     return RowQuery(
         text=query.get("filter", ""),
+        where=query.get("where", ""),
         choices={name: query[name] for name in CHOICES if query.get(name)},
         flagged=_YES_OR_NO[flags["flagged"]] if "flagged" in flags else None,
         sort=query.get("sort", RECORDED),

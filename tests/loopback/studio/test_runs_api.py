@@ -111,6 +111,8 @@ async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:
         assert await names(sort="voice_to_voice") == ["id_2", FIRST, "id_10"]
         assert await names(sort="taste", descending=1) == [FIRST, "id_2", "id_10"]
         assert await names(filter="EVENING good") == ["id_2"]
+        assert await names(where="voice_to_voice < 500 or failure == no_response") == ["id_2", "id_10"]
+        assert await names(where="taste >= 2 and reply != none", sort="taste") == ["id_2", FIRST]
         assert await names(status="failed") == ["id_10"]
         assert await names(offset=1, limit=1) == ["id_2"]
         page = await get(browser, turns, offset=1, limit=1, status="captured")
@@ -119,12 +121,34 @@ async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["sort=taste.none", "limit=-1", "limit=2000", "offset=1.5", "flagged=maybe", "limit=nan"]
+    "query",
+    [
+        "where=tasty+%3E+1",
+        "where=%28",
+        "sort=taste.none",
+        "limit=-1",
+        "limit=2000",
+        "offset=1.5",
+        "flagged=maybe",
+        "limit=nan",
+    ],
 )
 async def test_an_invalid_query_is_reported(recordings: Path, query: str) -> None:
     async with studio(recordings) as browser:
         path = f"/api/runs/{await id_of(browser, 'run')}/turns?{query}"
         assert await error_of(browser, path) == (400, "request")
+
+
+async def test_the_turns_around_a_turn_follow_the_list(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        turns = f"/api/runs/{await id_of(browser, 'run')}/turns"
+        around = await get(browser, f"{turns}/id_2/around")
+        assert around == {"before": FIRST, "after": "id_10", "place": 2, "matching": 3}
+        around = await get(browser, f"{turns}/id_2/around", sort="taste", descending=1, status="captured")
+        assert around == {"before": FIRST, "after": None, "place": 2, "matching": 2}
+        around = await get(browser, f"{turns}/id_2/around", where="flagged")
+        assert around == {"before": None, "after": None, "place": None, "matching": 0}
+        assert await error_of(browser, f"{turns}/id_2/around?where=x") == (400, "request")
 
 
 async def test_a_turn_has_marks_transcript_scores_and_messages(recordings: Path) -> None:
