@@ -99,8 +99,8 @@ export function texts(entries) {
 }
 
 /** Make a search field. */
-export function search(name, value) {
-  return make("label", {}, "Search", make("input", { type: "search", name, value }));
+export function search(name, value, label = "Search", attributes = {}) {
+  return make("label", {}, label, make("input", { type: "search", name, value, ...attributes }));
 }
 
 /** Make a select with a label above it. `options`: [value, text] or a text that is both. */

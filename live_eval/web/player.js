@@ -1,43 +1,107 @@
 // Plays intervals of a recording's audio files.
-import { fill, make, switcher } from "./elements.js";
+import { announce, button, choice, fill, make, switcher } from "./elements.js";
 import { seconds } from "./format.js";
+import { answerAnywhere } from "./keys.js";
+
+const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
+const SEEK_S = 1;
+const FINE_SEEK_S = 0.1;
+
+/** The keys of a page with recordings, for a list of them. */
+export const PLAYER_KEYS = [
+  ["Space", "play, pause"],
+  ["← →", "move by 1 s; with Shift, by 0.1 s"],
+  ["< >", "slower, faster"],
+  ["L", "loop"],
+  ["B U R", "hear both sides, the user, the reply"],
+];
+
+/** The choices of the user, for all recordings of the page. */
+const chosen = { speed: 1, loops: false, side: null };
+
+/** The players of the page; keys act on the last one, which is the latest that was opened or played. */
+let players = [];
+let listening = null;
 
 export class Player {
   /**
-   * @param {Array<{title: string, url: string}>} sounds Files of equal length, one per side; the first is selected.
+   * @param {Array<{title: string, url: string, key: string}>} sounds Files of equal length, one per side; the first is
+   *     selected, or the side that the user has chosen before.
    * @param {number} length Length of the recording in seconds.
    * @param {AbortSignal} signal Stops playback.
    * @param {function(number)} moved Called with the current time.
    */
   constructor(sounds, length, signal, moved) {
-    Object.assign(this, { length, moved, until: null });
-    this.audio = make("audio", { controls: true, preload: "auto", src: sounds[0].url });
+    Object.assign(this, { sounds, length, moved, from: 0, until: null });
+    const first = sounds.find(({ title }) => title === chosen.side) ?? sounds[0];
+    this.audio = make("audio", { controls: true, preload: "auto", src: first.url });
     this.time = make("span", { class: "time" });
     this.failure = make("span", { class: "failure", role: "status" });
-    const sides = sounds.map(({ title, url }) => [url, title]);
+    const sides = sounds.map(({ title }) => [title, title]);
+    this.sides = sounds.length > 1 && switcher("Side to hear", sides, first.title, (title) => this.hear(title));
+    const speeds = SPEEDS.map((speed) => [String(speed), `× ${speed}`]);
+    this.speed = choice("Speed", "speed", speeds, String(chosen.speed), (speed) => this.run(Number(speed)));
+    this.loop = button("Loop", () => this.repeat(!chosen.loops));
     this.element = make(
       "div",
       { class: "player" },
       this.audio,
-      sounds.length > 1 && switcher("Side to hear", sides, sounds[0].url, (url) => this.hear(url)),
+      this.sides,
+      this.speed,
+      this.loop,
       this.time,
       this.failure,
     );
     const on = (event, call) => this.audio.addEventListener(event, call);
     on("play", () => {
+      this.lead();
       for (const other of document.querySelectorAll("audio")) if (other !== this.audio) other.pause();
     });
     on("pause", () => {
-      this.until = null;
+      if (!this.audio.ended) this.until = null;
     });
+    on("ended", () => chosen.loops && this.play(this.from, this.until));
     for (const event of ["play", "pause", "ended", "seeked"]) on(event, () => this.follow());
     on("error", () => signal.aborted || fill(this.failure, "The browser cannot play this recording."));
     signal.addEventListener("abort", () => {
+      this.leave();
       this.audio.pause();
       this.audio.removeAttribute("src");
       this.audio.load();
     });
+    this.lead();
+    this.run(chosen.speed);
+    this.repeat(chosen.loops);
     this.drawTime(0);
+  }
+
+  /** Take the keys of the page. */
+  lead() {
+    players = [...players.filter((other) => other !== this), this];
+    if (listening) return;
+    listening = new AbortController();
+    const lead = (act) => (event) => act(players.at(-1), event);
+    const seek = (sign) => lead((player, { shiftKey }) => player.seek(player.at + sign * (shiftKey ? FINE_SEEK_S : SEEK_S)));
+    const side = (key) => lead((player) => player.press(key));
+    const keys = {
+      " ": lead((player) => player.toggle()),
+      ArrowLeft: seek(-1),
+      ArrowRight: seek(1),
+      "<": lead((player) => player.change(-1)),
+      ">": lead((player) => player.change(1)),
+      l: lead((player) => player.repeat(!chosen.loops, true)),
+      b: side("b"),
+      u: side("u"),
+      r: side("r"),
+    };
+    answerAnywhere(keys, listening.signal);
+  }
+
+  leave() {
+    players = players.filter((other) => other !== this);
+    if (players.length) return;
+    listening?.abort();
+    listening = null;
   }
 
   get at() {
@@ -50,7 +114,7 @@ export class Player {
 
   /** Play from one time to another, or to the end. */
   play(from = this.at >= this.length - 0.05 ? 0 : this.at, until = null) {
-    this.until = until;
+    Object.assign(this, { from: until === null ? 0 : from, until });
     this.seek(from);
     return this.audio.play().catch((error) => {
       // Browsers refuse playback before the first interaction with the page, and abort it if another starts.
@@ -70,17 +134,54 @@ export class Player {
     this.moved(this.audio.currentTime);
   }
 
-  hear(url) {
-    const { at, playing, until } = this;
-    this.audio.src = url;
+  /** Hear a side, by its title. */
+  hear(title) {
+    const { at, playing, until, from } = this;
+    chosen.side = title;
+    this.audio.src = this.sounds.find((sound) => sound.title === title).url;
+    this.run(chosen.speed); // a new file is played at the normal speed
     if (playing) this.play(at, until);
     else this.seek(at);
+    this.from = from;
+  }
+
+  /** Press the button of a side, by its key. */
+  press(key) {
+    const index = this.sounds.findIndex((sound) => sound.key === key);
+    if (index < 0 || !this.sides) return;
+    this.sides.children[index].click();
+    announce(`Hearing ${this.sounds[index].title}.`);
+  }
+
+  /** Play at a speed, as a factor. */
+  run(speed) {
+    chosen.speed = speed;
+    this.audio.playbackRate = speed;
+    this.audio.defaultPlaybackRate = speed;
+    this.speed.querySelector("select").value = String(speed);
+  }
+
+  /** Play at the next higher (1) or lower (-1) speed. */
+  change(step) {
+    const place = SPEEDS.indexOf(chosen.speed) + step;
+    this.run(SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))]);
+    announce(`Speed ${chosen.speed}.`);
+  }
+
+  /** Repeat the recording or the interval that is played, or stop repeating it. */
+  repeat(loops, says = false) {
+    chosen.loops = loops;
+    this.loop.setAttribute("aria-pressed", String(loops));
+    if (says) announce(loops ? "Loop on." : "Loop off.");
   }
 
   follow() {
     cancelAnimationFrame(this.frame);
     const { at } = this;
-    if (this.until !== null && at >= this.until) this.audio.pause();
+    if (this.until !== null && at >= this.until) {
+      if (chosen.loops) this.audio.currentTime = this.from;
+      else this.audio.pause();
+    }
     this.drawTime(at);
     this.moved(at);
     if (this.playing) this.frame = requestAnimationFrame(() => this.follow());

@@ -2,7 +2,8 @@
 import { bytes } from "./drawing.js";
 import { announce, button, make } from "./elements.js";
 import { seconds } from "./format.js";
-import { Player } from "./player.js";
+import { keysAreOn, turnKeys } from "./keys.js";
+import { PLAYER_KEYS, Player } from "./player.js";
 import { Waveform } from "./waveform.js";
 
 /** Context played before and after an interval. */
@@ -27,7 +28,8 @@ export function levelsOf({ step, user, endpoint }) {
 /**
  * Show a recording.
  *
- * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null.
+ * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null; and `keys`:
+ *     [key, meaning] of further keys of the page.
  * @param {Array<{title: string, url: string}>} sounds See `Player`; empty if the recording cannot be played.
  * @param {AbortSignal} signal Stops playback.
  * @returns {{element: HTMLElement, refine: function, hear: function|null, follow: function}} `refine` draws the view;
@@ -79,6 +81,7 @@ export function recording(drawing, sounds, signal) {
     waveform.element,
     make("div", { class: "player" }, player?.element, views),
     make("ol", { class: "mark-list" }, marks),
+    player && keyHelp(drawing.keys ?? []),
   );
   return {
     element,
@@ -86,4 +89,15 @@ export function recording(drawing, sounds, signal) {
     hear: player && hear,
     follow: (each, intervals) => followed.push({ element: each, intervals }),
   };
+}
+
+/** List the keys of the page, with a way to turn them off. */
+function keyHelp(more) {
+  const label = () => (keysAreOn() ? "Turn these keys off" : "Turn these keys on");
+  const change = button(label(), () => {
+    turnKeys(!keysAreOn());
+    change.textContent = label();
+  });
+  const keys = [...more, ...PLAYER_KEYS].map(([key, meaning]) => make("li", {}, make("kbd", {}, key), ` ${meaning}`));
+  return make("details", { class: "keys" }, make("summary", {}, "Keys, wherever the focus is"), make("ul", {}, keys), change);
 }

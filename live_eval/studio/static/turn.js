@@ -1,19 +1,21 @@
 // A turn: audio, marks, transcript, values, reasons and wire events.
-import { path, read } from "./api.js";
+import { path, read, withQuery } from "./api.js";
 import { eventList } from "./events.js";
 import { behindLatency, behindScore } from "./intervals.js";
 import { transcript } from "./transcript.js";
-import { neighbours, turnLink } from "./turn_table.js";
+import { listQuery, turnLink } from "./turn_table.js";
 import { latencies, remark, scores } from "./web/details.js";
-import { badge, button, figure, fill, make, row, table, texts } from "./web/elements.js";
-import { seconds, words } from "./web/format.js";
+import { announce, badge, button, figure, fill, make, row, table, texts } from "./web/elements.js";
+import { counted, seconds, words } from "./web/format.js";
+import { answerAnywhere } from "./web/keys.js";
 import { handover, recording } from "./web/sound.js";
 
 const SIDES = [
-  ["both", "both sides"],
-  ["user", "user"],
-  ["reply", "reply"],
+  ["both", "both sides", "b"],
+  ["user", "user", "u"],
+  ["reply", "reply", "r"],
 ];
+const KEYS = [["J K", "next turn, previous turn"]];
 
 export async function show(place, { parts: [run, , turnId], query, signal }) {
   const address = ["api", "runs", run, "turns", turnId];
@@ -21,9 +23,13 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
   const sound = turn.audio.available ? await openSound(address, turn, signal).catch(() => null) : null;
   const hear = sound?.hear;
   const figures = new Map();
+  const list = listQuery(query);
+  const ways = make("p", { class: "kicker ways" });
+  showWays(ways, run, turnId, list, signal); // in the background: the first request reads the whole run
   fill(
     place,
-    heading(run, turn),
+    ways,
+    heading(turn),
     turn.failure && remark(turn.failure.kind, turn.failure.message),
     turn.warnings.map(({ kind, message }) => remark(kind, message, "warning")),
     sound
@@ -54,20 +60,34 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
   return turn.turn_id;
 }
 
-function heading(run, turn) {
-  const { before, after } = neighbours(run, turn.turn_id);
-  const link = (id, text) => id !== null && make("a", { href: turnLink(run, id) }, text);
+/** Show the links to the run and to the turns around this one in the list, and answer J and K. */
+async function showWays(ways, run, turn, list, signal) {
+  const draw = ({ before = null, after = null, place = null, matching = 0 }) => {
+    const link = (id, text) => id !== null && make("a", { href: turnLink(run, id, list) }, text);
+    fill(
+      ways,
+      make("a", { href: "#/runs" }, "Runs"),
+      make("a", { href: withQuery(`#/runs/${run}`, list) }, "The run"),
+      link(before, "← Previous turn"),
+      link(after, "Next turn →"),
+      place !== null && make("span", {}, `${place} of ${counted(matching, "turn")}`),
+    );
+  };
+  draw({});
+  const around = await read(path("api", "runs", run, "turns", turn, "around"), { query: list, signal }).catch(() => null);
+  if (!around || signal.aborted) return;
+  draw(around);
+  const go = (id, none) => () => {
+    if (id === null) announce(none);
+    else location.hash = turnLink(run, id, list);
+  };
+  answerAnywhere({ j: go(around.after, "This is the last turn."), k: go(around.before, "This is the first turn.") }, signal);
+}
+
+function heading(turn) {
   const cue = turn.cue && (turn.cue.phrase ?? turn.cue.attribute);
   const facts = [words(turn.task), words(turn.variant), cue, turn.topic].filter(Boolean).join(" · ");
   return [
-    make(
-      "p",
-      { class: "kicker ways" },
-      make("a", { href: "#/runs" }, "Runs"),
-      make("a", { href: `#/runs/${run}` }, "The run"),
-      link(before, "← Previous turn"),
-      link(after, "Next turn →"),
-    ),
     make(
       "h1",
       {},
@@ -99,9 +119,9 @@ async function openSound(address, turn, signal) {
     ]);
     return { ...peaks, endpoint, spectra: { user, endpoint: reply } };
   };
-  const sounds = SIDES.map(([side, title]) => ({ title, url: path(...address, "audio", side) }));
+  const sounds = SIDES.map(([side, title, key]) => ({ title, key, url: path(...address, "audio", side) }));
   const { marks } = turn;
-  return recording({ length, marks, load, spectra: true, ...handover(marks) }, sounds, signal);
+  return recording({ length, marks, load, spectra: true, keys: KEYS, ...handover(marks) }, sounds, signal);
 }
 
 // -- Values ------------------------------------------------------------------------------------------------------

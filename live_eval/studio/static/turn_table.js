@@ -1,6 +1,6 @@
 // The turns of a run; the server searches, filters, sorts and pages them.
-import { path, read } from "./api.js";
-import { badge, choice, figure, fill, make, search, table } from "./web/elements.js";
+import { path, read, withQuery } from "./api.js";
+import { badge, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
 import { Listing, filters } from "./web/listing.js";
 import { about, headingOf } from "./web/scores.js";
@@ -8,39 +8,37 @@ import { about, headingOf } from "./web/scores.js";
 const LATENCIES = ["voice_to_voice", "first_byte"];
 const MOST_SCORES = 6;
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
+const EXAMPLE = "voice_to_voice > 1200 and cue == sigh";
+const HELP =
+  "Compare names with values by ==, !=, <, <=, >, >= or contains, and join comparisons with and, or, not and " +
+  "parentheses. Quote texts with spaces; none is a missing value. The names:";
 const LAGS = [
   ["", "all"],
   ["0", "not flagged"],
   ["1", "flagged"],
 ];
 
-let listed = { run: null, turns: [] };
+const QUERY = ["filter", "where", "sort", "descending", "flagged", ...FILTERS];
 
-/** Return the ids of the previous and next turn in the latest list, or null. */
-export function neighbours(run, turn) {
-  const index = listed.run === run ? listed.turns.indexOf(turn) : -1;
-  return index < 0
-    ? { before: null, after: null }
-    : { before: listed.turns[index - 1] ?? null, after: listed.turns[index + 1] ?? null };
+/** Return the part of an address's query that determines which turns are listed, and in which order. */
+export function listQuery(query) {
+  return Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
 }
 
-/** A link to a value on a turn's page. */
-export function turnLink(run, turn, figureName = null) {
-  const query = figureName ? `?figure=${encodeURIComponent(figureName)}` : "";
-  return `#/runs/${run}/turns/${encodeURIComponent(turn)}${query}`;
+/** A link to a turn in a list, or to a value on the turn's page. */
+export function turnLink(run, turn, list = {}, figureName = null) {
+  const address = `#/runs/${run}/turns/${encodeURIComponent(turn)}`;
+  return withQuery(address, { ...Object.fromEntries(QUERY.map((name) => [name, list[name]])), figure: figureName });
 }
 
 export class TurnTable {
   constructor(place, run, query, signal) {
     this.run = run;
-    this.asked = Object.fromEntries(
-      ["filter", "sort", "descending", "flagged", "offset", ...FILTERS].map((name) => [
-        name,
-        query.get(name) ?? "",
-      ]),
-    );
+    this.asked = { ...listQuery(query), offset: query.get("offset") ?? "" };
     this.selects = make("span", { class: "selects" });
-    const form = filters("Turns", search("filter", this.asked.filter), this.selects);
+    this.names = make("span", { class: "selects" });
+    const where = search("where", this.asked.where, "Where", { placeholder: EXAMPLE, class: "where", spellcheck: "false" });
+    const form = filters("Turns", search("filter", this.asked.filter), where, this.names, this.selects);
     this.frame = make("div", {});
     const pages = make("p", { class: "pages" });
     this.listing = new Listing(
@@ -52,19 +50,22 @@ export class TurnTable {
     fill(place, form, this.frame, pages);
   }
 
-  load() {
-    return this.listing.refresh();
+  async load() {
+    try {
+      await this.listing.refresh();
+    } catch (error) {
+      if (error.kind !== "request") throw error;
+      fill(this.frame, problem(error));
+    }
   }
 
   /** Store the query in the address. */
   keep() {
-    const query = new URLSearchParams(Object.entries(this.asked).filter(([, value]) => value)).toString();
-    history.replaceState(null, "", `#/runs/${this.run}${query ? `?${query}` : ""}`);
+    history.replaceState(null, "", withQuery(`#/runs/${this.run}`, this.asked));
   }
 
-  draw({ total, rows, scores, choices }) {
-    listed = { run: this.run, turns: rows.map((row) => row.turn_id) };
-    this.drawFilters(choices);
+  draw({ total, rows, scores, choices, names }) {
+    this.drawFilters(choices, names);
     const shown = scores.slice(0, MOST_SCORES);
     const heads = [
       { label: "turn", sort: "recorded" },
@@ -95,7 +96,7 @@ export class TurnTable {
         ? text
         : make(
             "a",
-            { href: turnLink(this.run, turn.turn_id, name), "data-key": `${turn.turn_id} ${name}` },
+            { href: turnLink(this.run, turn.turn_id, this.asked, name), "data-key": `${turn.turn_id} ${name}` },
             text,
           );
     const said = [turn.text || turn.heard_text, turn.reply_text].filter(Boolean).join(" → ");
@@ -113,7 +114,7 @@ export class TurnTable {
         { scope: "row", class: "turn" },
         make(
           "a",
-          { class: "name", href: turnLink(this.run, turn.turn_id), "data-key": turn.turn_id },
+          { class: "name", href: turnLink(this.run, turn.turn_id, this.asked), "data-key": turn.turn_id },
           turn.turn_id,
           turn.repeat > 0 && ` (${turn.repeat + 1})`,
         ),
@@ -126,10 +127,12 @@ export class TurnTable {
     );
   }
 
-  drawFilters(choices) {
-    const made = JSON.stringify(choices);
+  drawFilters(choices, names) {
+    const made = JSON.stringify([choices, names]);
     if (made === this.choices) return;
     this.choices = made;
+    const help = { heading: "the expression", title: "Turns that match an expression", definition: HELP };
+    fill(this.names, about({ ...help, name: names.join(", ") }));
     const useful = FILTERS.filter((name) => choices[name].length > 1 || this.asked[name]);
     const select = (label, name, options) => choice(label, name, options, this.asked[name]);
     fill(

@@ -1,0 +1,59 @@
+// Keys that work wherever the focus is, except in fields that take them.
+
+const FIELDS = "textarea, select, [contenteditable], input:not([type=button], [type=submit])";
+const SCROLLED = "[role=region], [role=slider], pre, iframe, nav";
+const STORED = "live-eval-keys";
+
+let areOn = null;
+
+/** Whether keys without a modifier are answered; the user can turn them off (WCAG 2.1.4). */
+export function keysAreOn() {
+  if (areOn === null) {
+    try {
+      areOn = localStorage.getItem(STORED) !== "off";
+    } catch {
+      areOn = true; // the page may not store anything
+    }
+  }
+  return areOn;
+}
+
+/** Turn keys without a modifier on or off. */
+export function turnKeys(on) {
+  areOn = on;
+  try {
+    localStorage.setItem(STORED, on ? "on" : "off");
+  } catch {
+    // until the page is closed
+  }
+}
+
+/**
+ * Answer keys until a signal is aborted.
+ *
+ * Space acts in place of a focused button, which Enter presses. Arrows still scroll a focused region.
+ *
+ * @param {object} keys Functions by `event.key`, letters in lower case.
+ * @param {AbortSignal} signal
+ */
+export function answerAnywhere(keys, signal) {
+  const wanted = (event) => {
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (!Object.hasOwn(keys, key) || event.defaultPrevented || !keysAreOn()) return null;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS)) return null;
+    if (key.startsWith("Arrow") && event.target.closest?.(SCROLLED)) return null;
+    return keys[key];
+  };
+  const down = (event) => {
+    const act = wanted(event);
+    if (!act) return;
+    event.preventDefault();
+    if (!event.repeat || event.key.startsWith("Arrow")) act(event);
+  };
+  // Some browsers press a focused button when Space is released.
+  const up = (event) => {
+    if (event.key === " " && wanted(event)) event.preventDefault();
+  };
+  document.addEventListener("keydown", down, { signal });
+  document.addEventListener("keyup", up, { signal });
+}

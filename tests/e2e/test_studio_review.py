@@ -1,0 +1,125 @@
+"""Turns are reviewed in the studio by keyboard, in a real Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.e2e.conftest import Serving
+from tests.e2e.helpers import LIVE_EVAL
+from tests.support.visited import write_visited
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the runs of `write_visited`."""
+    folder = tmp_path_factory.mktemp("recordings")
+    with write_visited(folder):
+        yield folder
+
+
+@pytest.fixture
+def page(browser: str, serving: Serving, recordings: Path) -> Iterator[Page]:
+    """The studio's list of runs; the test fails if the page reports an error."""
+    errors: list[str] = []
+    command = [*LIVE_EVAL, "studio", recordings, "--port", "0", "--no-browser"]
+    with serving(command, r"studio: (http\S+)") as link, sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=browser, args=["--autoplay-policy=no-user-gesture-required", "--no-sandbox"]
+        )
+        opened = chromium.new_context(
+            viewport={"width": 1440, "height": 900}, accept_downloads=True
+        ).new_page()
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        opened.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        opened.goto(link)
+        yield opened
+        chromium.close()
+    assert [error for error in errors if "400 (Bad Request)" not in error] == []
+
+
+def open_turn(page: Page, query: str, name: str) -> None:
+    """Open a turn from the list of the run *amber*."""
+    page.get_by_role("link", name="amber", exact=True).click()
+    page.wait_for_url("**/#/runs/*")
+    page.evaluate(f"location.hash = `${{location.hash}}?{query}`")
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+    expect(page.get_by_role("link", name="Next turn")).to_be_visible()
+
+
+def audio(page: Page) -> dict[str, Any]:
+    """The state of the page's player."""
+    script = "({ at: audio.currentTime, paused: audio.paused, speed: audio.playbackRate, src: audio.src })"
+    state: dict[str, Any] = page.evaluate(
+        f"(() => {{ const audio = document.querySelector('audio'); return {script} }})()"
+    )
+    return state
+
+
+def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
+    open_turn(page, "sort=voice_to_voice&descending=1&where=voice_to_voice+>+600", "id_120/target")
+    title = page.get_by_role("heading", level=1)
+    expect(page.locator(".ways")).to_contain_text("9 of 99 turns")
+
+    page.keyboard.press("j")
+    expect(title).to_have_text("id_118/target")  # id_119 failed
+    page.reload()
+    expect(page.get_by_role("link", name="Next turn")).to_be_visible()
+    page.keyboard.press("j")
+    expect(title).to_have_text("id_117/target")
+    page.keyboard.press("k")
+    expect(title).to_have_text("id_118/target")
+    expect(page.get_by_role("link", name="Next turn")).to_be_visible()
+
+    page.get_by_role("link", name="The run").focus()
+    scrolled = page.evaluate("scrollY")
+    page.keyboard.press("Space")
+    expect(page.locator("audio")).to_have_js_property("paused", False)
+    assert page.evaluate("scrollY") == scrolled
+    page.get_by_role("button", name="Zoom in").focus()
+    page.keyboard.press("Space")  # stops, and does not press the button
+    expect(page.locator("audio")).to_have_js_property("paused", True)
+
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert audio(page)["at"] == 0
+    page.keyboard.press(">")
+    assert audio(page)["speed"] == 1.25
+    page.keyboard.press("r")
+    assert audio(page)["src"].endswith("/audio/reply")
+    page.keyboard.press("l")
+    expect(page.get_by_role("button", name="Loop")).to_have_attribute("aria-pressed", "true")
+
+    page.keyboard.press("j")  # the choices are kept
+    expect(title).to_have_text("id_117/target")
+    expect(page.get_by_role("button", name="Loop")).to_have_attribute("aria-pressed", "true")
+    assert audio(page)["speed"] == 1.25
+    assert audio(page)["src"].endswith("/audio/reply")
+    page.keyboard.press("Space")
+    page.wait_for_timeout(3_500)  # longer than the recording
+    assert not audio(page)["paused"]
+
+    page.get_by_text("Keys, wherever the focus is").click()
+    page.get_by_role("button", name="Turn these keys off").click()
+    page.keyboard.press("k")
+    page.keyboard.press("r")
+    expect(title).to_have_text("id_117/target")
+
+
+def test_an_expression_filters_turns_and_its_errors_are_explained(page: Page) -> None:
+    page.get_by_role("link", name="amber", exact=True).click()
+    where = page.get_by_label("Where")
+    where.fill("taste >= 4 and cue == sigh")
+    expect(page.locator(".filters output")).to_have_text("1 of 130 turns")
+    assert "where=taste" in page.url
+    where.fill("tast >= 4")
+    expect(page.get_by_role("alert")).to_contain_text("unknown name 'tast' (did you mean taste?) at 1")
+    page.keyboard.press("Space")  # in a text field, a space
+    assert where.input_value() == "tast >= 4 "
