@@ -151,18 +151,28 @@ def read_regular(path: Path, most_bytes: int, *, links: bool = False) -> bytes:
     raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
 
 
-def read_text(path: Path, *, links: bool = False) -> str:
+def _read_any(path: Path, most_bytes: int) -> bytes:
+    with open(path, "rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
+    return content
+
+
+def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BYTES) -> str:
     """Read a UTF-8 file, without a byte order mark.
 
     Args:
         path: The file.
         links: Whether the user chose the path, which may then be of any file type; see `read_regular`.
+        most_bytes: Maximum size of the content.
 
     Raises:
-        DataError: The file cannot be read or is not UTF-8; the message contains the invalid byte's offset.
+        DataError: The file is too large, cannot be read or is not UTF-8; the message contains the invalid
+            byte's offset.
     """
     try:
-        data = path.read_bytes() if links else read_regular(path, _MAX_TEXT_BYTES)
+        data = _read_any(path, most_bytes) if links else read_regular(path, most_bytes)
         return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.files import atomic_write, csv_line, private_file, private_opener, read_rows, unique_names
+from live_eval.errors import DataError
+from live_eval.files import (
+    atomic_write,
+    csv_line,
+    private_file,
+    private_opener,
+    read_rows,
+    read_text,
+    unique_names,
+)
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -58,6 +67,22 @@ def test_symlinks_and_pipes_are_written_through(tmp_path: Path) -> None:
     with atomic_write(pipe, links=True) as place:
         assert place == pipe
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_text_file_has_a_maximum_size(tmp_path: Path, links: bool) -> None:
+    path = tmp_path / "text"
+    path.write_text("abcde")
+    assert read_text(path, links=links, most_bytes=5) == "abcde"
+    with pytest.raises(DataError, match="expected at most 4 bytes"):
+        read_text(path, links=links, most_bytes=4)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs POSIX")
+def test_an_endless_file_of_the_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "script_info.json").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="expected at most 1000 bytes"):
+        read_text(tmp_path / "script_info.json", links=True, most_bytes=1000)
 
 
 @pytest.mark.parametrize(
