@@ -110,7 +110,7 @@ class Outcome(StrEnum):
     NOT_OVERLAPPING = "not_overlapping"
     """No reply was audible when the user began to speak: void."""
     UNKNOWN = "unknown"
-    """It is unknown whether the reply stopped or only paused: void."""
+    """It is unknown whether the reply stopped or only paused, or the recording is damaged: void."""
     ANCHOR_MISSED = "anchor_missed"
     """The user began to speak over the reply, but not at the time set by the condition: void."""
     FAILED = "failed"

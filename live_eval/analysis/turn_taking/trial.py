@@ -114,7 +114,11 @@ def spoken_turns(turns: Iterable[TurnRecord]) -> list[TurnRecord]:
 
 
 def trial_result(
-    trial: Trial, playing: int, turns: Sequence[TurnRecord], conversation: Conversation | None
+    trial: Trial,
+    playing: int,
+    turns: Sequence[TurnRecord],
+    conversation: Conversation | None,
+    problem: str = "",
 ) -> TrialResult:
     """Judge an attempt at a trial.
 
@@ -123,7 +127,8 @@ def trial_result(
         playing: Number of the attempt, from 0.
         turns: Turns of the attempt, in order; at least one.
         conversation: Conversation of these turns, in which each `AgentSpeech` is one reply; None if no
-            utterance was spoken.
+            utterance was spoken or the recording is damaged.
+        problem: Damage of the recording; empty if there is none.
     """
     rule = rule_of([turn.case for turn in turns])
     failure = next(
@@ -131,6 +136,8 @@ def trial_result(
     )
     if failure is not None:
         judgement = Judgement(outcome=Outcome.FAILED, reason=f"{failure.kind}: {failure.message}")
+    elif problem:
+        judgement = Judgement(outcome=Outcome.UNKNOWN, reason=problem)
     elif conversation is None or len(spoken_turns(turns)) < len(turns):
         judgement = unspoken(conversation)
     else:

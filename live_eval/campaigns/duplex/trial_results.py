@@ -11,6 +11,7 @@ from live_eval.analysis.turn_taking.outcomes import Outcome
 from live_eval.analysis.turn_taking.segmentation import as_replies
 from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.analysis.turn_taking.trial import Trial, TrialResult, spoken_turns, trial_result
+from live_eval.errors import StoreError
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.session.limits import SessionLimits
 
@@ -47,6 +48,7 @@ class TrialReader:
         self._known = 0
         self._turns: dict[_Attempt, list[TurnRecord]] = {}
         self._conversations: dict[_Attempt, Conversation | None] = {}
+        self._problems: dict[_Attempt, str] = {}
 
     def read(self) -> list[TrialResult]:
         """Return all attempts at each trial so far, trial by trial; the run may be incomplete.
@@ -67,7 +69,11 @@ class TrialReader:
         replies = iter(as_replies([each for each in found if each is not None], silence_ns))
         return [
             trial_result(
-                trial, playing, self._turns[attempt], None if conversation is None else next(replies)
+                trial,
+                playing,
+                self._turns[attempt],
+                None if conversation is None else next(replies),
+                self._problems.get(attempt, ""),
             )
             for (trial, playing, attempt), conversation in zip(listed, found, strict=True)
         ]
@@ -83,7 +89,12 @@ class TrialReader:
             turns = self._turns[attempt]
             turns.sort(key=lambda turn: turn.case.turn_index)
             spoken = spoken_turns(turns)
-            self._conversations[attempt] = conversation_of(run, spoken) if spoken else None
+            self._conversations[attempt] = None
+            try:
+                if spoken:
+                    self._conversations[attempt] = conversation_of(run, spoken)
+            except StoreError as error:
+                self._problems[attempt] = str(error)
 
 
 def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:

@@ -30,7 +30,7 @@ OUTCOME_WORDS = {
     Outcome.IGNORED: "it did not respond to audio that needs no answer",
     Outcome.NATURAL_END: "the reply ended naturally while the user spoke; void, repeated",
     Outcome.NOT_OVERLAPPING: "no reply was audible when the user began to speak; void, repeated",
-    Outcome.UNKNOWN: "it is unknown whether the reply stopped or paused; void, repeated",
+    Outcome.UNKNOWN: "it is unknown whether the reply stopped or paused, or the recording is damaged; void",
     Outcome.ANCHOR_MISSED: "the user did not begin to speak at the time of the condition; void, repeated",
     Outcome.FAILED: "the session failed",
 }

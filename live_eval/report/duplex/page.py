@@ -19,6 +19,7 @@ from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexComparison, DuplexRecord, DuplexSummary, duplex_summary
 from live_eval.campaigns.duplex.trial_results import CLEAN
+from live_eval.errors import StoreError
 from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.bars import BarChart
@@ -238,12 +239,16 @@ def _rows(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of the trials and write the trials' audio."""
     for view in views:
-        both = both_sides_of(readers[view.side], view.played.turns)
+        both, problem = None, ""
+        try:
+            both = both_sides_of(readers[view.side], view.played.turns)
+        except StoreError:
+            problem = "the stored audio is missing or damaged"
         sounds: list[tuple[str, str]] = []
         if both is not None:
             name = f"{view.run}-{view.number:04}-{view.played.facts.trial_id}"
             sounds = write_sounds(sources[view.side].place, name, *both)
-        yield trial_row(view, both, sounds)
+        yield trial_row(view, both, sounds, problem)
 
 
 def _facts(sources: Sequence[_Source]) -> list[str]:

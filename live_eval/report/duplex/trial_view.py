@@ -79,7 +79,10 @@ class TrialView:
 
 
 def trial_row(
-    view: TrialView, both: tuple[NDArray[np.int16], int] | None, sounds: Sequence[tuple[str, str]] = ()
+    view: TrialView,
+    both: tuple[NDArray[np.int16], int] | None,
+    sounds: Sequence[tuple[str, str]] = (),
+    problem: str = "",
 ) -> Mapping[str, Any]:
     """Return the row of a trial for the template.
 
@@ -87,6 +90,7 @@ def trial_row(
         both: Audio of both sides on the trial's axis, int16, shape (samples, 2), with its rate; None if
             missing.
         sounds: Side in each audio file, and the file's link from the campaign folder.
+        problem: Reason for missing audio; empty if there is none.
 
     Returns:
         The template's values: `values` are pairs of text and sort key, `measured` is the name of the first,
@@ -104,7 +108,7 @@ def trial_row(
         "measured": DURATION_TITLES[name],
         "search": " ".join([view.name, played.judgement.reason, *texts]).lower(),
         "sounds": linked,
-        "details": script_json(_details(view, both, linked)),
+        "details": script_json(_details(view, both, linked, problem)),
     }
 
 
@@ -119,7 +123,10 @@ def _badges(view: TrialView) -> Iterator[tuple[str, str]]:
 
 
 def _details(
-    view: TrialView, both: tuple[NDArray[np.int16], int] | None, sounds: Sequence[tuple[str, str]]
+    view: TrialView,
+    both: tuple[NDArray[np.int16], int] | None,
+    sounds: Sequence[tuple[str, str]],
+    problem: str,
 ) -> dict[str, Any]:
     played = view.played
     conversation = played.conversation
@@ -133,7 +140,7 @@ def _details(
             [DURATION_TITLES.get(name, spelt(name)), None if ns is None else ns / 1e6]
             for name, ns in played.judgement.durations_ns.items()
         ],
-        "facts": _facts(view),
+        "facts": [*_facts(view), *([["audio", problem]] if problem else [])],
         "turns": [
             [turn.turn_id, f"{view.base}{quote(view.run)}/{RUN_PAGE}#turn={quote(turn.turn_id, safe='')}"]
             for turn in played.turns

@@ -14,6 +14,7 @@ from live_eval.analysis.turn_taking.trial_metrics import published_metrics
 from live_eval.campaigns.duplex import trial_results
 from live_eval.campaigns.duplex.summary import read_duplex
 from live_eval.campaigns.duplex.trial_results import TrialReader, read_trials, to_repeat
+from live_eval.errors import StoreError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from tests.support import duplex_campaigns as written
 
@@ -213,3 +214,26 @@ def test_a_growing_run_is_judged_as_if_it_were_read_at_once(
         (each.facts.trial_id, each.playing, each.judgement) for each in read_trials(tmp_path / "run", trials)
     ]
     assert [each.outcome for each in found] == [Outcome.KEPT_TALKING, Outcome.YIELDED, Outcome.YIELDED]
+
+
+def test_a_trial_with_a_damaged_recording_is_void_and_the_others_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hear(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
+        if turns[0].case.dialogue_id == "a":
+            raise StoreError("a.flac: is missing")
+        return conversation_of(run, turns)
+
+    monkeypatch.setattr(trial_results, "conversation_of", hear)
+    trials = [Trial(trial_id=name, probe="barge-in", condition="900 ms") for name in ("a", "b")]
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for turn in [*written.barge_in("a", stop_ms=100), *written.barge_in("b", stop_ms=100)]:
+            writer.commit(turn)
+        writer.end()
+    found = read_trials(tmp_path / "run", trials)
+    assert [(each.outcome, each.passed) for each in found] == [
+        (Outcome.UNKNOWN, None),
+        (Outcome.YIELDED, True),
+    ]
+    assert found[0].judgement.reason == "a.flac: is missing"
+    assert to_repeat(found) == set()

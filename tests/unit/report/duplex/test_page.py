@@ -112,6 +112,17 @@ def test_every_link_has_a_target(folder: Path, page: Page) -> None:
         assert row["data-outcome"] == "failed" or row["data-probe"] == "sentinel", row
 
 
+def test_damaged_audio_costs_one_trial_its_waveform(folder: Path, tmp_path: Path) -> None:
+    campaign = Path(shutil.copytree(folder, tmp_path / "c"))
+    damaged = min((campaign / "clean" / "audio").glob("*b-1*"))
+    damaged.write_bytes(b"junk")
+    write_duplex_page(duplex_summary(read_duplex(campaign)))
+    details = Page((campaign / "duplex.html").read_text("utf-8")).details()
+    lost = [each for each in details if ["audio", "the stored audio is missing or damaged"] in each["facts"]]
+    assert [each["envelope"] for each in lost] == [None]
+    assert lost[0]["verdict"] == "pass"  # the judgement needs no audio
+
+
 def test_the_page_runs_only_its_own_script_and_loads_nothing(page: Page) -> None:
     assert page.unbalanced == []
     code = next(text for attributes, text in page.scripts if not attributes)
