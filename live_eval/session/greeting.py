@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from live_eval.errors import FailureKind
 from live_eval.session.playback import PAUSE_NS
 from live_eval.session.speaker import (
     EndpointEvent,
@@ -22,28 +23,33 @@ __all__ = ["AfterGreeting", "GreetingWatch"]
 class GreetingWatch:
     """Detector of a greeting: a response before the user's first utterance.
 
-    A greeting lasts until its response has ended and its last sample has been heard. A greeting that exceeds
-    the limits of a reply counts as ended.
+    A greeting lasts until its response has ended and its last sample has been heard. A stalled greeting
+    counts as ended. A greeting that exceeds the limits of a reply is the last one: the user then speaks over
+    it.
     """
 
     def __init__(self) -> None:
-        self._sounds = False
+        self._sounds = self._endless = False
         self._progress_ns: int | None = None
 
     def look(self, turn: Turn, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
         """Yield the changes since the last call."""
         speaking, progress_ns = turn.continues(now_ns), turn.progress_ns
-        if progress_ns is None:
+        if progress_ns is None or self._endless:
             return
         if progress_ns != self._progress_ns:
             self._progress_ns = progress_ns
             if not self._sounds:
                 self._sounds = True
                 yield GreetingBegan(progress_ns)
-        heard_until_ns = turn.heard_until_ns or progress_ns
-        if self._sounds and not speaking and now_ns >= heard_until_ns:
+        if not self._sounds or speaking:
+            return
+        overdue = turn.overdue(now_ns)
+        self._endless = overdue is not None and overdue.kind is FailureKind.ENDLESS
+        ended_ns = now_ns if self._endless else turn.heard_until_ns or progress_ns
+        if now_ns >= ended_ns:
             self._sounds = False
-            yield GreetingEnded(heard_until_ns)
+            yield GreetingEnded(ended_ns)
 
 
 class AfterGreeting:

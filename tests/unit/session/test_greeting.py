@@ -68,6 +68,19 @@ async def test_the_wait_for_a_stalled_greeting_is_bounded() -> None:
     assert 0 <= t0(captures[0]) - stalled_ns <= 60 * MS
 
 
+async def test_the_wait_for_a_greeting_that_never_ends_is_bounded() -> None:
+    async def play(stage: Stage) -> None:
+        stage.say("begin hello")
+        while True:
+            stage.say("audio hello")
+            await stage.after(100)
+
+    captures, *_ = await converse(play, turns=1, greeting_ns=PATIENCE_NS)
+    assert kinds(captures) == [FailureKind.ENDLESS]
+    endless_ns = READY_NS + round(LIMITS.max_reply_s * 1e9)
+    assert 0 <= t0(captures[0]) - endless_ns - PAUSE_NS <= 200 * MS
+
+
 async def test_speech_over_a_greeting_begins_the_first_turn_and_is_not_a_barge_in() -> None:
     captures, *_ = await converse(greeting(0, chunks=30), turns=1)
     assert kinds(captures) == [None]
