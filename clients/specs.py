@@ -103,8 +103,8 @@ OPENAI_LIVE = _websocket(
     transcription_model="built-in",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.FULL_DUPLEX,),
-    limits="full duplex: replies are found by their energy; the session says at its start when it ends; "
-    "instructions of at most 16,384 tokens; audio only",
+    limits="full duplex: replies are detected by their energy; the session announces its end at the "
+    "start; instructions of at most 16,384 tokens; audio only",
     docs_url="https://developers.openai.com/api/docs/guides/live-conversations",
     emulation=Emulation(base_path="/v1"),
 )
@@ -120,8 +120,8 @@ OPENAI_CHAT_AUDIO = ClientSpec(
     voice="alloy",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.MANUAL,),
-    limits="not realtime: the recording is sent when the turn is over, so latency includes the upload; "
-    "answers of at most 16 MiB; the input is not transcribed",
+    limits="not realtime: the recording is sent when the turn ends, so latency includes the upload; "
+    "responses of at most 16 MiB; no input transcription",
     docs_url="https://platform.openai.com/docs/guides/audio",
 )
 
@@ -133,7 +133,7 @@ AZURE = replace(
     base_url=None,
     model=None,
     key_variable="AZURE_OPENAI_API_KEY",
-    limits="the base URL is https://RESOURCE.openai.azure.com/openai/v1, the model is the deployment's name",
+    limits="the base URL is https://RESOURCE.openai.azure.com/openai/v1, the model is the deployment name",
     docs_url="https://learn.microsoft.com/azure/ai-foundry/openai/how-to/realtime-audio",
     emulation=None,
 )
@@ -143,7 +143,7 @@ AZURE = replace(
 XAI = replace(
     OPENAI,
     greets=None,
-    input_audio_tokens_per_s=None,  # it bills minutes
+    input_audio_tokens_per_s=None,  # billed per minute
     output_audio_tokens_per_s=None,
     name="xai",
     title="xAI Grok Voice",
@@ -162,7 +162,7 @@ VLLM_OMNI = _websocket(
     name="vllm-omni",
     title="vLLM-Omni",
     dialect=f"{_DIALECTS}.openai_compatible:VllmOmni",
-    limits="needs a duplex model, chosen when the server is started; other models speak another protocol",
+    limits="requires a duplex model, selected at server start; other models use a different protocol",
     docs_url="https://docs.vllm.ai/projects/vllm-omni",
 )
 
@@ -175,7 +175,7 @@ SPEECH_TO_SPEECH = replace(
     transcription_model="built-in",
     turn_modes=(TurnMode.SERVER_VAD,),
     sessions=1,
-    limits="one session at a time, unless the server was started with more",
+    limits="one session at a time by default",
     docs_url="https://github.com/huggingface/speech-to-speech",
 )
 
@@ -190,7 +190,8 @@ QWEN_OMNI = _websocket(
     key_variable="DASHSCOPE_API_KEY",
     input_rate_hz=16_000,
     session_limit_s=2 * _HOUR_S,
-    limits="keys from mainland China need wss://dashscope.aliyuncs.com/api-ws/v1; qwen3-omni-flash-realtime "
+    limits="keys from mainland China require wss://dashscope.aliyuncs.com/api-ws/v1; "
+    "qwen3-omni-flash-realtime "
     "has other voices (Cherry)",
     docs_url="https://www.alibabacloud.com/help/en/model-studio/realtime",
 )
@@ -215,7 +216,7 @@ GLM = _websocket(
     voice="tongtong",
     key_variable="ZHIPUAI_API_KEY",
     input_rate_hz=16_000,
-    limits="remembers 2 minutes of a call",
+    limits="remembers the last 2 minutes of a call",
     docs_url="https://docs.bigmodel.cn/cn/asyncapi/realtime",
 )
 
@@ -228,7 +229,7 @@ UNMUTE = _websocket(
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
     greets=True,
-    limits="speaks first; takes a few sessions at a time, depending on the server",
+    limits="speaks first; the server limits concurrent sessions",
     docs_url="https://github.com/kyutai-labs/unmute",
 )
 
@@ -247,7 +248,7 @@ GEMINI_LIVE = _websocket(
     session_limit_s=900,
     greets=False,
     limits="15 minutes of audio without contextWindowCompression; a connection lasts about 10 minutes, "
-    "then the session continues over a new one",
+    "then the session resumes on a new one",
     docs_url="https://ai.google.dev/gemini-api/docs/live-api",
     emulation=Emulation(),
 )
@@ -263,8 +264,8 @@ MOSHI = _websocket(
     takes_instructions=False,
     session_limit_s=360,
     sessions=1,
-    limits="full duplex: replies are found by their energy; the Python server takes one session at a "
-    "time, without a time limit; the server chooses model and voice; no instructions; audio only",
+    limits="full duplex: replies are detected by their energy; the Python server runs one session at a "
+    "time, without a time limit; the server sets model and voice; no instructions; audio only",
     docs_url="https://github.com/kyutai-labs/moshi",
     emulation=Emulation(lossy_input=True, exclusive=True),
 )
@@ -279,7 +280,7 @@ HUME = _websocket(
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
     session_limit_s=1_800,
-    limits="endpoint.extra.config_id chooses model, voice and prompt, else Hume's defaults; the chat ends "
+    limits="endpoint.extra.config_id sets model, voice and prompt (default: Hume's); the chat ends "
     "after 2 minutes without speech",
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
 )
@@ -304,7 +305,7 @@ FASTRTC_WEBRTC = replace(
     dialect=f"{_DIALECTS}.fastrtc_webrtc:FastRtcWebRtc",
     base_url="http://127.0.0.1:8000",  # the default of uvicorn and FastAPI, which serve the application
     sessions=1,
-    limits="one caller at a time, unless the stream is configured for more",
+    limits="one caller at a time by default",
     docs_url="https://fastrtc.org",
 )
 

@@ -1,4 +1,4 @@
-"""Gemini's unnamed replies, its transcripts without end marks, and its spellings."""
+"""Track Gemini's replies, which have no IDs, and its transcripts, which have no end marks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CONTENT = frozenset(
         "waitingForInput",
     }
 )
-"""The known fields of ``serverContent``."""
+"""Known fields of ``serverContent``."""
 
 _SILENCE_NS = 5_000_000_000
 _LATE_NS = 500_000_000
@@ -84,7 +84,9 @@ _TEXTS = tuple(
 
 
 class GeminiReplies:
-    """The replies of a session, and whether one is due; `clean` removes secrets from endpoint messages."""
+    """Track the replies of a session and whether one is due; `clean` removes secrets from endpoint
+    messages.
+    """
 
     def __init__(self, *, speaks: bool, clean: Callable[[str], str]) -> None:
         self._speaks = speaks
@@ -99,13 +101,13 @@ class GeminiReplies:
         self._heard_whole = False
         self._interrupted_idle = False
         self._generates = False
-        self._spoken_over = False  # the user spoke or ended a turn during the last reply
+        self._spoken_over = False  # whether the user spoke or ended a turn during the last reply
         self._ended_ns = 0  # when the last reply ended
         self._usage: Usage | None = None
         self.owed = True
-        """Whether the endpoint owes a reply to what the user said or will say."""
+        """Whether a reply to the user's last or next turn is due."""
         self.answered = 0
-        """How many replies have ended without being cut off."""
+        """The number of replies that ended without being cut off."""
 
     @property
     def active(self) -> TrackedResponse | None:
@@ -119,20 +121,22 @@ class GeminiReplies:
     # -- The user ----------------------------------------------------------------------------------------
 
     def user_spoke(self) -> None:
-        """Note that the user began or ended a turn: a reply is due."""
+        """Expect a reply: the user began or ended a turn."""
         self._spoken_over |= self.active is not None
         self.owed = self._user_was_heard = True
 
     def resumable(self, resumable: bool) -> None:
-        """Note whether the session can be resumed now: it cannot while the model generates."""
+        """Record whether the session can be resumed now; it cannot while the model generates."""
         self._generates = not resumable
 
     def saved(self) -> None:
-        """Note that a handle restores the transcript so far."""
+        """Record that a handle restores the transcript so far."""
         self._heard_saved = self._heard
 
     def lost(self) -> list[Output]:
-        """Forget the transcript since the last handle: the endpoint lost that speech and gets it again."""
+        """Discard the transcript since the last handle: the endpoint lost that speech, so it is sent
+        again.
+        """
         outputs: list[Output] = []
         if self._heard:
             outputs.append(InputTranscript(self._heard_saved, True, self._item_id))
@@ -142,7 +146,7 @@ class GeminiReplies:
         return outputs
 
     def on_usage(self, metadata: Fields, at_ns: int) -> list[Output]:
-        """Keep the tokens; the last ones before the turn ends belong to the reply."""
+        """Store the token counts; the reply gets the last counts before the turn ends."""
         self._usage = _usage(metadata)
         return []
 
@@ -198,7 +202,7 @@ class GeminiReplies:
             return []
         outputs: list[Output] = []
         text = part.text("text")
-        if text and not self._speaks:  # the text of a spoken reply is its transcript
+        if text and not self._speaks:  # for a spoken reply, the transcript is the text
             reply = self._reply(outputs)
             outputs.append(ReplyText(reply.response_id, text))
         if "inlineData" in part:
@@ -214,10 +218,10 @@ class GeminiReplies:
         rate_hz = _pcm_rate_hz(mime_type)
         came = self._clean(mime_type)
         if rate_hz is None:
-            text = f"expected the reply as audio/pcm, but got {came!r}"
+            text = f"expected the reply as audio/pcm, got {came!r}"
             return [EndpointProblem(FailureKind.MALFORMED_AUDIO, text, fatal=True)]
         if rate_hz != self._codec.rate_hz:
-            text = f"expected the reply at {self._codec.rate_hz} Hz, but it is announced as {came!r}"
+            text = f"expected the reply at {self._codec.rate_hz} Hz, got {came!r}"
             return [EndpointProblem(FailureKind.WRONG_RATE, text, fatal=True)]
         data = blob.need_bytes("data")
         outputs: list[Output] = []
@@ -263,7 +267,7 @@ class GeminiReplies:
         return outputs if reply.done else [*outputs, SetTimer(SILENT_AFTER_INTERRUPTION, at_ns + _SILENCE_NS)]
 
     def _on_status(self, content: Fields, at_ns: int) -> list[Output]:
-        """End the turn if the message says that it is over."""
+        """End the turn if the message reports its end."""
         status, complete = content.text("interactionStatus"), content.flag("turnComplete") is True
         if status == _GOES_ON:
             self._part += complete  # the next content is another part of the reply
@@ -316,7 +320,7 @@ def parse_message(message: Message) -> dict[str, Any]:
         try:
             message = message.decode()
         except UnicodeDecodeError:
-            raise MalformedError(f"expected JSON, but got {len(message)} bytes that are not UTF-8") from None
+            raise MalformedError(f"expected JSON, got {len(message)} bytes of invalid UTF-8") from None
     value = parse_object(message)
     return parse_object(_FIELD.sub(_camel, message)) if any("_" in name for name in value) else value
 
@@ -367,7 +371,7 @@ def _pcm_rate_hz(mime_type: str) -> int | None:
 
 
 def _usage(metadata: Fields) -> Usage:
-    """Return the tokens of ``usageMetadata``; thoughts count as output."""
+    """Return the token counts in ``usageMetadata``; thoughts count as output."""
     said, thought = metadata.integer("responseTokenCount"), metadata.integer("thoughtsTokenCount")
     return Usage(
         input_tokens=metadata.integer("promptTokenCount"),

@@ -57,10 +57,10 @@ def error_in(reason: str) -> str | None:
 
 
 def hint(code: str | None) -> str:
-    """Return advice to append to an error's message; empty if there is none."""
+    """Return advice to append to an error message; may be empty."""
     if code != _BETA_REFUSED:
         return ""
-    return " (this endpoint no longer speaks the beta dialect: use the GA dialect, --endpoint openai)"
+    return " (this endpoint no longer supports the beta dialect: use the GA dialect, --endpoint openai)"
 
 
 def describe(error: Fields) -> str:

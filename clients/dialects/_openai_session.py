@@ -57,7 +57,7 @@ class SessionDialect(EventDialect):
         )
 
     def terms_of(self, session: Fields) -> SessionTerms:
-        """Return the audio terms of our or the endpoint's `session` object.
+        """Return the audio terms of a `session` object, ours or the endpoint's.
 
         An unknown format reads as None and is added to ``session.wrong``.
         """
@@ -92,13 +92,13 @@ class SessionDialect(EventDialect):
         if name is None:
             return None
         if name not in self.codecs:
-            holder.wrong.append(f"audio format {name!r} is unknown; expected {', '.join(self.codecs)}")
+            holder.wrong.append(f"audio format {name!r} is unknown: expected one of {', '.join(self.codecs)}")
             return None
         if self.codecs[name] is not CodecName.PCM16:
             return Codec(self.codecs[name], _G711_RATE_HZ)
         rate_hz = holder.integer("rate") or pcm_rate_hz
         if rate_hz not in RATES_HZ:
-            holder.wrong.append(f"expected an audio rate of 8000 to 192000 Hz, but got {rate_hz}")
+            holder.wrong.append(f"expected an audio rate of 8000 to 192000 Hz, got {rate_hz}")
             return None
         return Codec(CodecName.PCM16, rate_hz)
 

@@ -37,7 +37,7 @@ class FastRtcWebRtc(WebRtcBot):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._id = uuid.uuid4().hex
-        inputs = "the stream waits for further inputs besides audio, which this client does not have"
+        inputs = "the stream expects inputs besides audio, which this client cannot send"
         self.handlers = {
             "log": self._on_log,
             "error": lambda event, _: [

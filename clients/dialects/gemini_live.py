@@ -9,8 +9,8 @@ Decisions that the documentation leaves open:
 
 * **Responses have no IDs**, so we number them: a reply begins with the model's first content and ends with
   ``turnComplete``. If ``interactionStatus`` is present, only IDLE (or its deprecated name REQUIRES_ACTION)
-  ends it, since thinking models continue after ``turnComplete``. ``generationComplete`` ends its audio;
-  ``turnComplete`` waits until the audio could have been played.
+  ends a reply, since thinking models continue after ``turnComplete``. ``generationComplete`` ends its audio,
+  and ``turnComplete`` waits until the audio could have been played.
 * **Interrupted.** The order is ``interrupted``, ``turnComplete``. Some sessions fall silent after the first;
   a watchdog then ends the reply. Content after ``interrupted`` belongs to a new reply.
 * **A turn without content** after user speech was detected is an empty reply, unless the model reports that
@@ -20,7 +20,7 @@ Decisions that the documentation leaves open:
 * **A late piece of the reply's transcript** belongs to the completed reply, until the user speaks again.
 * **Client interruption** is ``activityStart`` with manual turns. With the server's detector, no message is
   available: newer models close the connection on a ``clientContent`` during a session.
-* **Errors** arrive as close frames (1007, 1008, 1011), whose reason is more specific than the code.
+* **Errors** arrive as close frames (1007, 1008, 1011), whose reason text is more specific than the code.
 * **Resumption.** After ``goAway`` we replace the connection as late as is safe, since most turns end before
   then. A handle restores the state at the time it was issued, so we resend the user's audio since the handle
   or the last turn after ``setupComplete``, followed by audio buffered in the meantime. A reply that cannot
@@ -171,7 +171,7 @@ class GeminiLive(BaseDialect):
                 if name in event and (self._open or name == "error"):
                     outputs.extend(handler(event.child(name), at_ns))
                 elif name in event and not self.ready:
-                    text = f"{name} arrived before the session was ready and is ignored"
+                    text = f"ignored {name}: it arrived before the session was ready"
                     outputs.append(self.warning(text))
             return [*outputs, *map(self.unknown, unknown)]
 
@@ -180,7 +180,7 @@ class GeminiLive(BaseDialect):
         return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame; JSON is formatted by hand, since this runs fifty times a second per session."""
+        """Send a frame; the JSON is formatted by hand, since this runs 50 times per second and session."""
         audio = pybase64.b64encode_as_string(pcm)
         said = '{"realtimeInput":{"audio":{"data":"' + audio + '","mimeType":"' + _MIME_TYPE + '"}}}'
         return (*self._begin_activity(), *self._say(said))
@@ -213,7 +213,7 @@ class GeminiLive(BaseDialect):
             when = "after the reply was done"
         else:
             when = "before the reply was done" if self._open else "before the session was resumed"
-        announced = ", as it had announced (goAway)" if self._ends_at_ns is not None else ""
+        announced = ", as announced (goAway)" if self._ends_at_ns is not None else ""
         return EndpointProblem(
             failure_in(reason) or self._meaning(code),
             self.closed_text(f"{when}{announced}", code, reason),
@@ -248,7 +248,7 @@ class GeminiLive(BaseDialect):
     def _on_content(self, content: Fields, at_ns: int) -> list[Output]:
         answered = self._replies.answered
         outputs = self._replies.on_content(content, at_ns)
-        if self._replies.answered > answered:  # if the turn were sent again, the endpoint would reply again
+        if self._replies.answered > answered:  # resending this turn would trigger a second reply
             self._unsaved.clear()
         return outputs
 
@@ -283,8 +283,8 @@ class GeminiLive(BaseDialect):
         left_s = max(0, self._ends_at_ns - at_ns) / _SECOND_NS
         self._moving, self._open, self._ends_at_ns = True, False, None
         text = (
-            f"the endpoint ends the connection in {left_s:.1f} s (goAway): the session continues over a new "
-            f"one, where {len(self._unsaved)} messages of the user are sent again"
+            f"the endpoint closes the connection in {left_s:.1f} s (goAway): the session resumes on a "
+            f"new connection; {len(self._unsaved)} user messages are sent again"
         )
         return [*self._replies.lost(), self.warning(text), Reconnect()]
 
@@ -294,13 +294,15 @@ class GeminiLive(BaseDialect):
         text = event.text("message") or "the endpoint reported an error without details"
         otherwise = FailureKind.ENDPOINT_ERROR if self.ready else FailureKind.NO_SESSION
         said = self.clean(f"{status}: {text}" if status else text)
-        said = said if self.ready else f"the session was refused: {said}"
+        said = said if self.ready else f"the endpoint refused the session: {said}"
         kind = failure_in(f"{status} {text}") or otherwise
         return [self.fatal(kind, said, status or None, retry_after_s(text))]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         names = ", ".join(call.text("name") or "?" for call in event.children("functionCalls"))
-        return [self.warning(f"the model calls tools ({self.clean(names)}), which have no handler here")]
+        return [
+            self.warning(f"the model called tools ({self.clean(names)}), which this client does not support")
+        ]
 
     # -- The user ----------------------------------------------------------------------------------------
 
@@ -340,7 +342,7 @@ def _dial(settings: EndpointSettings) -> Dial:
     headers = {"Authorization": f"Token {key}"} if token else {"x-goog-api-key": key} if key else {}
     base_url, version = settings.base_url, settings.extra.get("api_version")
     if version is not None and not (isinstance(version, str) and re.fullmatch(r"v\w+", version)):
-        raise UsageError(f"endpoint.extra.api_version: expected 'v1' or 'v1beta', but {version!r} was given")
+        raise UsageError(f"endpoint.extra.api_version: expected 'v1' or 'v1beta', got {version!r}")
     if _WHOLE.fullmatch(base_url):
         path = re.split(r"[?#]", base_url)[0].rstrip("/").rpartition("/")[2]
         return Dial(websocket_url(base_url, path, {}), headers, keepalive=False)
@@ -387,6 +389,6 @@ def _detection(settings: EndpointSettings) -> dict[str, Any]:
     kind = detection.pop("type", "server_vad")
     if kind != "server_vad":
         raise UsageError(
-            f"endpoint.turn_detection.type: Gemini Live has one detector, server_vad, but {kind!r} was given"
+            f"endpoint.turn_detection.type: expected 'server_vad' (Gemini Live's only detector), got {kind!r}"
         )
     return detection

@@ -93,7 +93,7 @@ class HumeEvi(EventDialect):
         settings: ``voice`` is a voice ID. Transcripts arrive even without a ``transcription_model``.
 
     Raises:
-        UsageError: Hume EVI does not have these settings, or the base URL is not a URL.
+        UsageError: Hume EVI does not support these settings, or the base URL is not a URL.
     """
 
     needs_continuous_input = True  # as documented
@@ -111,7 +111,9 @@ class HumeEvi(EventDialect):
         laid_over = {name: value for name, value in settings.extra.items() if name not in _QUERY}
         self._session = merged(_asked(settings), laid_over)
         if self._session["audio"] != _INPUT:
-            raise UsageError(f"endpoint.extra.audio: expected {_INPUT}, which we send, or nothing")
+            raise UsageError(
+                f"endpoint.extra.audio: expected {_INPUT} (the format that is sent), or no value"
+            )
         self.handlers = {
             "chat_metadata": self._on_metadata,
             "user_message": self._on_user_message,
@@ -126,7 +128,7 @@ class HumeEvi(EventDialect):
         self._holders: dict[str, TrackedResponse] = {}  # by sentence ID
         self._user_items = 0
         self._user_speaks = False
-        self._error: str | None = None  # the last turn, unless a reply followed it
+        self._error: str | None = None  # the last turn, if no reply followed it
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -190,9 +192,9 @@ class HumeEvi(EventDialect):
         data = event.need_bytes("data")
         rate_hz = wav_rate_hz(data)
         if rate_hz is None:
-            raise MalformedError(f"audio_output: expected a WAV file, but got {len(data)} other bytes")
+            raise MalformedError(f"audio_output: expected a WAV file, got {len(data)} other bytes")
         if rate_hz != _OUTPUT.rate_hz:
-            text = f"expected audio at {_OUTPUT.rate_hz} Hz, but got a WAV file at {rate_hz} Hz"
+            text = f"expected audio at {_OUTPUT.rate_hz} Hz, got a WAV file at {rate_hz} Hz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
         outputs: list[Output] = []
         reply = self._reply(event, outputs)
@@ -213,16 +215,17 @@ class HumeEvi(EventDialect):
             return []
         name = self.clean(event.text("name") or "without a name")
         text = (
-            f"the model calls the tool {name!r}, which has no handler here: remove it from the configuration"
+            f"the model called the tool {name!r}, which this client does not support: remove it from "
+            "the configuration"
         )
         return [self.warning(text)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code, slug, said = event.text("code"), event.text("slug"), event.text("message")
-        text = self.clean(": ".join(filter(None, (code, slug, said)))) or "an error that does not say which"
+        text = self.clean(": ".join(filter(None, (code, slug, said)))) or "an error without details"
         kind = _fatal_kind(" ".join(filter(None, (code, slug, said))))
         if not self.ready:
-            text = f"the chat was refused: {text}"
+            text = f"the endpoint refused the chat: {text}"
             kind = kind or FailureKind.NO_SESSION
         if kind is not None:
             return [self.fatal(kind, text, code)]
@@ -248,11 +251,11 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
     """Return the session's settings to request, without the user's ``extra``."""
     refuse_settings(
         settings,
-        modality="Hume EVI answers in audio, but text is asked for",
-        turn_mode="Hume EVI's own detector ends turns; leave it out",
-        model="the configuration chooses the model of Hume EVI: name one as endpoint.extra.config_id",
-        turn_detection="the configuration sets the detector of Hume EVI; leave it out",
-        max_output_tokens="Hume EVI has no limit on its replies; leave it out",
+        modality="Hume EVI replies in audio only; text output is not supported",
+        turn_mode="Hume EVI's detector ends turns; remove this setting",
+        model="the Hume EVI configuration sets the model: pass endpoint.extra.config_id instead",
+        turn_detection="the Hume EVI configuration sets the detector; remove this setting",
+        max_output_tokens="Hume EVI has no reply length limit; remove this setting",
     )
     return given(audio=dict(_INPUT), system_prompt=settings.instructions, voice_id=settings.voice)
 
@@ -261,7 +264,7 @@ def _parameter(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int):
-        raise UsageError(f"endpoint.extra.{name}: expected text, a number or a boolean for the query")
+        raise UsageError(f"endpoint.extra.{name}: expected a query parameter: text, a number or a boolean")
     return str(value)
 
 

@@ -61,7 +61,7 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 _SECOND_NS = 1_000_000_000
 _NO_HANDSHAKE = "no handshake"
 _PATIENCE_S = 10
-_LONGEST_NS = 359 * _SECOND_NS  # the server's 360 s start slightly earlier
+_LONGEST_NS = 359 * _SECOND_NS  # the server starts counting its 360 s slightly earlier
 
 _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING = range(7)
 _NAMES = ("handshake", "audio", "text", "control", "metadata", "error", "ping")
@@ -76,7 +76,7 @@ class Moshi(BaseDialect):
         settings: ``extra`` contains the URL query parameters.
 
     Raises:
-        UsageError: Moshi does not have these settings, or the base URL is not a URL.
+        UsageError: Moshi does not support these settings, or the base URL is not a URL.
     """
 
     needs_continuous_input = True
@@ -86,12 +86,12 @@ class Moshi(BaseDialect):
         super().__init__(settings)
         refuse_settings(
             settings,
-            modality="Moshi answers in audio only, but text is asked for",
-            instructions="Moshi takes no instructions; leave it out",
-            voice="Moshi has one voice, the model's own; leave it out",
-            turn_detection="Moshi has no detector: it decides itself when to speak; leave it out",
-            transcription_model="Moshi transcribes nothing; leave it out",
-            max_output_tokens="Moshi has no limit on its replies; leave it out",
+            modality="Moshi replies in audio only; text output is not supported",
+            instructions="Moshi takes no instructions; remove this setting",
+            voice="Moshi has only the model's own voice; remove this setting",
+            turn_detection="Moshi has no detector: the model decides when to speak; remove this setting",
+            transcription_model="Moshi does not transcribe the user; remove this setting",
+            max_output_tokens="Moshi has no reply length limit; remove this setting",
         )
         self._url = websocket_url(settings.base_url, "api/chat", _query(settings.extra))
         self._encoder = OggOpusEncoder(_RATE_HZ)  # created now to avoid a delay at the first frame
@@ -116,15 +116,15 @@ class Moshi(BaseDialect):
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         if isinstance(message, str):
-            return (self.malformed(f"expected a binary message, but got {len(message)} characters of text"),)
+            return (self.malformed(f"expected a binary message, got {len(message)} characters of text"),)
         if not message:
-            return (self.malformed("expected a message with its kind in the first byte, but it is empty"),)
+            return (self.malformed("expected a message whose first byte is its type, got an empty message"),)
         kind, payload = message[0], message[1:]
         handler = self.handlers.get(kind)
         if handler is None:
             return () if kind in (_CONTROL, _PING) else (self.unknown(f"kind {kind}"),)
         if not self.ready and kind in (_AUDIO, _TEXT):
-            return (self.warning(f"{_NAMES[kind]} arrived before the handshake and is ignored"),)
+            return (self.warning(f"ignored {_NAMES[kind]}: it arrived before the handshake"),)
         try:
             return handler(payload, at_ns)
         except MalformedError as error:
@@ -139,8 +139,8 @@ class Moshi(BaseDialect):
         if name != _NO_HANDSHAKE or self.ready or self.over:
             return ()
         text = (
-            f"expected a handshake within {_PATIENCE_S} s, but the server accepted the connection and sent "
-            "none: it runs one session at a time, and another one is probably in progress"
+            f"expected a handshake within {_PATIENCE_S} s, got none after connecting: the server runs "
+            "one session at a time, and another is probably in progress"
         )
         return (self.fatal(FailureKind.NO_SESSION, text),)
 
@@ -148,7 +148,7 @@ class Moshi(BaseDialect):
         when = "in the session" if self.ready else "before the handshake"
         text = self.closed_text(when, code, reason)
         if _expired(reason) or (self.ready and at_ns - self._opened_ns >= _LONGEST_NS):
-            return self.fatal(FailureKind.SESSION_EXPIRED, f"{text} (its time was up)")
+            return self.fatal(FailureKind.SESSION_EXPIRED, f"{text} (maximum duration reached)")
         return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
 
     def redact(self, message: Message) -> dict[str, Any]:
@@ -175,14 +175,14 @@ class Moshi(BaseDialect):
     def _on_handshake(self, payload: bytes, at_ns: int) -> list[Output]:
         if 0 < len(payload) < _VERSIONS_BYTES:
             raise MalformedError(
-                f"handshake: expected nothing or two versions of 4 bytes each, but got {len(payload)} bytes"
+                f"handshake: expected nothing or two versions of 4 bytes each, got {len(payload)} bytes"
             )
         if self.ready:
             return []
         outputs = [SetTimer(_NO_HANDSHAKE, None), *self.become_ready(self._session_id, self._model)]
         version = int.from_bytes(payload[:4], "little")
         if version != 0:
-            text = f"handshake: expected version 0 of the protocol, but the server speaks version {version}"
+            text = f"handshake: expected version 0 of the protocol, got version {version}"
             outputs.append(self.warning(text))
         return outputs
 
@@ -208,7 +208,7 @@ class Moshi(BaseDialect):
 def _query(extra: Mapping[str, Any]) -> dict[str, str]:
     for name, value in extra.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UsageError(f"endpoint.extra.{name}: expected text or a number for the query of the address")
+            raise UsageError(f"endpoint.extra.{name}: expected a query parameter: text or a number")
     return {name: str(value) for name, value in extra.items()}
 
 
@@ -217,7 +217,7 @@ def _text(payload: bytes, kind: int) -> str:
         return payload.decode()
     except UnicodeDecodeError as error:
         raise MalformedError(
-            f"{_NAMES[kind]}: expected UTF-8, but {error.reason} at byte {error.start}"
+            f"{_NAMES[kind]}: expected UTF-8, got {error.reason} at byte {error.start}"
         ) from None
 
 

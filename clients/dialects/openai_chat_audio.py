@@ -98,11 +98,11 @@ class OpenAIChatAudio(BaseDialect):
         audio = self._body.get("audio")
         if isinstance(audio, dict) and audio.get("format") not in _FORMATS:
             came = audio.get("format")
-            raise UsageError(f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', but it is {came!r}")
+            raise UsageError(f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', got {came!r}")
         self._frames: list[bytes] = []
         self._asked = False
         self._response_id: str | None = None
-        self._speaks = False  # audio arrived, but its end has not been reported
+        self._speaks = False  # audio arrived; its end has not been reported
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
 
@@ -122,7 +122,7 @@ class OpenAIChatAudio(BaseDialect):
             return (self.malformed(str(error)),)
         if self.over or not self._asked:
             return ()
-        return self.handled(self._handle, Fields("the answer", event), at_ns)
+        return self.handled(self._handle, Fields("response", event), at_ns)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         if not self._asked:
@@ -139,7 +139,9 @@ class OpenAIChatAudio(BaseDialect):
         return self._end() if name == _UNANNOUNCED_END and self._finish_reason is not None else ()
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        when = "before the answer began" if self._response_id is None else "before the answer was whole"
+        when = (
+            "before the response began" if self._response_id is None else "before the response was complete"
+        )
         text = f"the connection ended {when}: {self.clean(reason) or 'no reason given'}"
         return EndpointProblem(FailureKind.CLOSED, text, fatal=True)
 
@@ -165,7 +167,7 @@ class OpenAIChatAudio(BaseDialect):
         if "error" in event or kind == "error":
             return [self._error(event)]
         if "choices" not in event and not kind.startswith("chat.completion"):
-            return [self.unknown(kind or event.text("type") or "an object without choices")]
+            return [self.unknown(kind or event.text("type") or "an object without 'choices'")]
         outputs: list[Output] = []
         name = self._begin(event.text("id"), outputs)
         if "usage" in event:
@@ -208,7 +210,7 @@ class OpenAIChatAudio(BaseDialect):
             data = pybase64.b64decode(audio.text(field) or "", validate=True)
             codec = _codec(data, rate_hz)
         except ValueError as error:
-            audio.wrong.append(f"the answer: expected audio in base64 in {field!r}: {error}")
+            audio.wrong.append(f"response: expected base64 audio in {field!r}: {error}")
             return []
         if not data:
             return []
@@ -220,7 +222,7 @@ class OpenAIChatAudio(BaseDialect):
             return []
         self.over = True
         if self._response_id is None:
-            text = "expected an answer, but the stream ended without one"
+            text = "expected a response, got the end of the stream"
             return [EndpointProblem(FailureKind.NO_RESPONSE, text, fatal=True)]
         outputs: list[Output] = [SetTimer(_UNANNOUNCED_END, None)]
         if self._speaks:
@@ -253,10 +255,9 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
     """Return the request body, without messages and the user's ``extra``."""
     if settings.turn_mode is not TurnMode.MANUAL:
         raise UsageError(
-            "turns.mode: expected 'manual', since each turn is one request, "
-            f"but it is {settings.turn_mode.value!r}"
+            "turns.mode: expected 'manual' (each turn is one request), got {settings.turn_mode.value!r}"
         )
-    refuse_settings(settings, turn_detection="chat completions have no detector; leave it out")
+    refuse_settings(settings, turn_detection="chat completions have no detector; remove this setting")
     speaks = settings.modality is Modality.AUDIO
     return given(
         stream=True,
@@ -278,7 +279,7 @@ def _codec(data: bytes, rate_hz: int) -> Codec:
     if name is CodecName.WAV:
         rate_hz = wav_rate_hz(data) or 0
     if rate_hz not in RATES_HZ:
-        raise ValueError(f"audio of {rate_hz} Hz cannot be played")
+        raise ValueError(f"audio at {rate_hz} Hz cannot be played")
     return Codec(name, rate_hz)
 
 

@@ -1,4 +1,4 @@
-"""Services whose protocol differs slightly from OpenAI Realtime: one class per service.
+"""Services with minor differences from OpenAI Realtime: one class per service.
 
 * **Azure OpenAI**, GA: ``wss://RESOURCE.openai.azure.com/openai/v1/realtime?model=DEPLOYMENT``; the key is
   sent in the header ``api-key``, an Entra token (three parts, ``eyJ…``) in ``Authorization``. Source:
@@ -140,7 +140,7 @@ class VllmOmni(OpenAIRealtime):
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
         rate_hz = event.integer("sample_rate_hz")
         if rate_hz is not None and rate_hz not in RATES_HZ:
-            raise MalformedError(f"expected audio at 8000 to 192000 Hz, but got {rate_hz} Hz")
+            raise MalformedError(f"expected audio at 8000 to 192000 Hz, got {rate_hz} Hz")
         self._output = replace(self._output, rate_hz=rate_hz or self._output.rate_hz)
         return super()._on_audio(event, at_ns)
 
@@ -150,7 +150,11 @@ class VllmOmni(OpenAIRealtime):
             said = self.clean(event.need_text("error"))
         except MalformedError:
             return super()._on_error(event, at_ns)
-        return [self.fatal(FailureKind.NO_SESSION, f"the session was refused: {said}", event.text("code"))]
+        return [
+            self.fatal(
+                FailureKind.NO_SESSION, f"the endpoint refused the session: {said}", event.text("code")
+            )
+        ]
 
     def _on_expired(self, event: Fields, at_ns: int) -> list[Output]:
         return [self.fatal(FailureKind.SESSION_EXPIRED, "the session reached the endpoint's limit")]

@@ -64,7 +64,7 @@ _START, _CLOSE = "session.start", "session.close"
 _FAREWELL = "farewell"
 _FAREWELL_NS = 2_000_000_000
 _ENDS: Mapping[str, tuple[FailureKind, str]] = {
-    "expired": (FailureKind.SESSION_EXPIRED, "its time was up"),
+    "expired": (FailureKind.SESSION_EXPIRED, "the maximum duration was reached"),
     "content": (FailureKind.ENDPOINT_ERROR, "a safety filter ended it"),
 }
 
@@ -107,7 +107,9 @@ class OpenAILive(EventDialect):
         self._url = websocket_url(settings.base_url, "live/sessions", {})
         self._session = merged(_asked(settings), settings.extra)
         if _format_in(self._session) not in (None, _FORMAT):
-            raise UsageError(f"endpoint.extra.audio.format: expected {_FORMAT}, which we send, or nothing")
+            raise UsageError(
+                f"endpoint.extra.audio.format: expected {_FORMAT} (the format that is sent), or no value"
+            )
         self.handlers = {
             "session.started": self._on_started,
             "session.output_audio.delta": self._on_audio,
@@ -159,10 +161,10 @@ class OpenAILive(EventDialect):
         came = session.child("audio").child("format")
         kind, rate = came.text("type"), came.integer("rate")
         if kind not in (None, _FORMAT["type"]):
-            text = f"expected audio as {_FORMAT['type']}, but the session's is {self.clean(str(kind))!r}"
+            text = f"expected audio as {_FORMAT['type']}, got {self.clean(str(kind))!r}"
             return [self.fatal(FailureKind.NO_SESSION, text)]
         if rate not in (None, _FORMAT["rate"]):
-            text = f"expected audio at {_FORMAT['rate']} Hz, but the session's is at {rate} Hz"
+            text = f"expected audio at {_FORMAT['rate']} Hz, got {rate} Hz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
         return self.become_ready(session.text("id"), session.text("model"))
 
@@ -172,7 +174,10 @@ class OpenAILive(EventDialect):
     def _on_delegation(self, event: Fields, at_ns: int) -> list[Output]:
         if event.child("delegation").text("target") not in (None, "client"):
             return []
-        text = "the model delegated work to the client, which cannot do it (see endpoint.extra.delegation)"
+        text = (
+            "the model delegated work to this client, which does not support it (see "
+            "endpoint.extra.delegation)"
+        )
         return [self.warning(text)]
 
     def _on_closed(self, event: Fields, at_ns: int) -> list[Output]:
@@ -184,7 +189,7 @@ class OpenAILive(EventDialect):
             kind, why = _ENDS[reason]
             return [self.fatal(kind, f"{text} ({why})", reason)]
         self.over = True
-        # The connection ends next, and the session then determines whether the reply was complete.
+        # The connection ends next; the session determines whether the reply was complete.
         return [EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready, code=reason or None)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
@@ -194,7 +199,7 @@ class OpenAILive(EventDialect):
         kind = fatal_kind(code, kind_of_error)
         if not self.ready:
             kind = kind or FailureKind.NO_SESSION
-            text = f"the session was refused: {text}"
+            text = f"the endpoint refused the session: {text}"
         if kind is not None:
             return [self.fatal(kind, text, code, retry_after_s(text))]
         return [self.warning(text, code)]
@@ -204,9 +209,9 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
     """Return the `session` object to request, without the user's ``extra``."""
     refuse_settings(
         settings,
-        modality="GPT-Live answers in audio only, but text is asked for",
-        turn_detection="GPT-Live has no detector: the model itself decides when to speak",
-        max_output_tokens="GPT-Live has no limit on its replies; leave it out",
+        modality="GPT-Live replies in audio only; text output is not supported",
+        turn_detection="GPT-Live has no detector: the model decides when to speak",
+        max_output_tokens="GPT-Live has no reply length limit; remove this setting",
     )
     voice = settings.voice
     return given(

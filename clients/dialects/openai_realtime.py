@@ -114,13 +114,13 @@ class OpenAIRealtime(SessionDialect):
         }
     )
     spellings: ClassVar[Mapping[str, str]] = {}
-    """This dialect's names of events that differ, by their GA names."""
+    """This dialect's names for renamed events, by GA name."""
     query: ClassVar[Mapping[str, str]] = {}
-    """Query parameters apart from the model."""
+    """Query parameters other than the model."""
     speaks_first: ClassVar[bool] = False
     """Whether the endpoint waits for our ``session.update``."""
     truncates: ClassVar[bool] = True
-    """Whether the endpoint takes ``conversation.item.truncate``."""
+    """Whether the endpoint supports ``conversation.item.truncate``."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -261,7 +261,7 @@ class OpenAIRealtime(SessionDialect):
         del session.wrong[unrelated:]
         kind = FailureKind.NO_SESSION
         if terms.input is not None and terms.input != self._input:
-            unusable.append(f"it takes {_in_words(terms.input)}, and not {_in_words(self._input)}")
+            unusable.append(f"expected {_in_words(self._input)} as input, got {_in_words(terms.input)}")
             kind = FailureKind.WRONG_RATE if terms.input.name is self._input.name else kind
         if unusable:
             return [self.fatal(kind, f"the endpoint's session cannot be used: {unusable[0]}")]
@@ -281,11 +281,11 @@ class OpenAIRealtime(SessionDialect):
         if kind is not None:
             return [self.fatal(kind, message, code, retry_after_s(message))]
         if not self.ready:
-            return [self.fatal(FailureKind.NO_SESSION, f"the session was refused: {message}", code)]
+            return [self.fatal(FailureKind.NO_SESSION, f"the endpoint refused the session: {message}", code)]
         if code == _ACTIVE_RESPONSE and self._create_asked:
             return self._create_refused(message)
         if asked in (_COMMIT, _CREATE):
-            return [self.fatal(FailureKind.ENDPOINT_ERROR, f"{asked} was refused: {message}", code)]
+            return [self.fatal(FailureKind.ENDPOINT_ERROR, f"the endpoint refused {asked}: {message}", code)]
         if error_type == "server_error":
             self._server_error = message
         return [self.warning(message, code)]
@@ -295,7 +295,7 @@ class OpenAIRealtime(SessionDialect):
         self._create_asked = False
         self._create_refusals += 1
         if self._create_refusals > _CREATE_REFUSALS:
-            text = f"{_CREATE} was refused {self._create_refusals} times: {message}"
+            text = f"the endpoint refused {_CREATE} {self._create_refusals} times: {message}"
             return [self.fatal(FailureKind.ENDPOINT_ERROR, text, _ACTIVE_RESPONSE)]
         problem = self.warning(message, _ACTIVE_RESPONSE)
         if self._cancel_next:  # no response was created, so there is nothing to cancel
@@ -316,7 +316,7 @@ class OpenAIRealtime(SessionDialect):
 
     def _on_transcription_failed(self, event: Fields, at_ns: int) -> list[Output]:
         error = event.child("error")
-        message = f"the input could not be transcribed: {self.clean(describe(error)) or 'no reason given'}"
+        message = f"input transcription failed: {self.clean(describe(error)) or 'no reason given'}"
         failed = InputTranscript("", False, event.text("item_id"), failed=True)
         return [failed, self.warning(message, error.text("code"))]
 
@@ -346,7 +346,7 @@ class OpenAIRealtime(SessionDialect):
         return [*outputs, ReplyAudio(reply.response_id, data, codec, item_id), *late, *self._repeated(event)]
 
     def _repeated(self, event: Fields) -> list[Output]:
-        """Return the problem if the same audio delta has arrived before; an equal ID is not sufficient."""
+        """Return the problem if this audio delta is a duplicate; an equal ID alone is not sufficient."""
         try:
             event_id = event.need_name("event_id")
         except MalformedError:  # not used elsewhere
@@ -357,7 +357,7 @@ class OpenAIRealtime(SessionDialect):
             if len(self._last_deltas) > _DELTAS_COMPARED:
                 del self._last_deltas[next(iter(self._last_deltas))]
             return []
-        text = f"an audio delta arrived twice, as event {self.clean(event_id)!r}; both are kept"
+        text = f"duplicate audio delta, event {self.clean(event_id)!r}; both copies are kept"
         return [EndpointProblem(FailureKind.AUDIO_REPEATED, text, fatal=False)]
 
     def _on_audio_done(self, event: Fields, at_ns: int) -> list[Output]:
@@ -391,7 +391,7 @@ class OpenAIRealtime(SessionDialect):
         said = response.text("status")
         status = ResponseStatus.COMPLETED if said is None else _STATUSES.get(said, ResponseStatus.FAILED)
         if status is ResponseStatus.FAILED:
-            reason = self.clean(describe(error)) or reason or f"its status is {said!r}"
+            reason = self.clean(describe(error)) or reason or f"status {said!r}"
             kind = fatal_kind(error.text("code"), error.text("type"))
             if kind is not None:
                 outputs.append(self.fatal(kind, reason, error.text("code"), retry_after_s(reason)))
@@ -448,8 +448,7 @@ class OpenAIRealtime(SessionDialect):
             raise UsageError(session.wrong[0])
         if terms.input is not None and terms.input != self._input:
             raise UsageError(
-                f"endpoint.extra: expected the input to stay {_in_words(self._input)}, "
-                f"but {_in_words(terms.input)} is asked for"
+                f"endpoint.extra: expected {_in_words(self._input)} as input, got {_in_words(terms.input)}"
             )
         return terms
 

@@ -61,7 +61,7 @@ class BetaDialect(OpenAIRealtime):
 
 
 class OpenAIRealtimeBeta(BetaDialect):
-    """The beta dialect with OpenAI's own header for it; a `Dialect`."""
+    """The beta dialect with the header that OpenAI required; a `Dialect`."""
 
     def headers(self) -> dict[str, str]:
         return super().headers() | {"OpenAI-Beta": "realtime=v1"}

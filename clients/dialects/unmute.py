@@ -10,7 +10,7 @@
   the full text, before it is spoken.
 * Input transcripts arrive word by word, without an end mark; they count as complete when the response begins.
 * An ``error`` of type ``warning`` is not fatal; after an error of type ``fatal`` the server closes the
-  connection (too many users).
+  connection (the server is full).
 
 There are no manual turns, rate limits or incomplete responses, and only a silence timeout ends a session.
 

@@ -1,6 +1,6 @@
 """Building blocks for endpoint dialects.
 
-Derive from one of these classes and implement the methods in which the endpoint differs:
+Subclass one of these classes and override the methods in which the endpoint differs:
 
 * `EventDialect`: messages are JSON objects with a type;
 * `WebRtcBot`: a WebRTC bot, whose replies are detected by their energy;

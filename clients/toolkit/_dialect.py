@@ -1,4 +1,4 @@
-"""Base classes of dialects: behaviour that nearly all protocols share."""
+"""Base classes of dialects, with the behaviour shared by nearly all protocols."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind
 
 Handler: TypeAlias = Callable[[Fields, int], list[Output]]
-"""Handles an event that arrived at a time in ns."""
+"""Handle an event that arrived at a time in ns."""
 
 _NAME_CHARACTERS = 100
 _TEXT_CHARACTERS = 500
@@ -52,7 +52,7 @@ def send_json(value: Mapping[str, object]) -> Send:
 
 
 def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
-    """Send base64 audio between two JSON fragments; no JSON encoder, since this runs for every frame.
+    """Send base64 audio between two JSON fragments; a JSON encoder would be too slow for every frame.
 
     >>> send_audio('{"type":"audio","data":"', b"pcm").message
     '{"type":"audio","data":"cGNt"}'
@@ -66,21 +66,21 @@ class BaseDialect:
     Attributes:
         settings: The session settings.
         ready: Whether the session is ready; see `become_ready`.
-        over: Whether we closed the session or it failed, so that the end of the connection is not reported.
+        over: Whether we closed the session or it failed; the end of the connection is then not reported.
         secrets: Strings that must not be shown: the key, and any others that a subclass adds.
     """
 
     needs_continuous_input: bool = False
     """Whether input must flow (as silence) while the user is silent."""
     continuous_media: bool = False
-    """Whether the endpoint's audio flows without marking responses, so that energy decides."""
+    """Whether the endpoint's audio has no response boundaries; replies are then detected by their energy."""
 
     audio_fields: ClassVar[Collection[str]] = ("audio",)
-    """Fields of messages that hold audio in base64; the log shows only its size."""
+    """Message fields with base64 audio; the log shows only its size."""
     secret_fields: ClassVar[Collection[str]] = ()
-    """Fields of messages that hold secrets, apart from those whose names show it."""
+    """Message fields with secrets, in addition to those recognised by name."""
     binary_text: ClassVar[bool] = False
-    """Whether binary messages hold text."""
+    """Whether binary messages contain text."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
@@ -162,7 +162,7 @@ class BaseDialect:
         return UnknownEvent(self.clean(name)[:_NAME_CHARACTERS])
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        """Note that the session is ready, and report it once."""
+        """Mark the session as ready, and report it once."""
         if self.ready:
             return []
         self.ready = True
@@ -220,12 +220,12 @@ class EventDialect(BaseDialect):
             return (self.no_event("(no JSON object)", str(error)),)
         name = event.get(self.type_field)
         if not isinstance(name, str):
-            return (self.no_event("(no type)", f"expected an event whose {self.type_field!r} is a string"),)
+            return (self.no_event("(no type)", f"expected a string in {self.type_field!r}"),)
         handler = self.handler_of(name, event)
         if handler is None:
             return () if self.ignores(name) else (self.unknown(name),)
         if not self.ready and self.before_ready is not None and name not in self.before_ready:
-            return (self.warning(f"{name} arrived before the session was ready and is ignored"),)
+            return (self.warning(f"ignored {name}: it arrived before the session was ready"),)
         return self.handled(handler, Fields(name, event), at_ns)
 
     def handler_of(self, name: str, event: Mapping[str, Any]) -> Handler | None:
@@ -237,7 +237,7 @@ class EventDialect(BaseDialect):
         return self.malformed(problem)
 
     def ignores(self, name: str) -> bool:
-        """Return whether an event is known to need no handling."""
+        """Return whether an event needs no handling."""
         return name in self.ignored or f"{name.partition('.')[0]}." in self.ignored
 
 
@@ -254,7 +254,7 @@ class WebRtcBot(EventDialect):
         UsageError: The base URL is not a URL.
     """
 
-    needs_continuous_input = True  # a bot's detector needs silence as input
+    needs_continuous_input = True  # a bot's detector requires silence as input
     continuous_media = True  # the track does not mark replies
 
     path: ClassVar[str]
@@ -269,7 +269,7 @@ class WebRtcBot(EventDialect):
         self._url = http_url(settings.base_url, self.path, {})
 
     def fields(self) -> dict[str, Any]:
-        """Return the members of the offer apart from ``sdp`` and ``type``."""
+        """Return the fields of the offer other than ``sdp`` and ``type``."""
         return dict(self.settings.extra)
 
     def hello(self, at_ns: int) -> Sequence[Output]:
@@ -277,7 +277,7 @@ class WebRtcBot(EventDialect):
         raise NotImplementedError
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        """Note that the bot is ready, and report it once."""
+        """Mark the bot as ready, and report it once."""
         outputs = super().become_ready(session_id, model)
         return [SetTimer(_READY, None), *outputs] if outputs else []
 

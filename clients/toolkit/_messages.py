@@ -34,7 +34,7 @@ _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 
 
 class MalformedError(ValueError):
-    """A message is invalid and cannot be used; caught within the dialect."""
+    """An invalid message; caught within the dialect."""
 
 
 def parse_object(message: Message) -> dict[str, Any]:
@@ -47,15 +47,15 @@ def parse_object(message: Message) -> dict[str, Any]:
         MalformedError: The message is binary, not JSON, or not an object.
     """
     if isinstance(message, bytes):
-        raise MalformedError(f"expected a text message, but got {len(message)} bytes of binary")
+        raise MalformedError(f"expected a text message, got {len(message)} bytes of binary data")
     if has_too_many_values(message):
         return {"type": f"(more than {MOST_VALUES} values, not read)", "characters": len(message)}
     try:
         value = orjson.loads(message)
     except orjson.JSONDecodeError as error:
-        raise MalformedError(f"expected JSON, but got {len(message)} other characters: {error}") from None
+        raise MalformedError(f"expected JSON, got {len(message)} other characters: {error}") from None
     if not isinstance(value, dict):
-        raise MalformedError(f"expected a JSON object, but got {_NAMES[type(value)]}")
+        raise MalformedError(f"expected a JSON object, got {_NAMES[type(value)]}")
     return value
 
 
@@ -68,7 +68,7 @@ class Fields:
     Args:
         where: The object's name in error messages.
         values: The parsed object.
-        wrong: The list to which defects are added; a child shares its parent's.
+        wrong: The list to which defects are added, shared with child objects.
     """
 
     __slots__ = ("_values", "_where", "wrong")
@@ -102,7 +102,7 @@ class Fields:
         value = self.number(name)
         if value is None or abs(value) < _INTEGER_BOUND:
             return None if value is None else int(value)
-        self.wrong.append(f"{self._where}: expected {name!r} to be a number of 64 bits, but got {value:g}")
+        self.wrong.append(f"{self._where}: expected {name!r} to be a number of 64 bits, got {value:g}")
         return None
 
     def child(self, name: str) -> Fields:
@@ -138,7 +138,7 @@ class Fields:
         """
         value = self.need_text(name)
         if not value:
-            raise MalformedError(f"{self._where}: expected {name!r} to be a name, got an empty string")
+            raise MalformedError(f"{self._where}: expected a non-empty string in {name!r}")
         return value
 
     def need_bytes(self, name: str) -> bytes:
@@ -165,7 +165,7 @@ class Fields:
 
     def _defect(self, name: str, expected: str, value: object) -> str:
         came = "nothing" if value is None and name not in self._values else _NAMES[type(value)]
-        return f"{self._where}: expected {name!r} to be {expected}, but got {came}"
+        return f"{self._where}: expected {expected} in {name!r}, got {came}"
 
 
 def hide_secrets(text: str, secrets: Collection[str]) -> str:

@@ -59,7 +59,7 @@ class TrackedResponse:
         if not late or self._late_audio_reported:
             return []
         self._late_audio_reported = True
-        text = f"audio of {self.response_id} arrived after its end was reported; it is kept"
+        text = f"audio of {self.response_id} arrived after its reported end; it is kept"
         return [EndpointProblem(FailureKind.AUDIO_AFTER_DONE, text, fatal=False)]
 
     def end_part(self, item_id: str | None, content_index: int) -> None:
@@ -131,5 +131,5 @@ class ResponseTracker:
         return None if response.done and at_ns >= response.plays_until_ns else response
 
     def holding(self, item_id: str) -> TrackedResponse | None:
-        """Return the response with which an item's audio arrived."""
+        """Return the response that contained an item's audio."""
         return next((response for response in self._responses.values() if response.holds(item_id)), None)

@@ -13,7 +13,7 @@ from live_eval.redaction import public_url
 
 _WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _BARE = re.compile(r"[\w.-]+(:\d+)?(/[\w./-]*)?")
-"""An address without a scheme, login or parameters."""
+"""A URL without scheme, credentials or query."""
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _DEFAULTS = EndpointSettings(base_url="")
 

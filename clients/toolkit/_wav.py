@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 RATES_HZ = range(8_000, 192_001)
-"""Sample rates of PCM that are accepted."""
+"""Accepted PCM sample rates."""
 
 
 def wav_header(size: int, rate_hz: int) -> bytes:

@@ -58,14 +58,14 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return address.unreachable(_as_os_error(error.certificate_error), timeout_s)
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
-        why = f"the proxy of the environment failed: {error}"
+        why = f"the proxy from the environment failed: {error}"
         return address.failure(FailureKind.CONNECT_FAILED, why)
     if isinstance(error, aiohttp.ClientConnectorError):
         return address.unreachable(error.os_error, timeout_s)
     if isinstance(error, OSError):
         return address.unreachable(error, timeout_s)
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
-        why = "expected an HTTP response, but the connection ended before it was complete"
+        why = "expected an HTTP response, but the connection closed before it was complete"
         return address.failure(FailureKind.CONNECT_FAILED, why)
     if isinstance(error, aiohttp.ClientResponseError):
         return address.failure(FailureKind.HANDSHAKE, f"expected an HTTP response: {error.message}")

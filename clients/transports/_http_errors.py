@@ -91,11 +91,11 @@ class Address:
             kind = FailureKind.CONNECT_FAILED
             why = f"the connection ended during the TLS handshake; {self._no_tls}"
         elif isinstance(error, ConnectionResetError) or error.errno == errno.ECONNRESET:
-            kind, why = FailureKind.CONNECT_FAILED, "expected a response, but the connection was reset"
+            kind, why = FailureKind.CONNECT_FAILED, "the connection was reset before a response"
         elif isinstance(error, socket.gaierror):
-            kind, why = FailureKind.CONNECT_FAILED, f"the host name cannot be resolved: {error.strerror}"
+            kind, why = FailureKind.CONNECT_FAILED, f"cannot resolve the host name: {error.strerror}"
         elif _says_refused(error):
-            kind, why = FailureKind.CONNECTION_REFUSED, "connection refused: nothing listens there"
+            kind, why = FailureKind.CONNECTION_REFUSED, "connection refused: is the server running?"
         else:
             kind, why = FailureKind.CONNECT_FAILED, f"{type(error).__name__}: {error}"
         return self.failure(kind, why)
@@ -130,7 +130,7 @@ class Address:
         text = self.hide(" ".join((said or body.decode(errors="replace")).split()))[:_BODY_CHARACTERS]
         moved = headers.get("Location") if 300 <= status < 400 else None
         parts = [
-            f"expected {expected}, but got {' '.join(filter(None, (str(status), phrase)))}",
+            f"expected {expected}, got {' '.join(filter(None, (str(status), phrase)))}",
             f"it redirects to {moved.partition('?')[0]}; use that as the base URL" if moved else "",
             f"{'message' if said else 'body'}: {text}" if text else "",
         ]
@@ -138,7 +138,7 @@ class Address:
             kind = FailureKind.UNKNOWN_MODEL
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
-            parts.append(f"{_HINTS[status]} the base URL: the requested path was {path!r}")
+            parts.append(f"{_HINTS[status]} the base URL: the request path was {path!r}")
         if kind is None and (300 <= status < 400 or status in _MISSING):
             kind = FailureKind.HANDSHAKE
         if kind is None and status >= _SERVER_ERROR:
@@ -156,7 +156,7 @@ class Address:
 
     def _tls_hint(self, error: ssl.SSLError) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"{error.verify_message}: is the endpoint's certificate one that this machine trusts?"
+            return f"{error.verify_message}: does this machine trust the endpoint's certificate?"
         return self._no_tls
 
 
@@ -212,14 +212,14 @@ def _checked(dial: Dial, schemes: Collection[str]) -> SplitResult:
     if url.scheme not in schemes or not url.hostname or not port_is_number:
         raise ConnectError(
             FailureKind.CONNECT_FAILED,
-            f"expected a URL like {next(iter(schemes))}://HOST/PATH, but its scheme is {url.scheme!r} and "
-            f"its host {url.hostname!r}",
+            f"expected a URL like {next(iter(schemes))}://HOST/PATH, got scheme {url.scheme!r} and host "
+            f"{url.hostname!r}",
         )
     for name, value in dial.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConnectError(
                 FailureKind.AUTHENTICATION,
-                f"header {name!r} holds a character that HTTP does not allow (a line break in the key?)",
+                f"header {name!r} contains a character that HTTP does not allow (a line break in the key?)",
             )
     return url
 

@@ -64,8 +64,7 @@ def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
         except ValueError:
             raise ConnectError(
                 FailureKind.CONNECT_FAILED,
-                "expected an ICE server like stun:HOST:PORT or turn:USER:PASSWORD@HOST:PORT, but "
-                f"{url!r} was given",
+                "expected an ICE server like stun:HOST:PORT or turn:USER:PASSWORD@HOST:PORT, got {url!r}",
             ) from None
         servers.append(RTCIceServer(url, username=user or None, credential=password or None))
     return RTCConfiguration(iceServers=servers, bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
@@ -175,10 +174,10 @@ class Signaller:
         """
         counts = {kind: sdp.count(f"\n{kind}") for kind in _COUNTED}
         if len(sdp) > _SDP_CHARACTERS or max(counts.values()) > _MOST_LINES:
-            found = ", ".join(f"{number} lines {kind!r}" for kind, number in counts.items())
+            found = ", ".join(f"{number} {kind!r} lines" for kind, number in counts.items())
             why = (
                 f"expected a session description of at most {_SDP_CHARACTERS} characters, and at most "
-                f"{_MOST_LINES} lines of a kind, not {len(sdp)} characters with {found}"
+                f"{_MOST_LINES} lines of a kind, got {len(sdp)} characters with {found}"
             )
             raise self._no_answer(why, sdp)
         try:
@@ -199,7 +198,7 @@ class Signaller:
         if best is None or audio.port == 0:
             raise self._address.failure(FailureKind.CODEC_REFUSED, _no_codec(audio))
         if audio.direction not in ("recvonly", "sendrecv"):
-            why = f"expected the endpoint to receive our audio, but its answer says {audio.direction!r}"
+            why = f"expected an answer that receives our audio, got {audio.direction!r}"
             raise self._address.failure(FailureKind.SDP_REFUSED, why)
         return best
 
@@ -207,12 +206,12 @@ class Signaller:
         self, expected: str, came: str, kind: FailureKind = FailureKind.SDP_REFUSED
     ) -> ConnectError:
         begin = " ".join(self._address.hide(came).split())[:_SHOWN_CHARACTERS]
-        return self._address.failure(kind, f"{expected}, but got: {begin or '(nothing)'}")
+        return self._address.failure(kind, f"{expected}, got: {begin or '(nothing)'}")
 
 
 def _no_codec(audio: MediaDescription) -> str:
     ours = ", ".join(name.partition("/")[2] for name in RTC_CODECS)
     theirs = ", ".join(codec.name for codec in audio.rtp.codecs) or "no codec"
     if audio.port == 0:
-        return f"expected the audio section (with {ours}) to be accepted, but the answer rejects it (port 0)"
-    return f"expected one of the codecs {ours} to be accepted, but the answer names {theirs}"
+        return f"expected an answer that accepts audio (as {ours}), got a rejected section (port 0)"
+    return f"expected one of the codecs {ours}, got {theirs}"

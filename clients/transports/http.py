@@ -166,7 +166,7 @@ class HttpTransport:
                 at_ns = self._clock.now_ns()
                 length += len(chunk)
                 if length > _MOST_BYTES:
-                    text = f"expected a response of at most {_MOST_BYTES} bytes, but got at least {length}"
+                    text = f"expected a response of at most {_MOST_BYTES} bytes, got at least {length}"
                     raise self._failed(FailureKind.MESSAGE_TOO_BIG, f"{address.where}: {text}")
                 if events is None:
                     body += chunk
@@ -232,7 +232,7 @@ class EventStream:
 
 
 def _text(message: bytes) -> Message:
-    """Decode a message if it is text."""
+    """Decode a message; return bytes if it is not UTF-8."""
     try:
         return message.decode()
     except UnicodeDecodeError:

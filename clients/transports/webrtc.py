@@ -75,7 +75,7 @@ class WebRtcTransport(StampingTransport):
         return self._tap.stamps if self._tap is not None else StampKind.USER
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
-        """Open the connection: offer and answer, ICE, DTLS, and the data channel if there is one.
+        """Open the connection: offer and answer, ICE, DTLS, and the data channel, if any.
 
         Args:
             dial: URL, headers and body of the offer request.
@@ -111,7 +111,7 @@ class WebRtcTransport(StampingTransport):
             except ValueError as error:  # exceeds the limit in the endpoint's description
                 self._ended(FailureKind.MESSAGE_TOO_BIG, str(error))
         if self._end is None and channel is None:
-            raise RuntimeError("the dialect sends a message, but its signalling opens no data channel")
+            raise RuntimeError("cannot send a message: the dialect's signalling opens no data channel")
         if self._end is not None:
             raise self._end
 
@@ -142,7 +142,7 @@ class WebRtcTransport(StampingTransport):
 
     async def _open(self, dial: Dial, address: Address) -> None:
         if dial.signalling is None:
-            raise RuntimeError("expected a dialect with Dial.signalling, which WebRTC needs")
+            raise RuntimeError("expected a dialect with Dial.signalling, which WebRTC requires")
         self._step_ns = self._clock.now_ns()
         connection = self._connection = RTCPeerConnection(configuration(dial.signalling.ice_servers))
         self._track = UserTrack(connection)
@@ -198,10 +198,10 @@ class WebRtcTransport(StampingTransport):
         within = f"within {timeout_s:g} s"
         match self._step:
             case "ice":
-                why = f"expected a network path to the endpoint, but ICE found none {within}"
+                why = f"ICE found no network path to the endpoint {within}"
                 return address.failure(FailureKind.ICE_FAILED, why)
             case "dtls":
-                why = f"a network path was found, but the DTLS handshake did not end {within}"
+                why = f"ICE found a network path, but the DTLS handshake did not complete {within}"
                 return address.failure(FailureKind.DTLS_FAILED, why)
             case "channel":
                 why = f"the connection was established, but the data channel did not open {within}"
@@ -228,13 +228,11 @@ class WebRtcTransport(StampingTransport):
             self._moved_on("up")
         if connection.connectionState == "failed":
             if connection.iceConnectionState == "failed":
-                why = "expected a network path to the endpoint, but ICE found none"
+                why = "ICE found no network path to the endpoint"
                 self._ended(FailureKind.ICE_FAILED, why)
             else:
-                why = (
-                    "the DTLS handshake failed: the endpoint's certificate is not the one of its answer, or "
-                )
-                self._ended(FailureKind.DTLS_FAILED, why + "it shares no way of encryption with us")
+                why = "the DTLS handshake failed: the endpoint's certificate does not match its answer, or "
+                self._ended(FailureKind.DTLS_FAILED, why + "we have no cipher in common")
         elif connection.connectionState == "closed":
             self._gone()
         self._changed.set()

@@ -255,10 +255,10 @@ class WebSocketTransport(StampingTransport):
         at_ns = connection.ended_ns if connection.ended_ns is not None else self._clock.now_ns()
         where = f"{self._address.where}: " if self._address is not None else ""
         if error.sent is not None and error.sent.code == _TOO_BIG and not error.rcvd_then_sent:
-            text = f"{where}expected messages of at most {_MESSAGE_BYTES} bytes, but a {error.sent.reason}"
+            text = f"{where}expected messages of at most {_MESSAGE_BYTES} bytes, got a {error.sent.reason}"
             return TransportClosedError(_TOO_BIG, text, at_ns, kind=FailureKind.MESSAGE_TOO_BIG)
         if error.sent is not None and error.sent.code in _NOT_ALLOWED and not error.rcvd_then_sent:
-            text = f"{where}expected frames that RFC 6455 allows, but: {error.sent.reason}"
+            text = f"{where}expected frames that comply with RFC 6455: {error.sent.reason}"
             kind = FailureKind.MALFORMED_MESSAGE
             return TransportClosedError(error.sent.code, self._redact(text), at_ns, kind=kind)
         if error.rcvd is not None:
@@ -286,10 +286,10 @@ class WebSocketTransport(StampingTransport):
             return address.unreachable(error, timeout_s)
         if isinstance(error, ProxyError | InvalidProxy | ImportError):
             cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
-            kind, why = FailureKind.CONNECT_FAILED, f"the proxy of the environment failed: {error}{cause}"
+            kind, why = FailureKind.CONNECT_FAILED, f"the proxy from the environment failed: {error}{cause}"
         elif isinstance(error, InvalidHandshake) and isinstance(error.__cause__, EOFError):
             kind = FailureKind.CONNECT_FAILED
-            why = f"expected an answer to the WebSocket handshake, but the {error.__cause__}"
+            why = f"expected a response to the WebSocket handshake, but the {error.__cause__}"
         elif isinstance(error, InvalidHandshake):
             cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
             kind, why = FailureKind.HANDSHAKE, f"expected a WebSocket handshake: {error}{cause}"

@@ -260,12 +260,12 @@ def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples:
         if isinstance(step, Sent):
             player.step = f"step {number + 1} (Sent)"
             if not sends or _value(sends[0]) != _value(step.message):
-                raise player.fail(f"expected to be sent {step.message!r}, but got {sends[:1]}")
+                raise player.fail(f"expected to be sent {step.message!r}, got {sends[:1]}")
             sends.pop(0)
         elif isinstance(step, Expected):
             player.step = f"step {number + 1} (Expected)"
             if not events or not _matches(events[0], step):
-                raise player.fail(f"expected {step.name} {dict(step.fields)}, but got {events[:1]}")
+                raise player.fail(f"expected {step.name} {dict(step.fields)}, got {events[:1]}")
             events.pop(0)
         else:
             none_left()

@@ -151,7 +151,7 @@ async def test_a_connection_can_be_cut_by_bytes_or_by_time() -> None:
         assert 0.1 < lasted_s < 3, heard
         assert "lost" in reason
         assert at_server in (None, 1005, 1006)
-    with pytest.raises(ConnectError, match="answer to the WebSocket handshake, but the connection closed"):
+    with pytest.raises(ConnectError, match="response to the WebSocket handshake, but the connection closed"):
         await heard_until_it_ended("down.timeout=300ms")
 
 

@@ -79,7 +79,7 @@ class MoshiProtocol(ServerProtocol):
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Handle a frame; like Kyutai's servers, ignore frame kinds that only servers send."""
         if isinstance(message, str):
-            return [events.SendMessage(_ERROR + b"expected binary messages, but got a text message")]
+            return [events.SendMessage(_ERROR + b"expected binary messages, got a text message")]
         if message[:1] != _AUDIO:
             return ()
         try:

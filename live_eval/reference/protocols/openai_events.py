@@ -40,7 +40,7 @@ class ClientEventProtocol(ServerProtocol):
         event_id: str | None = None
         try:
             if isinstance(message, bytes):
-                raise MessageError("invalid_value", "Expected a text message, but got a binary one.")
+                raise MessageError("invalid_value", "Expected a text message, got a binary one.")
             given = parse_object(message)
             check_length(message, given.get("type"), self.with_audio)
             named = given.get("event_id")

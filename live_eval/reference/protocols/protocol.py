@@ -148,6 +148,6 @@ def decode_audio(audio: str, codec: Codec, param: str | None = None) -> bytes:
     except ValueError as error:
         raise MessageError("invalid_value", f"Expected audio in base64; {error}.", param) from None
     if codec.name is CodecName.PCM16 and len(data) % 2:
-        body = f"Expected whole 16-bit samples, but got {len(data)} bytes."
+        body = f"Expected whole 16-bit samples, got {len(data)} bytes."
         raise MessageError("invalid_value", body, param)
     return data

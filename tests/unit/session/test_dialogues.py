@@ -254,7 +254,11 @@ class Knowing(TalkingDialect):
     """Knows what the end of the connection means."""
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        return [EndpointProblem(FailureKind.SESSION_EXPIRED, "its time was up", True, retry_after_s=12.0)]
+        return [
+            EndpointProblem(
+                FailureKind.SESSION_EXPIRED, "the maximum duration was reached", True, retry_after_s=12.0
+            )
+        ]
 
 
 async def test_an_end_between_turns_keeps_the_dialects_reason() -> None:
@@ -267,7 +271,7 @@ async def test_an_end_between_turns_keeps_the_dialects_reason() -> None:
     captures, _, _ = await converse(leaves, dialect=Knowing())
     assert kinds(captures) == [None, FailureKind.SESSION_EXPIRED, FailureKind.DIALOGUE_ENDED]
     assert captures[1].failure is not None
-    assert captures[1].failure.message == "its time was up"
+    assert captures[1].failure.message == "the maximum duration was reached"
     assert captures[1].retry_after_s == 12.0
 
 

@@ -186,4 +186,4 @@ async def test_a_connection_that_ends_without_a_handle_is_an_expired_session() -
     assert len(google.connections) == 1
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.SESSION_EXPIRED
-    assert "as it had announced" in capture.failure.message
+    assert "as announced" in capture.failure.message

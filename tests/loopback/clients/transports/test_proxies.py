@@ -140,7 +140,7 @@ async def test_a_socks_proxy_of_the_environment_is_used(
         assert hosts == [b"model.test"]
         error = await refusal(dial(443, scheme, "refuse.test"))
         assert error.kind is FailureKind.CONNECT_FAILED
-        assert "the proxy of the environment failed" in error.message
+        assert "the proxy from the environment failed" in error.message
         assert "not allowed" in error.message
         monkeypatch.setenv("socks_proxy", f"socks5h://me:wrong-pw-1@127.0.0.1:{port}")
         error = await refusal(dial(443, scheme, "model.test"))

@@ -285,7 +285,7 @@ async def test_ice_that_never_connects(bend: Callable[[str], str]) -> None:
     async with endpoint(Peer(bend=bend, before_answer=deaf)) as url:
         error = await refusal(url, timeout_s=0.5)
     assert error.kind is FailureKind.ICE_FAILED
-    assert "ICE found none within 0.5 s" in error.message
+    assert "ICE found no network path to the endpoint within 0.5 s" in error.message
 
 
 async def test_a_failed_connection_is_cleaned_up_at_once() -> None:

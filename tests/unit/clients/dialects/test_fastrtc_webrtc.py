@@ -88,7 +88,7 @@ def test_the_answer_to_the_handshake_says_that_it_is_ready() -> None:
             {"data": []},
             EndpointProblem(
                 FailureKind.NOT_FATAL_ERROR,
-                "the stream waits for further inputs besides audio, which this client does not have",
+                "the stream expects inputs besides audio, which this client cannot send",
                 fatal=False,
             ),
         ),

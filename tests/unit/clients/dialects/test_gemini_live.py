@@ -99,7 +99,7 @@ def test_no_key_is_sent_without_one() -> None:
     [
         ({"base": "nothing"}, "expected an address"),
         ({"extra": {"api_version": 1}}, "api_version"),
-        ({"turn_detection": {"type": "semantic_vad"}}, "one detector"),
+        ({"turn_detection": {"type": "semantic_vad"}}, "only detector"),
     ],
 )
 def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -248,7 +248,10 @@ def test_an_error_in_a_message_ends_the_session() -> None:
     problem = of(EndpointProblem, endpoint.say({"error": error}))
     assert (problem.kind, problem.fatal, problem.retry_after_s) == (FailureKind.RATE_LIMITED, True, 0.8)
     refused = of(EndpointProblem, Endpoint(ready=False).say({"error": {"message": "No."}}))
-    assert (refused.kind, refused.message) == (FailureKind.NO_SESSION, "the session was refused: No.")
+    assert (refused.kind, refused.message) == (
+        FailureKind.NO_SESSION,
+        "the endpoint refused the session: No.",
+    )
 
 
 def test_finishing_is_no_failure() -> None:

@@ -132,7 +132,7 @@ def test_a_frame_is_sent_unchanged() -> None:
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection"),
         ({"max_output_tokens": 100}, "endpoint.max_output_tokens"),
         ({"extra": {"audio": {"sample_rate": 16_000}}}, "endpoint.extra.audio: expected"),
-        ({"extra": {"config_id": ["c-1"]}}, "endpoint.extra.config_id: expected text"),
+        ({"extra": {"config_id": ["c-1"]}}, "endpoint.extra.config_id: expected a query parameter"),
     ],
 )
 def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -227,21 +227,21 @@ def test_an_interruption_without_a_reply_is_speech() -> None:
 def test_audio_at_another_rate_is_a_named_failure() -> None:
     wrong = problem(Endpoint().audio(data=wav(rate_hz=24_000)))
     assert (wrong.kind, wrong.fatal) == (FailureKind.WRONG_RATE, True)
-    assert wrong.message == "expected audio at 48000 Hz, but got a WAV file at 24000 Hz"
+    assert wrong.message == "expected audio at 48000 Hz, got a WAV file at 24000 Hz"
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
         ("audio_output", {"id": "s1", "data": "not base64!"}, "audio_output: expected base64 in 'data'"),
-        ("audio_output", {"id": "s1"}, "audio_output: expected 'data' to be a string, but got nothing"),
+        ("audio_output", {"id": "s1"}, "audio_output: expected a string in 'data', got nothing"),
         (
             "audio_output",
             {"id": "s1", "data": "AAAA"},
-            "audio_output: expected a WAV file, but got 3 other bytes",
+            "audio_output: expected a WAV file, got 3 other bytes",
         ),
-        ("user_message", {"message": "hello"}, "user_message: expected 'message' to be an object"),
-        ("chat_metadata", {"chat_id": 7}, "chat_metadata: expected 'chat_id' to be a string"),
+        ("user_message", {"message": "hello"}, "user_message: expected an object in 'message'"),
+        ("chat_metadata", {"chat_id": 7}, "chat_metadata: expected a string in 'chat_id'"),
     ],
 )
 def test_unreadable_messages_are_reported(kind: str, fields: dict[str, Any], words: str) -> None:
@@ -265,7 +265,7 @@ def test_unknown_and_ignored_messages() -> None:
     assert endpoint.say("session_settings") == []
     assert endpoint.say("tool_call", name="web_search", response_required=False) == []
     called = problem(endpoint.say("tool_call", name="get_weather", response_required=True))
-    assert "the model calls the tool 'get_weather', which has no handler here" in called.message
+    assert "the model called the tool 'get_weather', which this client does not support" in called.message
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_errors_that_end_the_chat(error: dict[str, str], kind: FailureKind) -> N
 def test_an_error_before_the_chat_began_refused_it() -> None:
     told = problem(Endpoint(ready=False).error(code="E0704", slug="config_not_found", message="No."))
     assert (told.kind, told.fatal) == (FailureKind.NO_SESSION, True)
-    assert told.message == "the chat was refused: E0704: config_not_found: No."
+    assert told.message == "the endpoint refused the chat: E0704: config_not_found: No."
 
 
 def test_other_errors_count_if_the_connection_ends_after_them() -> None:
@@ -318,7 +318,7 @@ def test_an_error_that_was_answered_is_forgotten() -> None:
 def test_an_error_of_another_shape_is_an_error() -> None:
     told = Endpoint().error(code=7)[0]
     assert isinstance(told, EndpointProblem)
-    assert told.message == "an error that does not say which"
+    assert told.message == "an error without details"
 
 
 @pytest.mark.parametrize(

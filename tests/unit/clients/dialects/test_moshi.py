@@ -64,14 +64,14 @@ def test_the_url_holds_the_servers_settings() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"modality": Modality.TEXT}, "endpoint.modality: Moshi answers in audio only"),
+        ({"modality": Modality.TEXT}, "endpoint.modality: Moshi replies in audio only"),
         ({"instructions": "Be brief."}, "endpoint.instructions: Moshi takes no instructions"),
-        ({"voice": "marin"}, "endpoint.voice: Moshi has one voice"),
+        ({"voice": "marin"}, "endpoint.voice: Moshi has only the model's own voice"),
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection: Moshi has no detector"),
-        ({"transcription_model": "whisper"}, "endpoint.transcription_model: Moshi transcribes nothing"),
-        ({"max_output_tokens": 100}, "endpoint.max_output_tokens: Moshi has no limit"),
-        ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected text or a number"),
-        ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected text or a number"),
+        ({"transcription_model": "whisper"}, "endpoint.transcription_model: Moshi does not transcribe"),
+        ({"max_output_tokens": 100}, "endpoint.max_output_tokens: Moshi has no reply length limit"),
+        ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected a query parameter"),
+        ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected a query parameter"),
         ({"base_url": "moshi"}, ": expected an address"),
     ],
 )
@@ -131,7 +131,7 @@ def test_waiting_for_another_session_is_reported() -> None:
     server.opened(0)
     failed = problem(list(server.timer("no handshake", 10 * SECOND)))
     assert (failed.kind, failed.fatal) == (FailureKind.NO_SESSION, True)
-    assert "one session at a time, and another one is probably in progress" in failed.message
+    assert "one session at a time, and another is probably in progress" in failed.message
     assert server.closed(1000, "", 11 * SECOND) == ()
 
 
@@ -147,13 +147,13 @@ def test_audio_text_and_ignored_messages() -> None:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (b"", "expected a message with its kind in the first byte, but it is empty"),
-        ("text", "expected a binary message, but got 4 characters of text"),
-        (b"\x02\xff", "text: expected UTF-8, but invalid start byte at byte 0"),
-        (b"\x04[1]", "expected a JSON object, but got a list"),
-        (b'\x04{"session_id": 1}', "metadata: expected 'session_id' to be a string, but got a number"),
+        (b"", "expected a message whose first byte is its type, got an empty message"),
+        ("text", "expected a binary message, got 4 characters of text"),
+        (b"\x02\xff", "text: expected UTF-8, got invalid start byte at byte 0"),
+        (b"\x04[1]", "expected a JSON object, got a list"),
+        (b'\x04{"session_id": 1}', "metadata: expected a string in 'session_id', got a number"),
         (b"\x05\xff", "error: expected UTF-8"),
-        (b"\x00abc", "handshake: expected nothing or two versions of 4 bytes each, but got 3 bytes"),
+        (b"\x00abc", "handshake: expected nothing or two versions of 4 bytes each, got 3 bytes"),
     ],
 )
 def test_unreadable_messages_are_reported(message: bytes | str, words: str) -> None:

@@ -149,9 +149,9 @@ def test_wav_can_be_requested_for_servers_that_know_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"turn_mode": TurnMode.SERVER_VAD}, "turns.mode: expected 'manual', .* but it is 'server_vad'"),
+        ({"turn_mode": TurnMode.SERVER_VAD}, "turns.mode: expected 'manual', .* got 'server_vad'"),
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection"),
-        ({"extra": {"audio": {"format": "mp3"}}}, "endpoint.extra.audio.format: .*, but it is 'mp3'"),
+        ({"extra": {"audio": {"format": "mp3"}}}, "endpoint.extra.audio.format: .*, got 'mp3'"),
     ],
 )
 def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -308,16 +308,16 @@ def test_an_error_ends_the_answer(event: dict[str, Any], kind: FailureKind, word
         (b"\xff", "expected a text message"),
         (
             {"id": ID, "object": "chat.completion.chunk", "choices": {}},
-            "expected 'choices' to be a list of objects",
+            "expected a list of objects in 'choices'",
         ),
         (
             {"id": ID, "choices": [{"delta": {"audio": {"data": "no!"}}}]},
-            "expected audio in base64 in 'data': ",
+            "expected base64 audio in 'data': ",
         ),
-        ({"id": ID, "choices": [{"delta": audio(b"RIFF" + bytes(40))}]}, "audio of 0 Hz cannot be played"),
-        (omni("no!", 24_000), "expected audio in base64 in 'content': "),
-        (omni("AAAA", 7), "audio of 7 Hz cannot be played"),
-        (omni("AAAA", "24k"), "expected 'sample_rate_hz' to be a number, but got a string"),
+        ({"id": ID, "choices": [{"delta": audio(b"RIFF" + bytes(40))}]}, "audio at 0 Hz cannot be played"),
+        (omni("no!", 24_000), "expected base64 audio in 'content': "),
+        (omni("AAAA", 7), "audio at 7 Hz cannot be played"),
+        (omni("AAAA", "24k"), "expected a number in 'sample_rate_hz', got a string"),
     ],
 )
 def test_unreadable_messages_are_reported(event: object, words: str) -> None:
@@ -330,7 +330,7 @@ def test_unreadable_messages_are_reported(event: object, words: str) -> None:
 def test_other_objects_are_unknown_events() -> None:
     endpoint = Endpoint()
     assert endpoint.say({"type": "response.created"}) == [UnknownEvent("response.created")]
-    assert endpoint.say({"a": 1}) == [UnknownEvent("an object without choices")]
+    assert endpoint.say({"a": 1}) == [UnknownEvent("an object without 'choices'")]
     assert endpoint.say({"object": f"list.{KEY}"}) == [UnknownEvent("list.***")]
 
 
@@ -350,9 +350,9 @@ def test_an_answer_that_breaks_off() -> None:
     endpoint.chunk(audio(b"\x01\x02"))
     end = problem(list(endpoint.dialect.closed(None, f"cut off {KEY}", 0)))
     assert (end.kind, end.fatal) == (FailureKind.CLOSED, True)
-    assert end.message == "the connection ended before the answer was whole: cut off ***"
+    assert end.message == "the connection ended before the response was complete: cut off ***"
     early = problem(list(Endpoint().dialect.closed(None, "", 0)))
-    assert early.message == "the connection ended before the answer began: no reason given"
+    assert early.message == "the connection ended before the response began: no reason given"
 
 
 def test_the_end_is_not_reported_after_finishing() -> None:

@@ -61,7 +61,7 @@ def test_a_refused_commit_or_create_is_fatal(index: int) -> None:
     request = sent(endpoint.dialect.end_turn(0))[index]
     told = problem(endpoint.error(code="nope", message="no", event_id=request["event_id"]))
     assert (told.kind, told.fatal) == (FailureKind.ENDPOINT_ERROR, True)
-    assert told.message == f"{request['type']} was refused: nope: no"
+    assert told.message == f"the endpoint refused {request['type']}: nope: no"
 
 
 @pytest.mark.parametrize(

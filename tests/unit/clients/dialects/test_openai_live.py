@@ -100,7 +100,7 @@ def test_the_session_request_has_the_sdks_types() -> None:
     [
         ({"modality": Modality.TEXT}, "audio only"),
         ({"turn_detection": {"threshold": 0.5}}, "no detector"),
-        ({"max_output_tokens": 100}, "no limit"),
+        ({"max_output_tokens": 100}, "no reply length limit"),
         ({"extra": {"audio": {"format": {"type": "audio/pcm", "rate": 16_000}}}}, "24000"),
     ],
 )

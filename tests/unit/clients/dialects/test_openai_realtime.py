@@ -83,7 +83,7 @@ def test_events_before_the_session_is_ready_are_reported_and_ignored() -> None:
     endpoint = Endpoint(ready=False)
     told = problem(endpoint.create())
     assert (told.kind, told.fatal) == (FailureKind.NOT_FATAL_ERROR, False)
-    assert "response.created arrived before the session was ready" in told.message
+    assert "ignored response.created: it arrived before the session was ready" in told.message
 
 
 # -- The user's side --------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ def test_an_event_survives_irrelevant_defects() -> None:
     assert started == SpeechStarted()
     assert isinstance(told, EndpointProblem)
     assert told.kind is FailureKind.MALFORMED_MESSAGE
-    assert "'audio_start_ms' to be a number, but got a boolean" in told.message
-    assert "'item_id' to be a string, but got a list" in told.message
+    assert "expected a number in 'audio_start_ms', got a boolean" in told.message
+    assert "expected a string in 'item_id', got a list" in told.message
 
 
 # -- The reply --------------------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def test_usage_and_limits() -> None:
         ("cancelled", {"reason": "client_cancelled"}, ResponseStatus.CANCELLED, "client_cancelled"),
         ("incomplete", {"reason": "content_filter"}, ResponseStatus.INCOMPLETE, "content_filter"),
         ("failed", {"error": {"type": "t", "code": "c", "message": "m"}}, ResponseStatus.FAILED, "c: m"),
-        ("failed", None, ResponseStatus.FAILED, "its status is 'failed'"),
-        ("melted", None, ResponseStatus.FAILED, "its status is 'melted'"),
+        ("failed", None, ResponseStatus.FAILED, "status 'failed'"),
+        ("melted", None, ResponseStatus.FAILED, "status 'melted'"),
     ],
 )
 def test_how_a_response_ends(status: str | None, details: Any, expected: ResponseStatus, reason: str) -> None:
@@ -396,7 +396,7 @@ def test_an_interruption_before_an_unannounced_response() -> None:
 
 def test_missing_audio_is_reported_once() -> None:
     told = problem(Endpoint().say("response.output_audio.delta", response_id="r1"))
-    assert told.message == "response.output_audio.delta: expected 'delta' to be a string, but got nothing"
+    assert told.message == "response.output_audio.delta: expected a string in 'delta', got nothing"
 
 
 def test_the_end_is_fatal_only_if_a_reply_is_due() -> None:

@@ -105,9 +105,9 @@ def test_ga_event_names_are_unknown() -> None:
 
 
 def test_impossible_formats_are_refused() -> None:
-    with pytest.raises(UsageError, match="'opus' is unknown; expected pcm16, g711_ulaw, g711_alaw"):
+    with pytest.raises(UsageError, match="'opus' is unknown: expected one of pcm16, g711_ulaw, g711_alaw"):
         beta(extra={"output_audio_format": "opus"})
-    with pytest.raises(UsageError, match="input to stay pcm16"):
+    with pytest.raises(UsageError, match="expected pcm16 at 24000 Hz as input"):
         beta(extra={"input_audio_format": "g711_ulaw"})
 
 

@@ -95,12 +95,12 @@ def test_manual_turns_and_text() -> None:
     [
         (
             {"audio": {"input": {"format": {"type": "audio/pcmu"}}}},
-            "input to stay pcm16 at 24000 Hz, but pcmu",
+            "pcm16 at 24000 Hz as input, got pcmu",
         ),
-        ({"audio": {"input": {"format": {"rate": 16_000}}}}, "but pcm16 at 16000 Hz"),
+        ({"audio": {"input": {"format": {"rate": 16_000}}}}, "got pcm16 at 16000 Hz"),
         ({"audio": {"output": {"format": {"type": "audio/opus"}}}}, "'audio/opus' is unknown"),
-        ({"audio": {"output": {"format": {"rate": 7}}}}, "8000 to 192000 Hz, but got 7"),
-        ({"audio": "loud"}, "expected 'audio' to be an object, but got a string"),
+        ({"audio": {"output": {"format": {"rate": 7}}}}, "8000 to 192000 Hz, got 7"),
+        ({"audio": "loud"}, "expected an object in 'audio', got a string"),
     ],
 )
 def test_impossible_formats_are_refused(extra: dict[str, Any], words: str) -> None:
@@ -145,4 +145,4 @@ def test_an_unknown_codec_ends_the_session() -> None:
         endpoint.say("session.updated", session={"audio": {"output": {"format": {"type": "ogg"}}}})
     )
     assert (told.kind, told.fatal) == (FailureKind.NO_SESSION, True)
-    assert "'ogg' is unknown; expected audio/pcm, audio/pcmu, audio/pcma" in told.message
+    assert "'ogg' is unknown: expected one of audio/pcm, audio/pcmu, audio/pcma" in told.message

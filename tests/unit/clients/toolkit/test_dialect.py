@@ -86,15 +86,15 @@ def test_events_are_handled_by_the_type_that_the_dialect_names() -> None:
 
     dialect = Vendor(SETTINGS)
     (early,) = dialect.received('{"op":"later"}', 0)
-    assert early == dialect.warning("later arrived before the session was ready and is ignored")
+    assert early == dialect.warning("ignored later: it arrived before the session was ready")
     assert dialect.received('{"op":"hello","room":"r1"}', 0) == [SessionReady("r1")]
     assert not dialect.received('{"op":"later"}', 0)
     assert not dialect.received('{"op":"pulse"}', 0)
     assert dialect.received('{"op":"new"}', 0) == (UnknownEvent("new"),)
     (wrong,) = dialect.received('{"op":"hello","room":7}', 0)
-    assert wrong == dialect.malformed("hello: expected 'room' to be a string, but got a number")
+    assert wrong == dialect.malformed("hello: expected a string in 'room', got a number")
     (nameless,) = dialect.received("{}", 0)
-    assert nameless == dialect.malformed("expected an event whose 'op' is a string")
+    assert nameless == dialect.malformed("expected a string in 'op'")
 
 
 @pytest.mark.parametrize(

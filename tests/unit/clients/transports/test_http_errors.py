@@ -29,7 +29,7 @@ def refused(
 
 def kind_of(status: int, body: str) -> FailureKind:
     error = refused(status, body)
-    assert error.message.startswith(f"{WHERE}: expected HTTP status 101 (a WebSocket), but got {status}")
+    assert error.message.startswith(f"{WHERE}: expected HTTP status 101 (a WebSocket), got {status}")
     return error.kind
 
 
@@ -91,9 +91,9 @@ def test_a_wrong_address_is_one_failure_over_every_transport(status: int, otherw
 @pytest.mark.parametrize(
     ("status", "body", "hint"),
     [
-        (401, "", "check the key and the base URL: the requested path was '/v1/realtime'"),
-        (403, "Forbidden", "check the key and the base URL: the requested path was '/v1/realtime'"),
-        (404, "", "check the base URL: the requested path was '/v1/realtime'"),
+        (401, "", "check the key and the base URL: the request path was '/v1/realtime'"),
+        (403, "Forbidden", "check the key and the base URL: the request path was '/v1/realtime'"),
+        (404, "", "check the base URL: the request path was '/v1/realtime'"),
         (401, '{"error":{"message":"x","code":"invalid_api_key"}}', None),
         (404, '{"error":{"message":"x","code":"model_not_found"}}', None),
         (500, "", None),
@@ -108,12 +108,12 @@ def test_a_refusal_that_may_be_due_to_the_path_names_it(status: int, body: str, 
 def test_a_reset_connection_is_named_in_words(error: OSError) -> None:
     failure = Address(Dial("ws://127.0.0.1:9/v1"), ("ws",)).unreachable(error, 1)
     assert failure.kind is FailureKind.CONNECT_FAILED
-    assert failure.message == "ws://127.0.0.1:9/v1: expected a response, but the connection was reset"
+    assert failure.message == "ws://127.0.0.1:9/v1: the connection was reset before a response"
 
 
 def test_the_path_is_named_without_secrets() -> None:
     message = refused(401, "", "wss://h:1/v1/topsecret/realtime?key=topsecret").message
-    assert "the requested path was '/v1/***/realtime'" in message
+    assert "the request path was '/v1/***/realtime'" in message
 
 
 @pytest.mark.parametrize(
