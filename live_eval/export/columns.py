@@ -135,6 +135,8 @@ _LAST = (
         "text",
         "user left, endpoint as heard right; begins at `audio_start`, a path within the run's folder",
     ),
+    ExportColumn("labels", "texts", "labels of reviewers"),
+    ExportColumn("note", "text", "note of reviewers"),
     ExportColumn("session_id", "text", "the endpoint's identifier of the session"),
     ExportColumn("model", "text", "model that the endpoint reports"),
     ExportColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),

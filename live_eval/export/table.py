@@ -17,7 +17,7 @@ import orjson
 from live_eval.analysis.summary.score_table import ScoreTable, judges_asked_for, read_scores
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.export.columns import TOKENS, ExportColumn, export_columns
-from live_eval.recording import RunReader, ScoreReader, TurnRecord
+from live_eval.recording import Review, RunReader, ScoreReader, TurnRecord, read_reviews
 from live_eval.redaction import SECRETS
 from live_eval.timing import ResponseRecord
 
@@ -36,6 +36,7 @@ class ExportTable:
     def __init__(self, run: RunReader, scores: ScoreReader, *, retime: bool = False) -> None:
         self.run = run
         self.scores: ScoreTable = read_scores(scores, judges_asked_for(run.manifest))
+        self._reviews = read_reviews(run.path)
         self._retime = retime
 
     @property
@@ -47,7 +48,7 @@ class ExportTable:
         """Yield each turn with its row: nested mappings with the same keys for every turn."""
         for turn in self.run.turns(retime=self._retime):
             view = TurnView(turn, self.scores, self.run.path)
-            row = _row(view)
+            row = _row(view, self._reviews.get(view.turn_id))
             # Runs of earlier versions may contain values that were not recognised as secrets.
             yield view, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
 
@@ -56,7 +57,7 @@ class ExportTable:
         return (row for _, row in self.turns())
 
 
-def _row(view: TurnView) -> dict[str, Any]:
+def _row(view: TurnView, review: Review | None) -> dict[str, Any]:
     turn, cells = view.record, view.scores
     return {
         "turn_id": turn.turn_id,
@@ -83,6 +84,8 @@ def _row(view: TurnView) -> dict[str, Any]:
         "score_reason": {name: cell.reason or None for name, cell in cells.items()},
         "reply_audio": view.audio_path(turn.reply_file),
         "both_sides_audio": view.audio_path(turn.both_file),
+        "labels": review.labels if review else [],
+        "note": (review.note or None) if review else None,
         "session_id": turn.session_id,
         "model": turn.model,
         "usage": _usage(turn),

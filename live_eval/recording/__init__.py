@@ -5,6 +5,7 @@ A run is a folder::
     recordings/<run>/
         run.sqlite       manifest, turns, responses, events, failures; after the end, only attempts are added
         scores.sqlite    scores, keyed by judge and judge version
+        reviews.json     labels and notes of reviewers, if any
         wire/            one cassette per attempt, with --record-wire
         audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left: user, right: endpoint)
 """
@@ -14,6 +15,7 @@ from live_eval.recording._encoding import cassette_name, decoding, file_stem
 from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
 from live_eval.recording.reader import FailedAttempt, RunReader, part_of, text_of
 from live_eval.recording.record import TurnRecord
+from live_eval.recording.reviews import Review, keep_review, read_reviews
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -39,6 +41,7 @@ __all__ = [
     "WIRE_FOLDER",
     "FailedAttempt",
     "JudgeProblem",
+    "Review",
     "RunReader",
     "RunWriter",
     "ScoreReader",
@@ -52,10 +55,12 @@ __all__ = [
     "file_stem",
     "is_being_written",
     "is_own_file",
+    "keep_review",
     "own_bytes",
     "own_file",
     "own_folder",
     "part_of",
+    "read_reviews",
     "read_sound",
     "sync_folder",
     "text_of",

@@ -15,6 +15,7 @@ from live_eval.recording import _encoding as encoding
 from live_eval.recording._database import SIDE_FILES, has_tables, open_database, open_for_reading, settle
 from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.contents import FolderForms, orphans, recorded_files
+from live_eval.recording.reviews import REVIEWS_FILE, REVIEWS_LOCK_FILE
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -37,7 +38,7 @@ __all__ = [
     "remove_leftovers",
 ]
 
-_LOCKS = (RUN_LOCK_FILE, SCORES_LOCK_FILE)
+_LOCKS = (RUN_LOCK_FILE, SCORES_LOCK_FILE, REVIEWS_LOCK_FILE)
 _LOGS = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suffix in SIDE_FILES[1:])
 _DATABASES = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suffix in SIDE_FILES)
 
@@ -98,7 +99,7 @@ def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
     if not has_tables(file):
         return []
     with encoding.decoding(f"{file}"), closing(open_for_reading(file, *RUN_VERSIONS_READ)) as db:
-        return [*_in(folder, [f"{name}.part" for name in others]), *orphans(db, folder)]
+        return [*_in(folder, [f"{name}.part" for name in (REVIEWS_FILE, *others)]), *orphans(db, folder)]
 
 
 def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
@@ -115,6 +116,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
         StoreLockedError: A process is writing the run or its scores.
         StoreError: A file or folder cannot be deleted.
     """
+    others = (REVIEWS_FILE, *others)
     temporary = [f"{name}.part" for name in others]
     try:
         with locked(folder):

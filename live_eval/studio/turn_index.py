@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -12,8 +12,16 @@ from typing import Any, TypeAlias
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.score_table import ScoreColumn, judges_asked_for, read_scores
 from live_eval.analysis.turn_view import TurnView
-from live_eval.errors import UsageError
-from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, ScoreReader, TurnRecord
+from live_eval.errors import StoreError, UsageError
+from live_eval.recording import (
+    RUN_FILE,
+    SCORES_FILE,
+    Review,
+    RunReader,
+    ScoreReader,
+    TurnRecord,
+    read_reviews,
+)
 from live_eval.studio.turn_filter import FilterField, FilterFields, parse_filter
 from live_eval.text.wording import natural_order
 
@@ -90,11 +98,15 @@ class RunIndex:
     Args:
         rows: Turns as JSON values, in recording order.
         words: Lower-case searchable text of each turn.
+        reviews: What reviewers wrote, by turn id.
+        problem: Why the reviews cannot be read; None if they can.
     """
 
     rows: tuple[dict[str, Any], ...]
     words: tuple[str, ...]
     columns: tuple[ScoreColumn, ...]
+    reviews: Mapping[str, Review] = field(default_factory=dict)
+    problem: str | None = None
 
     def select(self, query: RowQuery) -> dict[str, Any]:
         """Return the page for a query, with the run's scores and choices.
@@ -108,11 +120,20 @@ class RunIndex:
             "matching": len(found),
             "offset": query.offset,
             "limit": query.limit,
-            "rows": found[query.offset : query.offset + query.limit],
+            "rows": [
+                {**row, **self.review_of(row["turn_id"])}
+                for row in found[query.offset : query.offset + query.limit]
+            ],
             "scores": [column.as_json() for column in self.columns],
             "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
             "names": list(self._fields),
+            "problem": self.problem,
         }
+
+    def review_of(self, turn_id: str) -> dict[str, Any]:
+        """Return the labels and the note of a turn as JSON values."""
+        review = self.reviews.get(turn_id)
+        return {"labels": review.labels if review else [], "note": review.note if review else ""}
 
     def around(self, turn_id: str, query: RowQuery) -> dict[str, Any]:
         """Return the ids of the turns before and after a turn in the order of a query, and its place from 1.
@@ -158,6 +179,8 @@ class RunIndex:
             **{name: FilterField("number", _inside("latency_ms", name)) for name in LATENCIES},
             **{name: FilterField("number", _inside("scores", name)) for name in scores},
             **_FIELDS,
+            "label": FilterField("texts", lambda row: self.review_of(row["turn_id"])["labels"]),
+            "note": FilterField("text", lambda row: self.review_of(row["turn_id"])["note"]),
         }
 
     def _sorted(self, rows: list[dict[str, Any]], query: RowQuery) -> list[dict[str, Any]]:
@@ -190,12 +213,16 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def read_index(folder: Path) -> RunIndex:
-    """Return the turns of a run, from the cache if the run is unchanged.
+    """Return the turns of a run, from the cache if the run is unchanged, and their reviews.
 
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
     """
-    return _read(folder, stamp_of(folder))
+    index = _read(folder, stamp_of(folder))
+    try:
+        return replace(index, reviews=read_reviews(folder))
+    except StoreError as error:  # the turns can still be shown
+        return replace(index, problem=str(error))
 
 
 @lru_cache(maxsize=_KEPT_RUNS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from live_eval.errors import UsageError
-from live_eval.recording import ScoreReader
+from live_eval.recording import ScoreReader, keep_review, read_reviews
+from live_eval.recording.reviews import NO_REVIEW, reviewed
 from live_eval.studio.answers import answer
 from live_eval.studio.library import LIBRARY
 from live_eval.studio.lookups import count_in, open_turn
@@ -28,6 +32,8 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/runs/{run}/turns/{turn}", _turn)
     app.router.add_get("/api/runs/{run}/turns/{turn}/around", _around)
     app.router.add_get("/api/runs/{run}/turns/{turn}/events", _events)
+    app.router.add_get("/api/runs/{run}/turns/{turn}/review", _review)
+    app.router.add_post("/api/runs/{run}/turns/{turn}/review", _keep_review)
 
 
 async def _turns(request: web.Request) -> web.Response:
@@ -57,6 +63,33 @@ async def _events(request: web.Request) -> web.Response:
             return turn_events(run, run.turn(turn_id), offset, limit)
 
     return await answer(events)
+
+
+async def _review(request: web.Request) -> web.Response:
+    def review() -> dict[str, Any]:
+        with open_turn(request) as (run, turn_id):
+            return _review_json(run.path, turn_id)
+
+    return await answer(review)
+
+
+async def _keep_review(request: web.Request) -> web.Response:
+    review = reviewed(await request.read())
+
+    def keep() -> dict[str, Any]:
+        with open_turn(request) as (run, turn_id):
+            keep_review(run.path, turn_id, review)
+            return _review_json(run.path, turn_id)
+
+    return await answer(keep)
+
+
+def _review_json(folder: Path, turn_id: str) -> dict[str, Any]:
+    """Return a turn's review, and all labels of the run, the most frequent first."""
+    reviews = read_reviews(folder)
+    review = reviews.get(turn_id, NO_REVIEW)
+    counts = Counter(label for each in reviews.values() for label in each.labels)
+    return {**asdict(review), "known": [label for label, _ in counts.most_common()]}
 
 
 def _index_of(request: web.Request) -> RunIndex:

@@ -113,6 +113,29 @@ def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
     expect(title).to_have_text("id_117/target")
 
 
+def test_turns_are_labelled_and_noted_by_keyboard(page: Page, recordings: Path) -> None:
+    open_turn(page, "status=captured", "id_000/target")
+    page.keyboard.press("t")
+    page.keyboard.type("<b>cold</b>")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="<b>cold</b>")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.keyboard.type("A sigh is ignored; j k")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", level=1)).to_have_text("id_001/target")
+    known = page.get_by_role("button", name="<b>cold</b>")
+    expect(known).to_have_attribute("aria-pressed", "false")
+    page.get_by_role("link", name="The run").click()
+    page.get_by_label("Where").fill('label == "<b>cold</b>"')
+    expect(page.locator(".filters output")).to_have_text("1 of 130 turns")
+    expect(page.locator("#turn-table tbody")).to_contain_text("Note: A sigh is ignored; j k")
+    assert page.locator("#turn-table tbody b").count() == 0
+    (recordings / "amber" / "reviews.json").unlink()
+
+
 def test_an_expression_filters_turns_and_its_errors_are_explained(page: Page) -> None:
     page.get_by_role("link", name="amber", exact=True).click()
     where = page.get_by_label("Where")

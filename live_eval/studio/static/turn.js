@@ -2,6 +2,7 @@
 import { path, read, withQuery } from "./api.js";
 import { eventList } from "./events.js";
 import { behindLatency, behindScore } from "./intervals.js";
+import { REVIEW_KEYS, review } from "./review.js";
 import { transcript } from "./transcript.js";
 import { listQuery, turnLink } from "./turn_table.js";
 import { latencies, remark, scores } from "./web/details.js";
@@ -15,7 +16,7 @@ const SIDES = [
   ["user", "user", "u"],
   ["reply", "reply", "r"],
 ];
-const KEYS = [["J K", "next turn, previous turn"]];
+const KEYS = [["J K", "next turn, previous turn"], ...REVIEW_KEYS];
 
 export async function show(place, { parts: [run, , turnId], query, signal }) {
   const address = ["api", "runs", run, "turns", turnId];
@@ -40,6 +41,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
           turn.audio.problem ??
             (turn.audio.available ? "The audio of this turn cannot be read." : "This turn has no audio."),
         ),
+    section("Review", review(address, signal)),
     section("Transcript", transcript(address, turn.transcript, sound, signal)),
     make(
       "div",

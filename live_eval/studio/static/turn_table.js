@@ -64,7 +64,7 @@ export class TurnTable {
     history.replaceState(null, "", withQuery(`#/runs/${this.run}`, this.asked));
   }
 
-  draw({ total, rows, scores, choices, names }) {
+  draw({ total, rows, scores, choices, names, problem: unread }) {
     this.drawFilters(choices, names);
     const shown = scores.slice(0, MOST_SCORES);
     const heads = [
@@ -79,6 +79,7 @@ export class TurnTable {
     ];
     fill(
       this.frame,
+      unread && make("p", { class: "warning" }, unread),
       rows.length
         ? table(
             "Turns; a value opens the turn at its audio",
@@ -104,6 +105,8 @@ export class TurnTable {
       turn.failure && badge(words(turn.failure.kind), "failed"),
       turn.flagged && !turn.failure && badge("lag", "flagged"),
       turn.uncertain && badge("uncertain end", "flagged"),
+      turn.labels.map((label) => badge(label, "label")),
+      turn.note && make("span", { class: "said" }, `Note: ${turn.note}`),
       turn.warnings.length > 0 && badge(turn.warnings.map(words).join(", "), "warned"),
     ];
     return make(

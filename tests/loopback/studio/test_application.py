@@ -110,7 +110,10 @@ async def test_the_listeners_link_opens_listening_tests_and_nothing_else(tmp_pat
             assert answer.status == 200
 
 
-CHANGES = [("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")]
+CHANGES = [
+    *(("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")),
+    ("POST", "/api/runs/a/turns/b/review"),
+]
 REQUESTS = [("GET", "/api/runs"), ("GET", "/api/runs/a/progress"), *CHANGES]
 
 

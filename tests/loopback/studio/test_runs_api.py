@@ -151,6 +151,32 @@ async def test_the_turns_around_a_turn_follow_the_list(recordings: Path) -> None
         assert await error_of(browser, f"{turns}/id_2/around?where=x") == (400, "request")
 
 
+async def test_a_turn_is_labelled_and_noted(tmp_path: Path) -> None:
+    await asyncio.to_thread(write_run, tmp_path / "run")
+    async with studio(tmp_path) as browser:
+        run = f"/api/runs/{await id_of(browser, 'run')}"
+        review = f"{run}/turns/{quote(FIRST, safe='')}/review"
+        assert await get(browser, review) == {"labels": [], "note": "", "known": []}
+        own = {"Origin": str(browser._base_url).rstrip("/")}
+        given = {"labels": ["<b>cold</b>", "late"], "note": "A sigh is ignored."}
+        async with browser.post(review, json=given, headers=own) as stored:
+            assert (stored.status, await stored.json()) == (200, {**given, "known": given["labels"]})
+        async with browser.post(review, json={"labels": [""]}, headers=own) as refused:
+            assert refused.status == 400
+        async with browser.post(f"{run}/turns/none/review", json=given, headers=own) as missing:
+            assert missing.status == 404
+        assert (await get(browser, f"{run}/turns/id_2/review"))["known"] == given["labels"]
+        page = await get(browser, f"{run}/turns", where="label == late and note contains sigh")
+        assert [(row["turn_id"], row["labels"], row["note"]) for row in page["rows"]] == [
+            (FIRST, given["labels"], given["note"])
+        ]
+        (tmp_path / "run" / "reviews.json").write_text("no JSON")
+        page = await get(browser, f"{run}/turns")
+        assert (page["matching"], page["rows"][0]["labels"]) == (3, [])
+        assert "expected the reviews of a run" in page["problem"]
+        assert await error_of(browser, review) == (422, "unreadable")
+
+
 async def test_a_turn_has_marks_transcript_scores_and_messages(recordings: Path) -> None:
     async with studio(recordings) as browser:
         turn = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}")

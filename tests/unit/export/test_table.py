@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 
 from live_eval.export.columns import ExportColumn, export_columns
 from live_eval.export.table import ExportTable
 from live_eval.files import flattened
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import Review, RunReader, ScoreReader, keep_review
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
@@ -47,6 +48,17 @@ def test_each_row_has_the_columns_in_their_order_and_types(run_folder: Path) -> 
     for column in table.columns:
         assert column.meaning
         assert not column.name.split(".")[0].endswith("_ms") or "ms" in column.meaning
+
+
+def test_rows_have_the_labels_and_notes_of_reviewers(run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder, tmp_path / "run")
+    with RunReader.open(tmp_path / "run") as run, ScoreReader.open(tmp_path / "run") as scores:
+        first = next(ExportTable(run, scores).rows())
+        assert (first["labels"], first["note"]) == ([], None)
+        keep_review(run.path, first["turn_id"], Review(["cold", "late"], "Bored."))
+        rows = list(ExportTable(run, scores).rows())
+    assert (rows[0]["labels"], rows[0]["note"]) == (["cold", "late"], "Bored.")
+    assert rows[1]["labels"] == []
 
 
 def test_marks_count_from_dialling(run_folder: Path) -> None:

@@ -1,0 +1,134 @@
+"""What reviewers wrote about the turns of a run: labels and a note, in a file next to its databases."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from live_eval.errors import SchemaVersionError, StoreError, UsageError
+from live_eval.files import atomic_write, read_regular
+from live_eval.recording._lock import WriterLock
+
+__all__ = [
+    "NO_REVIEW",
+    "REVIEWS_FILE",
+    "REVIEWS_LOCK_FILE",
+    "Review",
+    "keep_review",
+    "read_reviews",
+    "reviewed",
+]
+
+REVIEWS_FILE = "reviews.json"
+REVIEWS_LOCK_FILE = ".reviews.lock"
+_VERSION = 1
+_MOST_BYTES = 1 << 24
+_MOST_LABELS = 20
+_LONGEST_LABEL = 40
+_LONGEST_NOTE = 4_000
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+def _label(text: str) -> str:
+    """Return a label without surplus spaces."""
+    plain = " ".join(text.split())
+    if not plain or len(plain) > _LONGEST_LABEL or not plain.isprintable():
+        raise ValueError(f"expected a label of 1 to {_LONGEST_LABEL} characters, found {text[:60]!r}")
+    return plain
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What reviewers wrote about a turn; `labels` are unique and in the order in which they were added."""
+
+    __pydantic_config__ = _STRICT
+
+    labels: Annotated[list[Annotated[str, AfterValidator(_label)]], Field(max_length=_MOST_LABELS)]
+    note: Annotated[str, Field(max_length=_LONGEST_NOTE)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    __pydantic_config__ = _STRICT
+
+    reviews: int
+    turns: dict[str, Review]
+
+
+NO_REVIEW = Review([])
+_REVIEW = TypeAdapter(Review)
+_FILE = TypeAdapter(_File)
+_WRITING = threading.Lock()
+
+
+def reviewed(body: bytes) -> Review:
+    """Return a review from JSON.
+
+    Raises:
+        UsageError: The JSON is not a review.
+    """
+    try:
+        given = _REVIEW.validate_json(body)
+    except ValidationError as error:
+        raise UsageError(f"review: {_first(error)}") from None
+    return Review(list(dict.fromkeys(given.labels)), given.note.strip())
+
+
+def read_reviews(folder: Path) -> Mapping[str, Review]:
+    """Return the reviews of a run by turn id; empty if nobody has reviewed it.
+
+    Raises:
+        StoreError: The file cannot be read.
+        SchemaVersionError: The file was written by another version of live-eval.
+    """
+    path = folder / REVIEWS_FILE
+    try:
+        data = read_regular(path, _MOST_BYTES)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        stored = _FILE.validate_json(data)
+    except ValidationError as error:
+        raise StoreError(f"{path}: expected the reviews of a run: {_first(error)}") from None
+    if stored.reviews != _VERSION:
+        raise SchemaVersionError(f"{path}: expected reviews of version {_VERSION}, found {stored.reviews}")
+    return stored.turns
+
+
+def keep_review(folder: Path, turn_id: str, review: Review) -> None:
+    """Store the review of a turn; an empty one removes it.
+
+    Raises:
+        StoreLockedError: Another process is writing the reviews.
+        StoreError: The file cannot be read or written, or would become too large.
+        SchemaVersionError: The file was written by another version of live-eval.
+    """
+    path = folder / REVIEWS_FILE
+    with _WRITING, ExitStack() as stack:
+        stack.callback(WriterLock(folder / REVIEWS_LOCK_FILE).release)
+        turns = {**read_reviews(folder), turn_id: review}
+        if review == NO_REVIEW:
+            del turns[turn_id]
+        data = orjson.dumps(asdict(_File(_VERSION, turns)), option=orjson.OPT_INDENT_2)
+        if len(data) > _MOST_BYTES:
+            raise StoreError(f"{path}: is full: expected at most {_MOST_BYTES:,} bytes of reviews")
+        try:
+            with atomic_write(path) as part:
+                part.write_bytes(data)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _first(error: ValidationError) -> str:
+    found = error.errors()[0]
+    place = ".".join(str(part) for part in found["loc"])
+    return f"{place}: {found['msg']}" if place else str(found["msg"])

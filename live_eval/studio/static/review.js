@@ -1,0 +1,84 @@
+// The labels and the note of a turn.
+import { path, post, read } from "./api.js";
+import { announce, button, fill, make } from "./web/elements.js";
+import { answerAnywhere } from "./web/keys.js";
+
+/** The keys of this section, for a list of keys. */
+export const REVIEW_KEYS = [["T N", "write a label, a note; Escape leaves the field"]];
+
+/**
+ * Show what reviewers wrote about a turn, and store changes.
+ *
+ * @param {string[]} turn The parts of the turn's address.
+ * @param {AbortSignal} signal
+ * @returns {HTMLElement}
+ */
+export function review(turn, signal) {
+  const address = path(...turn, "review");
+  const labels = make("span", { class: "choice-list", role: "group", "aria-label": "Labels" });
+  const adding = make("input", { name: "label", maxlength: "40", placeholder: "New label, then Enter" });
+  const note = make("textarea", { name: "note", rows: "2", maxlength: "4000" });
+  const state = make("span", { class: "note", role: "status" });
+  let now = { labels: [], note: "", known: [] };
+
+  const draw = () => {
+    const toggle = (label) => () => save({ labels: without(now.labels, label) ?? [...now.labels, label] });
+    fill(
+      labels,
+      [...new Set([...now.labels, ...now.known])].map((label) =>
+        button(label, toggle(label), { "aria-pressed": String(now.labels.includes(label)) }),
+      ),
+    );
+  };
+  const save = async (change) => {
+    const { known, ...before } = now;
+    now = { ...now, ...change };
+    draw();
+    fill(state, "Saving …");
+    try {
+      now = await post(address, { ...before, ...change });
+      fill(state, "Saved.");
+    } catch (error) {
+      now = { ...before, known };
+      fill(state, `Not saved: ${error.message}`);
+      announce(`Not saved: ${error.message}`);
+    }
+    draw();
+  };
+  const add = (event) => {
+    event.preventDefault();
+    const label = adding.value.trim();
+    adding.value = "";
+    if (label && !now.labels.includes(label)) save({ labels: [...now.labels, label] });
+  };
+  const leave = (event) => event.key === "Escape" && event.target.blur();
+  note.addEventListener("change", () => save({ note: note.value }));
+  note.addEventListener("keydown", leave);
+  adding.addEventListener("keydown", leave);
+  answerAnywhere({ t: () => adding.focus(), n: () => note.focus() }, signal);
+  read(address, { signal }).then(
+    (stored) => {
+      now = stored;
+      note.value = stored.note;
+      draw();
+    },
+    (error) => {
+      if (signal.aborted) return;
+      for (const field of [adding, note]) field.disabled = true;
+      fill(state, error.message);
+    },
+  );
+  return make(
+    "form",
+    { class: "review", submit: add },
+    make("label", {}, "Labels", adding),
+    labels,
+    make("label", { class: "note-field" }, "Note", note),
+    state,
+  );
+}
+
+/** Return a list without an element; null if it does not contain the element. */
+function without(all, one) {
+  return all.includes(one) ? all.filter((each) => each !== one) : null;
+}

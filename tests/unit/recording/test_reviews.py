@@ -1,0 +1,101 @@
+"""Labels and notes of reviewers, in a file next to the run's databases."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
+from live_eval.recording import Review, keep_review, read_reviews
+from live_eval.recording._lock import WriterLock
+from live_eval.recording.reviews import NO_REVIEW, REVIEWS_FILE, REVIEWS_LOCK_FILE, reviewed
+
+
+def test_reviews_are_stored_replaced_and_removed(tmp_path: Path) -> None:
+    assert read_reviews(tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []
+    keep_review(tmp_path, "id_1/target", Review(["cold"], "Sounds bored."))
+    keep_review(tmp_path, "id_2", Review(["warm", "odd"]))
+    keep_review(tmp_path, "id_1/target", Review(["warm"]))
+    assert read_reviews(tmp_path) == {"id_1/target": Review(["warm"]), "id_2": Review(["warm", "odd"])}
+    keep_review(tmp_path, "id_2", NO_REVIEW)
+    assert list(read_reviews(tmp_path)) == ["id_1/target"]
+    assert [path.name for path in tmp_path.iterdir()] == [REVIEWS_FILE]
+    assert (tmp_path / REVIEWS_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_reviews_of_several_threads_are_all_stored(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: keep_review(tmp_path, f"id_{n}", Review(["a"])), range(40)))
+    assert len(read_reviews(tmp_path)) == 40
+
+
+def test_a_request_is_a_review() -> None:
+    given = {"labels": ["  out of   breath", "out of breath", "<b>"], "note": " Two\nlines. "}
+    assert reviewed(json.dumps(given).encode()) == Review(["out of breath", "<b>"], "Two\nlines.")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "review: "),
+        (b"[]", "review: "),
+        (b'{"labels": "a"}', "review: labels"),
+        (b'{"labels": [""]}', "expected a label of 1 to 40 characters"),
+        (b'{"labels": ["a\\u0000b"]}', "expected a label of 1 to 40 characters"),
+        (json.dumps({"labels": ["a" * 41]}).encode(), "expected a label of 1 to 40 characters"),
+        (json.dumps({"labels": [str(n) for n in range(21)]}).encode(), "review: labels"),
+        (json.dumps({"labels": [], "note": "a" * 4001}).encode(), "review: note"),
+        (b'{"labels": [], "by": "me"}', "review: by"),
+    ],
+)
+def test_another_request_is_refused(body: bytes, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        reviewed(body)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        ("no JSON", StoreError, "expected the reviews of a run"),
+        ('{"reviews": 1, "turns": {"a": {"labels": [3]}}}', StoreError, "turns.a.labels.0"),
+        ('{"reviews": 2, "turns": {}}', SchemaVersionError, "version 1, found 2"),
+    ],
+)
+def test_another_file_is_reported_and_kept(
+    tmp_path: Path, content: str, error: type[Exception], message: str
+) -> None:
+    (tmp_path / REVIEWS_FILE).write_text(content)
+    with pytest.raises(error, match=message):
+        read_reviews(tmp_path)
+    with pytest.raises(error, match=message):
+        keep_review(tmp_path, "a", Review(["b"]))
+    assert (tmp_path / REVIEWS_FILE).read_text() == content
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_link_or_a_pipe_is_not_opened(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (tmp_path / "diary").write_text("dear diary")
+    if kind == "pipe":
+        os.mkfifo(folder / REVIEWS_FILE)
+    else:
+        (folder / REVIEWS_FILE).symlink_to(tmp_path / "diary")
+    with pytest.raises(StoreError, match=f"found a {kind}"):
+        keep_review(folder, "a", Review(["b"]))
+    assert (tmp_path / "diary").read_text() == "dear diary"
+
+
+def test_another_writer_is_respected(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path / REVIEWS_LOCK_FILE)
+    with pytest.raises(StoreLockedError, match="is being written by process"):
+        keep_review(tmp_path, "a", Review(["b"]))
+    lock.release()
+    keep_review(tmp_path, "a", Review(["b"]))
