@@ -178,7 +178,7 @@ def missing_requirements(
             hint = f" ({install_command(spec.extra)})" if spec.extra else ""
             missing.append(f"package {', '.join(absent)}{hint}")
     if spec.key_variable and not has_key(spec.key_variable):
-        missing.append(f"key in {spec.key_variable}")
+        missing.append(f"API key (set {spec.key_variable})")
     if isinstance(spec, JudgeSpec):
         problems = [_missing_for_option(option, values[option.name]) for option in spec.options]
         if spec.machine_check is not None and not absent and not any(problems):

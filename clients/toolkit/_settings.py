@@ -72,14 +72,18 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
     except ValueError:
         good = False
     if not good:
-        found = public_url(base_url)
-        scheme, colon, _ = base_url.partition(":")
-        near = ""
+        scheme, _, rest = base_url.partition(":")
         if _BARE.fullmatch(base_url):
-            near = f"; did you leave out the scheme ({schemes['ws']}://{base_url})?"
-        elif colon and scheme in schemes and f"{scheme}://" not in base_url:
-            near = f"; did you mean two slashes ({scheme}://)?"
-        raise UsageError(f"base URL {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}")
+            guess = f"{schemes['ws']}://{base_url}"
+        elif scheme in schemes and _BARE.fullmatch(rest.lstrip("/")):
+            guess = f"{scheme}://{rest.lstrip('/')}"
+        else:
+            guess = ""
+        found = base_url if guess else public_url(base_url)
+        near = f" (did you mean {guess}?)" if guess and guess != base_url else ""
+        raise UsageError(
+            f"endpoint.base_url {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}"
+        )
     folder = parts.path.rstrip("/")
     whole = folder if folder.endswith(f"/{path}") else f"{folder}/{path}"
     kept = [

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from live_eval.cli._errors import in_words
+from live_eval.cli._errors import in_words, with_flag
 from live_eval.cli._help import CommandGroup, write_commands
 from live_eval.cli._screen import without_secrets
 from live_eval.errors import DataError, LiveEvalError, StoreError, UsageError
@@ -120,8 +120,8 @@ def cli() -> None:
     RUN is the folder of a run; @1 or latest is the newest in recordings/, @2 the one before. Durations are
     written as 15, 15s, 500ms or 10m.
 
-    Exit status: 0 success; 1 a requirement is missing; 2 wrong usage; 3 turns or judgements failed; 4 an
-    assertion does not hold; 130 interrupted.
+    Exit status: 0 success; 1 this machine failed; 2 wrong usage or missing requirements; 3 turns or
+    judgements failed; 4 an assertion does not hold; 130 interrupted.
     """
 
 
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo("Aborted.", err=True)
         sys.exit(1)
     except (UsageError, DataError, StoreError) as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {with_flag(str(error))}", err=True)
         sys.exit(WRONG_USAGE)
     except LiveEvalError as error:
         click.echo(f"error: {error}", err=True)

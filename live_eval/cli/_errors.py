@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from live_eval.cli._help import Option, flags_of
+from live_eval.cli._help import flags_of, typed_name
 from live_eval.cli._options import RunFolder
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import alternatives
@@ -19,6 +18,8 @@ _RANGE = re.compile(r"(?P<found>.*) is not in the range (?P<range>[^ ]*)", re.DO
 _CHOICE = re.compile(r"'(?P<found>.*)' is not one of .*", re.DOTALL)
 _MISSING = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') does not exist", re.DOTALL)
 _WRONG_KIND = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') is a (?P<kind>file|directory)", re.DOTALL)
+
+_KEY = re.compile(r"^[a-z]+\.[a-z_]+(?=[.: ])")
 
 
 def in_words(error: click.ClickException) -> str:
@@ -43,10 +44,20 @@ def in_words(error: click.ClickException) -> str:
             return f"{message[:1].lower()}{message[1:]}{more}"
 
 
+def with_flag(message: str) -> str:
+    """Return a message that names a run-file key first with the key's flag instead.
+
+    >>> with_flag("endpoint.base_url 'host': expected an address"), with_flag("turns: 3")
+    ("--base-url 'host': expected an address", 'turns: 3')
+    """
+    from live_eval.cli._flags import FLAGS
+
+    return _KEY.sub(lambda found: FLAGS.get(found[0], found[0]), message)
+
+
 def _name(param: click.Parameter, ctx: click.Context | None) -> str:
     if isinstance(param, click.Option):
-        aliases: Sequence[str] = param.aliases if isinstance(param, Option) else ()
-        return max((name for name in param.opts if name not in aliases), key=len)
+        return typed_name(param, ctx)
     return param.make_metavar(ctx or click.Context(click.Command(None))).strip("[].…")
 
 

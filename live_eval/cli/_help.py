@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 
 _ALL = f"{__name__}.all"
+_TYPED = f"{__name__}.typed"
 _FLAGS = "Options"
 
 
@@ -54,6 +56,21 @@ class Command(click.Command):
             return params
         shown = len([each for each in params if isinstance(each, click.Option) and not each.hidden]) + 1
         return [*params, _all_option(shown)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            UsageError: A flag has another flag as its value, so its value is missing.
+        """
+        ctx.meta[_TYPED] = tuple(args)
+        known = set(flags_of(self, ctx))
+        for flag, value in pairwise(args):
+            if flag == "--":
+                break
+            if value in known and any(flag in each.opts and _needs_value(each) for each in self.params):
+                raise UsageError(f"{flag}: expected a value, got the flag {value}")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common flags, or all flags for ``--help-all``."""
@@ -120,6 +137,22 @@ def flags_of(command: click.Command, ctx: click.Context) -> Iterator[str]:
     for param in command.get_params(ctx):
         if isinstance(param, click.Option) and not param.hidden:
             yield from (*param.opts, *param.secondary_opts)
+
+
+def typed_name(option: click.Option, ctx: click.Context | None) -> str:
+    """Return a flag as the user typed it, otherwise its longest current spelling."""
+    typed = [argument.partition("=")[0] for argument in (ctx.meta.get(_TYPED, ()) if ctx is not None else ())]
+    aliases: Sequence[str] = option.aliases if isinstance(option, Option) else ()
+    names = [name for name in option.opts if name in typed] or [
+        name for name in option.opts if name not in aliases
+    ]
+    return max(names, key=len)
+
+
+def _needs_value(param: click.Parameter) -> bool:
+    return isinstance(param, click.Option) and not (
+        param.is_flag or param.count or isinstance(param.flag_value, str)
+    )
 
 
 def _is_rare(param: click.Parameter) -> bool:

@@ -19,6 +19,7 @@ from live_eval.cli._screen import raw
 from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_text
 from live_eval.text.durations import seconds_of
+from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
     from live_eval.campaigns.folders import FolderKind, FoundFolder
@@ -76,10 +77,27 @@ class RunFolder(click.Path):
         if number is not None and not Path(value).exists():
             kinds: tuple[FolderKind, ...] = ("run", *_CAMPAIGNS) if self._campaigns else ("run",)
             return _newest(value, int(number[1] or 1), kinds, self._why_skipped)
+        if str(value).startswith("@") and not Path(value).exists():
+            self.fail(f"{value!r}: expected latest, @1 (the newest run), @2 or higher", param, ctx)
         folder = Path(str(super().convert(value, param, ctx)))
         if not self._campaigns:
             check_is_run(folder)
+        if folder.is_dir():
+            self._check_contents(folder, param, ctx)
         return folder
+
+    def _check_contents(self, folder: Path, param: click.Parameter | None, ctx: click.Context | None) -> None:
+        """Reject a folder that contains no run; the message names the newest run below it."""
+        from live_eval.campaigns.folders import find_folders, kind_of
+
+        if kind_of(folder) is not None:
+            return
+        expected = f"{str(folder)!r}: expected a run{' or campaign' if self._campaigns else ''} folder"
+        inside = [found for found in find_folders([folder]) if found.campaign is None]
+        if not inside:
+            self.fail(f"{expected}; `live-eval runs list` lists runs", param, ctx)
+        first = folder / inside[0].path.relative_to(folder.resolve())
+        self.fail(f"{expected}, got a folder with {counted(len(inside), 'run')}, such as {first}", param, ctx)
 
 
 def _why_unreadable(found: FoundFolder) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from live_eval import registry
 from live_eval.cli import FAILED, _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, print_listing
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.errors import UsageError
-from live_eval.registry import default_judges
 from live_eval.run.run_file import JudgesTable
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _COLUMNS = {
 @_options.runs_argument
 @click.option(
     "--judge",
-    default=lambda: next(iter(default_judges(pairwise=True)), ""),
+    default=lambda: next(iter(registry.default_judges(pairwise=True)), ""),
     show_default="the first installed one",
     help="The pairwise judge.",
 )
@@ -80,13 +80,13 @@ def command(
     Win rates and Bradley–Terry ratings have intervals over scripts. Human votes are rated separately, next to
     the judge's or alone (--no-judge).
 
-    Exit status: 0; 3 if the judge failed on a pair; 1 if the judge cannot run here; 2 for wrong usage.
+    Exit status: 0; 3 if the judge failed on a pair; 2 if the judge cannot run here, or for wrong usage.
     """
     from live_eval.analysis.arena.outcome import run_arena, verdict_lines, write_verdicts
     from live_eval.analysis.arena.verdicts import ArenaPlan
     from live_eval.analysis.comparison.series import read_runs
     from live_eval.cli._progress import ScoringProgress
-    from live_eval.scoring.judge_runner import judge_options
+    from live_eval.scoring.judge_runner import check_named, judge_options
 
     _options.format_to_write(_FORMS, form, output)
     if output == _options.STDOUT and as_json:
@@ -94,6 +94,7 @@ def command(
     plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
     options = judge_options(JudgesTable() if no_judge else judges_table(runs[0], flags, judge))
     if not no_judge:
+        check_named([registry.judge(judge)], options)
         print_judges_keys([judge], options)
     with ScoringProgress() as progress:
         arena = run_arena(

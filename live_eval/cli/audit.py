@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from live_eval import registry
 from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
 from live_eval.analysis.summary.audits import audit_in_words
 from live_eval.cli import FAILED, _options
@@ -17,7 +18,7 @@ from live_eval.cli._listing import formatted, print_details, print_listing
 from live_eval.cli._progress import ScoringProgress
 from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.recording import StoredAudit
-from live_eval.scoring.judge_runner import judge_options
+from live_eval.scoring.judge_runner import check_named, judge_options
 
 __all__ = ["command"]
 
@@ -88,7 +89,7 @@ def command(
     agree with people (agreement, with --labels) and with another judge (against, with --against). The result
     is stored with the scores and shown in reports.
 
-    Exit status: 0; 3 if the judge failed on a turn; 1 if it cannot run here; 2 for wrong usage.
+    Exit status: 0; 3 if the judge failed on a turn; 2 if it cannot run here, or for wrong usage.
     """
     plan = AuditPlan(
         parts=tuple(part.strip() for part in parts.split(",") if part.strip()) if parts else None,
@@ -101,6 +102,7 @@ def command(
         against_run=against_run,
     )
     options = judge_options(judges_table(run, flags, judge))
+    check_named([registry.judge(judge)], options)
     print_judges_keys([judge], options)
     with ScoringProgress() as progress:
         report = audit_run(run, judge, plan, options=options, progress=progress)

@@ -12,7 +12,7 @@ import click
 
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
-from live_eval.campaigns.duplex.assertions import check_duplex, check_probes, parse_duplex_assertion
+from live_eval.campaigns.duplex.assertions import check_duplex, check_probes
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.campaigns.duplex.summary import (
@@ -24,6 +24,7 @@ from live_eval.campaigns.duplex.summary import (
 )
 from live_eval.campaigns.duplex.trial_results import CLEAN, IMPAIRED
 from live_eval.cli import _options
+from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._campaigns import campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured
 from live_eval.cli._help import Command, CommandGroup
@@ -67,7 +68,7 @@ def _duplex(
         return
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
-    assertions = [parse_duplex_assertion(text) for text in asserts]  # before anything runs
+    assertions = parse_assertions("duplex", asserts)  # before anything runs
     check_probes(assertions, probes)
     plan = DuplexPlan(
         config=configured({"endpoint": {"name": endpoint}}, flags),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from live_eval.analysis.latency.assertions import parse_assertion
 from live_eval.analysis.latency.campaign_latencies import OUR_FAILURE
 from live_eval.analysis.latency.definitions import DefinedLatency
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
@@ -21,6 +20,7 @@ from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import CampaignPlan, PointRole, SessionKind
 from live_eval.campaigns.latency.summary import CampaignSummary, DetectorCost, campaign_summary
+from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._campaigns import campaign_folder, campaign_options, run_campaign
 from live_eval.cli._flags import configured, parse_pairs
 from live_eval.cli._help import Command
@@ -85,7 +85,7 @@ def _latency(
     **flags: Any,
 ) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
-    assertions = [parse_assertion(text) for text in asserts]  # before anything runs
+    assertions = parse_assertions("latency", asserts)  # before anything runs
     plan = CampaignPlan(
         config=configured({"endpoint": {"name": endpoint}}, flags),
         turns=turns,

@@ -12,9 +12,10 @@ import click
 
 import live_eval.report
 from live_eval.analysis.run_estimate import estimate_run, total
-from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
+from live_eval.analysis.summary.assertions import check_run
 from live_eval.analysis.summary.run import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
+from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
 from live_eval.cli._estimate import assumptions_of, estimate_options, print_estimate
 from live_eval.cli._flags import TABLES, configured, overlay, table_options
@@ -36,7 +37,12 @@ from live_eval.run.prompts import load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
-from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
+from live_eval.scoring.judge_runner import (
+    check_named,
+    check_options,
+    judge_options,
+    unable_judges,
+)
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
@@ -81,11 +87,11 @@ def _run(
     if as_json and len(configs) > 1 and not is_estimate:
         raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
     config = configs[0]
-    with located("endpoint.name", None if flags["endpoint__name"] else runfile):
+    with located(runfile, flags, "endpoint.name"):
         client(config.endpoint.name)
-    with located("judges.names", None if flags["judges__names"] else runfile):
+    with located(runfile, flags, "judges.names"):
         specs = [judge(name) for name in config.judges.names]  # reject unknown judges before the run
-    with located("judges.options", None if flags["judges__options"] else runfile):
+    with located(runfile, flags, "judges.options"):
         check_options(specs, judge_options(config.judges))
     if is_estimate:
         _estimate(configs, specs, price, assume, named=named or preset is not None, as_json=as_json)
@@ -95,11 +101,12 @@ def _run(
         left_out = _unable_judges(config, specs, named=named)
         configs = [_without_judges(each, left_out) for each in configs]
     scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
-    assertions = [parse_run_assertion(text, scores) for text in asserts]
-    with located("impair.specs", None if flags["impair__specs"] else runfile):
+    assertions = parse_assertions("run", asserts, scores)
+    with located(runfile, flags, "impair.specs"):
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
-    plans = [replace(make_plan(each), preset=preset or "", judges_left_out=left_out) for each in configs]
+    with located(runfile, flags):
+        plans = [replace(make_plan(each), preset=preset or "", judges_left_out=left_out) for each in configs]
     print_key(plans[0].key_recipient)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     continue_with = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
@@ -303,8 +310,8 @@ def _unable_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool
         UsageError: A judge that the user named cannot run.
     """
     options = judge_options(config.judges)
+    check_named(specs if named else (), options)
     if named:
-        check_named(specs, options)
         return {}
     unable = unable_judges(specs, options)
     for name, reason in unable.items():

@@ -149,10 +149,7 @@ def _one(folder: Path) -> FoundFolder:
     """Return the run or campaign in this folder, excluding nested ones."""
     if folder.is_symlink():
         raise UsageError(f"{folder}: is a link; to delete its target, name {folder.resolve()}")
-    found = [each for each in _found([folder]) if each.path == folder.resolve()]
-    if not found:
-        raise UsageError(f"{folder}: expected the folder of a run or of a campaign")
-    return found[0]
+    return next(each for each in _found([folder]) if each.path == folder.resolve())
 
 
 def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:

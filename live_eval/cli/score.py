@@ -57,8 +57,9 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     click.get_current_context().with_resource(StopSignals())
     table = judges_table(run, flags)
     options = judge_options(table)
-    if flags["judges__names"] and cluster__ray is None:
-        check_named([registry.judge(name) for name in table.names], options)
+    if cluster__ray is None:
+        named = table.names if flags["judges__names"] else ()
+        check_named([registry.judge(name) for name in named], options)
     print_judges_keys(table.names, options)
     with (
         connected_to(cluster__ray) as cluster,

@@ -57,6 +57,10 @@ _AUTHENTICATES = ("endpoint", "judges")
 _KEY_SOURCES = ("key_variable", "key_from")  # users may paste the key itself here
 
 
+_KEY = re.compile(r"[a-z]+\.[a-z_]+")
+"""A run-file key at the beginning of a message."""
+
+
 def _seconds(value: Any) -> Any:
     return seconds_of(value) if isinstance(value, str) else value
 
@@ -349,15 +353,27 @@ def validate(
 
 
 @contextmanager
-def located(key: str, path: Path | None) -> Iterator[None]:
-    """Convert a `UsageError` within the block to a `RunFileError` with the key's line, if it has one."""
+def located(path: Path | None, flags: Mapping[str, Any], key: str = "") -> Iterator[None]:
+    """Convert a `UsageError` within the block to a `RunFileError` with the line of its key.
+
+    The error is unchanged if no line sets the key, or if a flag overrides it.
+
+    Args:
+        path: The run file, or None.
+        flags: The values of flags, by destination: ``table__key``.
+        key: The key that the error is about; by default, the key with which its message begins.
+    """
     try:
         yield
     except UsageError as error:
-        line = _line_of(key.split("."), path.read_text("utf-8-sig")) if path is not None else None
+        start = _KEY.match(key or str(error))
+        if path is None or start is None or flags.get(start[0].replace(".", "__")) not in (None, ()):
+            raise
+        line = _line_of(start[0].split("."), path.read_text("utf-8-sig"))
         if line is None:
             raise
-        raise RunFileError(f"{path}:{line}: {key}: {error}") from None
+        message = f"{key}: {error}" if key else str(error)
+        raise RunFileError(f"{path}:{line}: {message}") from None
 
 
 def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mapping[str, str]) -> str:

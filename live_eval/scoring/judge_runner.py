@@ -7,6 +7,7 @@ judge is never raised: it becomes a `Failed` with the reason.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from live_eval import registry
 from live_eval.clock import SystemClock
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
+from live_eval.extras import install_command
 from live_eval.judging import (
     Failed,
     JudgedTurn,
@@ -250,15 +252,34 @@ def unable_judges(specs: Sequence[JudgeSpec], options: JudgeOptions) -> dict[str
     return {name: reason for name, reason in missing.items() if reason is not None}
 
 
-def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check that the judges requested by name can run on this machine.
+def _check_device(options: JudgeOptions) -> None:
+    """Check that this machine has the device that the user selected.
 
     Raises:
-        UsageError: A judge cannot run; the message lists the missing requirements.
+        UsageError: It has none; the message contains the reason.
     """
+    if options.device != "cuda":
+        return
+    reason = f"torch is not installed ({install_command('torch')})"
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        if torch.cuda.is_available():
+            return
+        reason = f"torch {torch.__version__} finds none"
+    raise UsageError(f"judges.device 'cuda': expected a CUDA device here, but {reason}; choose cpu")
+
+
+def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
+    """Check that this machine has the selected device and can run the judges requested by name.
+
+    Raises:
+        UsageError: The device is missing, or a judge cannot run; the message lists what is missing.
+    """
+    _check_device(options)
     if unable := unable_judges(specs, options):
         reasons = "\n".join(f"  {name}: {reason}" for name, reason in unable.items())
-        raise UsageError(f"these judges were requested by name, but cannot run on this machine:\n{reasons}")
+        raise UsageError(f"these judges cannot run on this machine; missing:\n{reasons}")
 
 
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:

@@ -78,7 +78,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_missing_requirements_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOOD_KEY", raising=False)
     monkeypatch.delenv("WANTING_KEY", raising=False)
-    assert registry.missing_requirements(GOOD) == "key in GOOD_KEY"
+    assert registry.missing_requirements(GOOD) == "API key (set GOOD_KEY)"
     lacking = registry.missing_requirements(JUDGE) or ""
     assert "no_such_package_anywhere" in lacking
     assert "[torch]" in lacking

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from live_eval.cli import COMMANDS, main
 from live_eval.cli._options import DurationType
 from live_eval.cli.endpoint import command as endpoint
+from live_eval.recording import RunWriter
 
 
 @pytest.mark.parametrize(
@@ -28,7 +32,7 @@ from live_eval.cli.endpoint import command as endpoint
         ),
         ("run reference --ice-servers stun.example.org --estimate", "--ice-servers "),
         ("studio --endpoint moshi=127.0.0.1:80", "--endpoint moshi=127.0.0.1:80: expected an address like "),
-        ("plan --detect 1 --metric ves --from . --power 90", "--alpha 0.05, --power 90: expected shares"),
+        ("plan --detect 1 --metric ves --from a --power 90", "--alpha 0.05, --power 90: expected shares"),
         ("latency reference --turns many", "--turns 'many': expected a whole number"),
         ("latency reference --turns 0", "--turns 0: expected 1 or more"),
         ("latency reference extra", "unexpected extra; see live-eval latency --help"),
@@ -41,7 +45,33 @@ from live_eval.cli.endpoint import command as endpoint
         ("endpoint --delay-ms soon", "--delay-ms 'soon': expected a duration, such as 15, 500ms"),
         ("endpoint --delay-ms 1h", "--delay-ms '1h': expected 0 ms to 600000 ms"),
         ("duplex compare a b", "FIRST 'a': not found"),
-        ("calibrate --sessions 0", "--concurrency 0: expected 1 or more"),
+        ("calibrate --sessions 0", "--sessions 0: expected 1 or more"),
+        ("calibrate --sessions=many", "--sessions 'many': expected a whole number"),
+        ("show .", "RUN '.': expected a run folder; `live-eval runs list` lists runs"),
+        ("report .", "RUNS '.': expected a run or campaign folder; `live-eval runs list` lists runs"),
+        ("show @0", "RUN '@0': expected latest, @1 (the newest run), @2 or higher"),
+        ("run openai --voice --limit 1", "--voice: expected a value, got the flag --limit"),
+        (
+            "run openai --base-url http:/127.0.0.1:9/v1",
+            "--base-url 'http:/127.0.0.1:9/v1': expected an address like wss://HOST/v1 "
+            "(did you mean http://127.0.0.1:9/v1?)",
+        ),
+        (
+            "run openai --base-url 127.0.0.1:9999",
+            "--base-url '127.0.0.1:9999': expected an address like wss://HOST/v1 "
+            "(did you mean ws://127.0.0.1:9999?)",
+        ),
+        (
+            "run openai --ice-servers stun:stun.example:3478",
+            "--ice-servers: expected a WebRTC endpoint, got openai (websocket); `live-eval endpoints` lists",
+        ),
+        ("run openai-chat-audio --turn-mode server_vad", "--turn-mode 'server_vad': expected manual for "),
+        ("run openai-chat-audio --base-url 127.0.0.1:9/v1", "--base-url '127.0.0.1:9/v1': expected an "),
+        (
+            "latency reference --assert barge_in.stop.p95<400ms",
+            "assertion 'barge_in.stop.p95<400ms': `live-eval duplex` measures barge_in.stop.p95, "
+            "`live-eval latency` does not",
+        ),
         ("plan --detect x", "--detect 'x': expected a number"),
         ("plan --detect 1 --metric ves", "expected --from; see live-eval plan --help"),
     ],
@@ -54,6 +84,9 @@ def test_a_mistake_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    if "--from a" in arguments:
+        RunWriter.create(tmp_path / "a", {}).end()
     with pytest.raises(SystemExit) as end:
         main(arguments.split())
     assert end.value.code == 2
@@ -61,6 +94,37 @@ def test_a_mistake_is_one_line(
     assert captured.err.startswith(f"error: {told}")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+def test_a_missing_judge_or_device_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.setitem(
+        sys.modules,
+        "torch",
+        SimpleNamespace(
+            __version__="0",
+            __spec__=ModuleSpec("torch", None),
+            cuda=SimpleNamespace(is_available=lambda: False),
+        ),
+    )
+    for name in ("a", "b"):
+        RunWriter.create(tmp_path / name, {}).end()
+    missing = "these judges cannot run on this machine; missing:\n  {}: API key (set GEMINI_API_KEY)\n"
+    no_cuda = "--device 'cuda': expected a CUDA device here, but torch 0 finds none; choose cpu\n"
+    for arguments, told in (
+        ("arena a b", missing.format("arena")),
+        ("audit ves a", missing.format("ves")),
+        ("score a --judges ves", missing.format("ves")),
+        ("score a --judges dnsmos --device cuda", no_cuda),
+        ("score a --device cuda", no_cuda),
+        ("run reference --device cuda", no_cuda),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(arguments.split())
+        assert (end.value.code, capsys.readouterr().err) == (2, f"error: {told}")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

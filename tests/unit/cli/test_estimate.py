@@ -36,7 +36,7 @@ def test_an_estimate_needs_no_key_and_starts_nothing() -> None:
     assert "cost       US$ " in done.stdout
     assert "rubric: the price of gpt-4o is unknown (--prices)" in done.stdout
     assert "reply=10: seconds of a reply" in done.stdout
-    assert "note: rubric cannot run yet: key in OPENAI_API_KEY" in done.stderr
+    assert "note: rubric cannot run yet: API key (set OPENAI_API_KEY)" in done.stderr
     assert not Path("recordings").exists()
 
 

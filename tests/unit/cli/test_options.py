@@ -21,7 +21,7 @@ def test_the_newest_runs_have_short_names(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     with pytest.raises(UsageError, match="@4: expected a run in recordings/, which has 3"):
         RUN.convert("@4", None, None)
-    (tmp_path / "latest").mkdir()
+    RunWriter.create(tmp_path / "latest", {}).end()
     assert RUN.convert("latest", None, None) == Path("latest")
 
 

@@ -31,7 +31,7 @@ def test_a_named_judge_without_its_key_stops_the_run_before_it_starts(
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["run", "reference", "--judges", "bleu,ves"])
     assert isinstance(done.exception, UsageError)
-    assert str(done.exception).splitlines()[1:] == ["  ves: key in GEMINI_API_KEY"]
+    assert str(done.exception).splitlines()[1:] == ["  ves: API key (set GEMINI_API_KEY)"]
     assert not (tmp_path / "recordings").exists()
 
 
@@ -40,7 +40,7 @@ def test_a_default_judge_without_its_key_is_left_out(capsys: pytest.CaptureFixtu
     specs = [registry.judge(name) for name in config.judges.names]
     left_out = _unable_judges(config, specs, named=False)
     assert _without_judges(config, left_out).judges.names == ("bleu",)
-    assert capsys.readouterr().err == "note: judge left out: ves: key in GEMINI_API_KEY\n"
+    assert capsys.readouterr().err == "note: judge left out: ves: API key (set GEMINI_API_KEY)\n"
 
 
 def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
@@ -59,14 +59,14 @@ def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
     monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu", "ves"]}})
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind"])
     assert str(done.exception) == "enough"
-    assert "note: judge left out: ves: key in GEMINI_API_KEY" in done.stderr
+    assert "note: judge left out: ves: API key (set GEMINI_API_KEY)" in done.stderr
     [manifest] = manifests
     assert manifest["preset"] == "echomind"
-    assert manifest["judges_left_out"] == {"ves": "key in GEMINI_API_KEY"}
+    assert manifest["judges_left_out"] == {"ves": "API key (set GEMINI_API_KEY)"}
     assert manifest["config"]["judges"]["names"] == ["bleu"]
     # Judges that the user names are refused, with a preset too.
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind", "--judges", "ves"])
-    assert "these judges were requested by name" in str(done.exception)
+    assert "these judges cannot run on this machine" in str(done.exception)
 
 
 def test_a_run_is_resumed_with_a_new_key_even_if_it_stored_the_old_one() -> None:

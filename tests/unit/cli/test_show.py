@@ -6,14 +6,12 @@ import io
 import json
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
 from live_eval.analysis.summary.run import summarise
 from live_eval.cli import cli
 from live_eval.cli.show import print_summary
-from live_eval.errors import StoreError
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.testing.records import spoken_turn
@@ -67,6 +65,7 @@ def test_show_prints_what_matters(run_folder: Path) -> None:
     assert "barge in stop" not in text
 
 
-def test_show_of_no_run_is_an_error_of_the_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
-        CliRunner().invoke(cli, ["show", str(tmp_path)], catch_exceptions=False)
+def test_show_of_a_folder_with_runs_names_one(tmp_path: Path) -> None:
+    RunWriter.create(tmp_path / "mine", {}).end()
+    done = CliRunner().invoke(cli, ["show", str(tmp_path)])
+    assert f"expected a run folder, got a folder with 1 run, such as {tmp_path / 'mine'}" in done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.errors import PluginError, RunFileError
+from live_eval.errors import PluginError, RunFileError, UsageError
 from live_eval.registry import client, judge
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
@@ -116,10 +116,20 @@ def test_a_value_refused_later_is_reported_with_its_line(tmp_path: Path) -> None
     path = tmp_path / "my.toml"
     path.write_text('[endpoint]\nname = "nobody"\n')
     told = pytest.raises(RunFileError, match=r"my\.toml:2: endpoint\.name: unknown endpoint 'nobody'")
-    with told, located("endpoint.name", path):
+    with told, located(path, {}, "endpoint.name"):
         client("nobody")
-    with pytest.raises(PluginError, match=r"^unknown judge 'nobody'"), located("judges.names", path):
+    with pytest.raises(PluginError, match=r"^unknown judge 'nobody'"), located(path, {}, "judges.names"):
         judge("nobody")
+    path.write_text('[turns]\nmode = "manual"\n')
+    flags = {"turns__mode": None}
+    refused = UsageError("turns.mode 'manual': expected full_duplex")
+    with (
+        pytest.raises(RunFileError, match=r"my\.toml:2: turns\.mode 'manual': expected"),
+        located(path, flags),
+    ):
+        raise refused
+    with pytest.raises(UsageError, match=r"^turns\.mode"), located(path, {"turns__mode": "manual"}):
+        raise refused
 
 
 def test_logins_of_turn_servers_stay_out_of_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -301,7 +301,7 @@ def test_a_judge_without_its_key_is_not_loaded(run: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("TOY_KEY", raising=False)
     SPECS["reader"] = replace(READER, key_variable="TOY_KEY")
     [summary] = score_run(run, ["reader"]).judges
-    assert summary.reason == "missing key in TOY_KEY"
+    assert summary.reason == "missing API key (set TOY_KEY)"
     assert Reader.batches == []
 
 

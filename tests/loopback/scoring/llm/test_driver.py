@@ -259,4 +259,4 @@ async def test_another_address_receives_no_key(server: Server, run: Path) -> Non
 async def test_a_judge_without_its_key_sends_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOY_KEY")
     summary = await score(run)
-    assert (summary.n_unscored, summary.calls, summary.reason) == (3, 0, "missing key in TOY_KEY")
+    assert (summary.n_unscored, summary.calls, summary.reason) == (3, 0, "missing API key (set TOY_KEY)")
