@@ -89,7 +89,8 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     except (soundfile.LibsndfileError, RuntimeError, ValueError, MemoryError, OSError) as error:
         reason = getattr(error, "error_string", None) or getattr(error, "strerror", None) or error
         raise AudioError(
-            FailureKind.AUDIO_UNREADABLE, f"{path}: expected an audio file that libsndfile reads; {reason}"
+            FailureKind.AUDIO_UNREADABLE,
+            f"{path}: expected an audio file that libsndfile reads; {str(reason).rstrip('.')}",
         ) from None
     count = len(sound.samples)
     if count > most:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from live_eval.data.check import DataReport, FileCheck, check
+from live_eval.data.check import DataReport, FileCheck, check, unreadable_cases
 from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
 from live_eval.data.echomind import PARTS, load_echomind, parts_of
 from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
@@ -36,6 +36,7 @@ __all__ = [
     "may_leave",
     "sample_path",
     "select",
+    "unreadable_cases",
 ]
 
 SAMPLE = "sample"

@@ -11,15 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from live_eval.audio import MAX_RECORDING_S, read_audio
+from live_eval.audio import MAX_RECORDING_S, read_audio, recording_s
 from live_eval.data.dataset import DataKind, DataSet
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS
-from live_eval.errors import AudioError, FailureKind, TurnError
+from live_eval.errors import AudioError, DataError, FailureKind, TurnError
 from live_eval.speech.boundaries import annotated_boundaries
+from live_eval.text.wording import counted, limited
 from live_eval.types import Case, CoarseDimension
 
-__all__ = ["DataReport", "FileCheck", "Published", "check"]
+__all__ = ["DataReport", "FileCheck", "Published", "check", "unreadable_cases"]
 
 Role = Literal["recording", "reference", "clean"]
 _Count = TypeVar("_Count")
@@ -225,6 +226,45 @@ def check(
             mix = files[case.audio_path]
             files[case.audio_path] = replace(mix, notes=(*mix.notes, note))
     return DataReport(dataset=dataset, files=tuple(files.values()), published=_published(dataset))
+
+
+def unreadable_cases(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> dict[str, str]:
+    """Return the cases of a folder whose recordings cannot be used, with reasons by case id.
+
+    For other layouts, the result is empty: the data names the recordings, so their turns count as failed.
+
+    Args:
+        dataset: The data set.
+        cases: Selected cases.
+        max_s: Maximum length of a recording in seconds.
+
+    Raises:
+        DataError: None of the recordings can be used; the message lists the files.
+    """
+    found: dict[str, str] = {}
+    checked: dict[Path, str] = {}
+    for case in cases:
+        if case.problem is not None or not os.path.exists(case.audio_path):
+            continue  # reported when the data set is read
+        if case.audio_path not in checked:
+            checked[case.audio_path] = _why_unreadable(case.audio_path, max_s)
+        if checked[case.audio_path]:
+            found[case.case_id] = checked[case.audio_path]
+        elif dataset.kind is not DataKind.FOLDER:
+            return {}
+    if checked and all(checked.values()):
+        reasons = limited(list(checked.values()), "\n  ")
+        recordings = counted(len(checked), "recording")
+        raise DataError(f"{dataset.root}: cannot read any of {recordings}:\n  {reasons}")
+    return found
+
+
+def _why_unreadable(recording: Path, max_s: float) -> str:
+    try:
+        recording_s(recording, max_s=max_s)
+    except AudioError as error:
+        return error.message
+    return ""
 
 
 def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:

@@ -15,7 +15,7 @@ from typing import Any
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.suggestions import did_you_mean
-from live_eval.text.wording import counted
+from live_eval.text.wording import counted, limited
 from live_eval.types import Case, SpeechKind, Task, Variant
 
 __all__ = ["DataKind", "DataOptions", "DataSet", "select"]
@@ -109,9 +109,7 @@ class DataSet:
     def check_syntax(self) -> None:
         """Raise a `DataError` if rows could not be parsed: a run would count each as a failed turn."""
         if self.syntax_errors:
-            shown = "\n".join(self.syntax_errors[:_SHOWN_ERRORS])
-            more = len(self.syntax_errors) - _SHOWN_ERRORS
-            raise DataError(f"{shown}\n… and {more} more" if more > 0 else shown)
+            raise DataError(limited(self.syntax_errors, "\n"))
 
     def check_recordings(self, cases: Sequence[Case]) -> list[str]:
         """Check that recordings of the selected cases exist; return a note if some are missing.
@@ -147,9 +145,6 @@ class DataSet:
             [case.case_id, _size(case.audio_path), question.text, question.options, question.answer]
             for case, question in asked
         )
-
-
-_SHOWN_ERRORS = 5
 
 
 def _digest(lines: Iterable[Sequence[object]]) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from live_eval import __version__
 from live_eval.cassettes import Cassette, Step
-from live_eval.data import DataKind, DataOptions, DataSet, load, locate, select
+from live_eval.data import DataKind, DataOptions, DataSet, load, locate, select, unreadable_cases
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import UsageError
 from live_eval.http.hosts import is_loopback
@@ -31,7 +31,7 @@ from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
 from live_eval.run.spread import default_processes
 from live_eval.session.limits import SessionLimits
-from live_eval.text.wording import counted
+from live_eval.text.wording import alternatives, counted, limited
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
 
@@ -212,6 +212,8 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         limit=table.limit,
     )
     missing = data.check_recordings(cases)
+    unreadable = unreadable_cases(data, cases, max_s=table.max_recording)
+    cases = [case for case in cases if case.case_id not in unreadable]
     _check_instructions(spec, cases)
     _check_dialogues(spec, config, cases)
     turn_mode = config.turns.mode or spec.turn_modes[0]
@@ -225,14 +227,20 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         spec=spec,
         data=data,
         prompt=prompt,
-        notes=(*data.notes, *missing, *_omitted_tasks(data, config, offered, cases), *limit_notes),
+        notes=(
+            *data.notes,
+            *missing,
+            *_skipped(data, unreadable),
+            *_omitted_tasks(data, config, offered, cases),
+            *limit_notes,
+        ),
         jobs=tuple(jobs),
         turn_mode=turn_mode,
-        key=_key(spec, config) if needs_key else None,
+        key=None,
         impairment=_impairment(spec, config),
     )
     _load(plan)
-    return plan
+    return replace(plan, key=_key(spec, config)) if needs_key else plan
 
 
 def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
@@ -260,13 +268,13 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
         notes=(),
         jobs=(),
         turn_mode=config.turns.mode or spec.turn_modes[0],
-        key=_key(spec, config, has_flags=has_flags),
+        key=None,
         live_instructions=prompt.fill(case),
     )
     if plan.live_instructions and not spec.takes_instructions:
         raise UsageError(f"{spec.name} takes no instructions: omit the prompt")
     _load(plan)
-    return plan
+    return replace(plan, key=_key(spec, config, has_flags=has_flags))
 
 
 def _load(plan: Plan) -> None:
@@ -350,6 +358,14 @@ def _cases_of(data: DataSet, config: RunConfig, prompt: SystemPrompt) -> list[Ca
         absences = "; ".join(data.absence(task) for task in _tasks(config))
         raise UsageError(f"{data.root} has no case for the task {table.name}: {absences}")
     return [replace(case, instructions=instructions_for(case, prompt)) for case in cases]
+
+
+def _skipped(data: DataSet, unreadable: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note on the unreadable recordings of a folder, if there are any."""
+    reasons = list(dict.fromkeys(unreadable.values()))
+    if reasons:
+        number = counted(len(reasons), "unreadable recording")
+        yield f"{data.root}: skipped {number}: {limited(reasons, '; ')}"
 
 
 def _omitted_tasks(
@@ -437,7 +453,14 @@ def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
         raise UsageError(f"{spec.title} has no default URL: pass --base-url with its address{rule}")
     mode = config.turns.mode
     if mode is not None and mode not in spec.turn_modes:
-        raise UsageError(f"turns.mode = {mode.value!r}: {spec.name} offers {', '.join(spec.turn_modes)}")
+        raise UsageError(
+            f"turns.mode {mode.value!r}: expected {alternatives(spec.turn_modes)} for {spec.name}"
+        )
+    if config.endpoint.ice_servers and spec.transport_kind is not TransportKind.WEBRTC:
+        raise UsageError(
+            f"endpoint.ice_servers: expected a WebRTC endpoint, got {spec.name} ({spec.transport_kind}); "
+            "`live-eval endpoints` lists them"
+        )
 
 
 def _packages() -> dict[str, str]:

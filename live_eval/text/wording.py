@@ -10,6 +10,7 @@ from decimal import Decimal
 __all__ = [
     "alternatives",
     "counted",
+    "limited",
     "markdown_table",
     "markdown_text",
     "natural_order",
@@ -55,6 +56,16 @@ def alternatives(names: Sequence[str]) -> str:
     """
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def limited(items: Sequence[str], separator: str, most: int = 5) -> str:
+    """Return the first items joined with `separator`, and the number of other items.
+
+    >>> limited(["a", "b", "c"], "; ", most=2)
+    'a; b; … and 1 more'
+    """
+    more = [f"… and {len(items) - most} more"] if len(items) > most else []
+    return separator.join([*items[:most], *more])
 
 
 def significant(value: float, digits: int = 6) -> str:

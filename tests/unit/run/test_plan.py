@@ -23,6 +23,11 @@ def tasks(plan: Plan) -> list[Task]:
     return list(dict.fromkeys(job.case.task for job in plan.jobs))
 
 
+def put_recordings(folder: Path, *names: str) -> None:
+    for name in names:
+        shutil.copy(next(sample_path().rglob("*.flac")), folder / name)
+
+
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     """The sample's human part, to be changed."""
@@ -49,12 +54,34 @@ def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UsageError, match="MY_KEY"):
         make_plan(settings(key_variable="MY_KEY"))
     assert make_plan(settings(base_url="ws://127.0.0.1:1")).key is None
-    with pytest.raises(UsageError, match=r"leave out the scheme \(ws://127\.0\.0\.1:9999\)\?"):
+    with pytest.raises(UsageError, match=r"did you mean ws://127\.0\.0\.1:9999\?"):
         make_plan(settings(base_url="127.0.0.1:9999"))
-    with pytest.raises(UsageError, match=r"did you mean two slashes \(http://\)\?"):
-        make_plan(settings(base_url="http:/127.0.0.1"))
+    with pytest.raises(UsageError, match=r"endpoint\.base_url 'host': expected an address") as refused:
+        make_plan(settings(base_url="me:quiet-4711@host"))
+    assert "quiet" not in str(refused.value)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert make_plan(settings()).key == Secret("k")
+
+
+def test_a_folder_without_readable_recordings_starts_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for name in ("a.wav", "b.flac"):
+        (mine / name).write_text("no audio")
+    with pytest.raises(DataError) as caught:
+        planned(mine)
+    first, *files = str(caught.value).splitlines()
+    assert first.endswith(": cannot read any of 2 recordings:")
+    assert [line.partition(": ")[0].strip() for line in files] == [f"{mine}/a.wav", f"{mine}/b.flac"]
+    put_recordings(mine, "c.flac")
+    plan = planned(mine, "conversation")
+    assert [job.case.case_id for job in plan.jobs] == ["c"]
+    [note] = [note for note in plan.notes if "skipped" in note]
+    assert re.search(r"skipped 2 unreadable recordings: .*a\.wav: expected .*; .*b\.flac: expected ", note)
+    # A manifest names its recordings, so one that cannot be read fails its turn.
+    manifest = mine / "mine.jsonl"
+    manifest.write_text('{"audio": "a.wav"}\n{"audio": "c.flac"}\n')
+    assert len(planned(manifest, "conversation").jobs) == 2
 
 
 def test_a_manifest_with_a_syntax_error_starts_nothing(tmp_path: Path) -> None:
@@ -144,7 +171,7 @@ def test_a_task_without_a_matching_case_is_reported(sample: Path) -> None:
 
 
 def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.wav").touch()
+    put_recordings(tmp_path, "a.wav")
     rows = [{"audio": "a.wav"}, {"audio": "a.wav"}]
     data = tmp_path / "manifest.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)))
@@ -170,8 +197,7 @@ def test_in_manual_turns_the_endpoint_hears_only_what_is_committed(
     tmp_path: Path, second: dict[str, str], said: str | None
 ) -> None:
     path = tmp_path / "mine.jsonl"
-    for name in ("a.wav", "b.wav"):
-        (tmp_path / name).touch()
+    put_recordings(tmp_path, "a.wav", "b.wav")
     turns = [{"audio": "a.wav"}, {"audio": "b.wav", **second}]
     path.write_text(json.dumps({"id": "d", "turns": turns}), "utf-8")
     values = {"endpoint": {"name": "reference"}, "data": {"path": str(path)}}
@@ -192,7 +218,7 @@ def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
         DataError, match=r"manifest\.jsonl: expected any of 2 recordings, found none: .*a\.wav does not exist"
     ):
         make_plan(config)
-    (tmp_path / "b.wav").touch()
+    put_recordings(tmp_path, "b.wav")
     plan = make_plan(config)
     assert len(plan.jobs) == 2
     assert [note for note in plan.notes if "missing" in note] == [
