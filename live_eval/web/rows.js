@@ -2,7 +2,8 @@
 //
 // A row has a `.name`, its values in data-values, its badges in data-status, searchable text in data-search, and an
 // attribute for each filter of the form. Its details are JSON in a script element.
-import { button, make } from "./elements.js";
+import { announce, button, make } from "./elements.js";
+import { answerAnywhere } from "./keys.js";
 import { Listing, PAGE, fieldsOf, pageOf, searched } from "./listing.js";
 
 /**
@@ -56,6 +57,18 @@ export function listRows(table, { noun, named, details }) {
     one.row.querySelector("button.name").setAttribute("aria-expanded", String(one.panel !== null));
   }
 
+  /** Open the row after (1) or before (-1) the last open one instead of it. */
+  function walk(step) {
+    const shown = [...body.rows].map((row) => rows.find((one) => one.row === row)).filter(Boolean);
+    const open = shown.findLastIndex((one) => one.panel);
+    const next = shown[open < 0 ? 0 : open + step];
+    if (!next) return announce(step > 0 ? "This is the last row." : "This is the first row.");
+    if (open >= 0) toggle(shown[open]);
+    if (!next.panel) toggle(next);
+    next.row.querySelector("button.name").focus({ preventScroll: true });
+    return next.row.scrollIntoView();
+  }
+
   /** Show the target of the page's fragment: an open row, or filtered rows. */
   async function open() {
     const asked = new URLSearchParams(location.hash.slice(1));
@@ -79,6 +92,7 @@ export function listRows(table, { noun, named, details }) {
   form.hidden = false;
   listing.refresh();
   window.addEventListener("hashchange", open);
+  answerAnywhere({ j: () => walk(1), k: () => walk(-1) }, new AbortController().signal);
   open();
 }
 

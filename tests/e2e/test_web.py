@@ -254,6 +254,14 @@ def test_a_report_opens_its_turns_without_a_server(page: Page, report: Path) -> 
     panel.get_by_role("button", name="first audible sample").click()
     until(page, "document.querySelector('audio').currentTime > 0.7")
 
+    page.keyboard.press("j")
+    assert page.locator(".panel").count() == 1
+    assert page.evaluate("document.activeElement.innerText") == "id_102/target"
+    page.keyboard.press("Space")  # plays instead of closing the row
+    until(page, "document.querySelector('audio').currentTime > 0.1")
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.innerText") == "id_101/target"
+
     page.get_by_role("searchbox").fill("id_001")
     page.locator("output", has_text="1 of 130 turns").wait_for()
     page.get_by_role("button", name="id_001/target").click()

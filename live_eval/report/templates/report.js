@@ -6,6 +6,7 @@ import { heatMap } from "./web/heat_map.js";
 import { listRows } from "./web/rows.js";
 import { handover, levelsOf, recording } from "./web/sound.js";
 
+const KEYS = [["J K", "next turn, previous turn"]];
 const columns = JSON.parse(document.getElementById("score-columns").textContent);
 
 for (const place of document.querySelectorAll(".cue-maps")) {
@@ -50,7 +51,7 @@ function sound(id, turn, signal) {
   const load = async () => levelsOf(turn.envelope);
   const clip = document.getElementById(`sound-${id}`);
   const sounds = clip ? [{ title: "both", url: urlOf(clip, signal) }] : [];
-  const view = recording({ length: turn.seconds, marks, load, ...handover(marks) }, sounds, signal);
+  const view = recording({ length: turn.seconds, marks, load, keys: KEYS, ...handover(marks) }, sounds, signal);
   view.refine();
   const silence = "The audio of this turn is not in the page; its files are listed below.";
   return [view.element, !clip && make("p", { class: "note" }, silence)];
