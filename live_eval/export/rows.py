@@ -6,7 +6,7 @@ apostrophe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ import orjson
 from live_eval.export.table import ExportTable
 from live_eval.files import csv_line, flattened
 
-__all__ = ["RowFormat", "write_rows"]
+__all__ = ["RowFormat", "csv_rows", "write_rows"]
 
 RowFormat: TypeAlias = Literal["jsonl", "csv"]
 
@@ -37,12 +37,16 @@ def _json_lines(table: ExportTable) -> Iterator[str]:
         yield orjson.dumps(row).decode().translate(_LINE_ENDS) + "\n"
 
 
-def _csv_lines(table: ExportTable) -> Iterator[str]:
-    names = [column.name for column in table.columns if not column.is_records]
+def csv_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the heading and the line of each row, given as nested mappings, as CSV."""
     yield csv_line(names)
-    for row in table.rows():
+    for row in rows:
         flat = dict(flattened(row))
         yield csv_line(_cell(flat[name]) for name in names)
+
+
+def _csv_lines(table: ExportTable) -> Iterator[str]:
+    return csv_rows([column.name for column in table.columns if not column.is_records], table.rows())
 
 
 def _cell(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -13,10 +14,11 @@ from aiohttp import web
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
 from live_eval.redaction import SECRETS
 
-__all__ = ["NotFoundError", "answer", "explain_errors", "json_text", "refusal"]
+__all__ = ["NotFoundError", "answer", "as_file", "explain_errors", "json_text", "refusal"]
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _log = logging.getLogger(__name__)
 
 
@@ -34,6 +36,11 @@ def json_text(value: Any) -> str:
     """Return JSON without secrets; non-finite numbers become null."""
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
     return orjson.dumps(SECRETS.values(value), default=str).decode() if SECRETS.suspects(text) else text
+
+
+def as_file(name: str) -> dict[str, str]:
+    """Return the headers of a response that browsers save under a name."""
+    return {"Content-Disposition": f'attachment; filename="{_UNSAFE.sub("_", name)}"'}
 
 
 def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:

@@ -11,8 +11,8 @@ from aiohttp import web
 from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
-from live_eval.recording import own_file
-from live_eval.studio.answers import NotFoundError, answer
+from live_eval.recording import file_stem, own_file
+from live_eval.studio.answers import NotFoundError, answer, as_file
 from live_eval.studio.lookups import count_in, number_in, open_turn
 from live_eval.studio.turn_audio import SIDES, as_wav, drawn_peaks, excerpt, spectrogram
 
@@ -29,6 +29,7 @@ def add_routes(app: web.Application) -> None:
     """Serve audio."""
     turn = "/api/runs/{run}/turns/{turn}"
     app.router.add_get(f"{turn}/audio/{{side}}", _audio)
+    app.router.add_get(f"{turn}/clip.wav", _clip)
     app.router.add_get(f"{turn}/waveform", _waveform)
     app.router.add_get(f"{turn}/spectrogram", _spectrogram)
 
@@ -46,6 +47,22 @@ async def _audio(request: web.Request) -> web.StreamResponse:
         return as_wav(both[:, SIDES[side]], rate_hz)
 
     return _part_of(request, await asyncio.to_thread(one_side))
+
+
+async def _clip(request: web.Request) -> web.Response:
+    """Return an interval of one side or of both as a WAV file to save."""
+    side = request.query.get("side", _BOTH)
+    if side != _BOTH and side not in SIDES:
+        raise UsageError(f"side: expected {_BOTH}, {' or '.join(SIDES)}, found {side[:40]!r}")
+    start_s, end_s = _interval(request)
+
+    def clip() -> bytes:
+        both, rate_hz = _both_sides(request)
+        part = excerpt(both, rate_hz, start_s, end_s)
+        return as_wav(part if side == _BOTH else part[:, SIDES[side]], rate_hz)
+
+    name = f"{file_stem(request.match_info['turn'], 1)}.{side}.wav"
+    return web.Response(body=await asyncio.to_thread(clip), content_type="audio/wav", headers=as_file(name))
 
 
 async def _waveform(request: web.Request) -> web.Response:

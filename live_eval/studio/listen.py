@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.recording import is_own_file
-from live_eval.studio.answers import NotFoundError, answer
+from live_eval.studio.answers import NotFoundError, answer, as_file
 from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.listening.listening_results import results_json, votes_csv
 from live_eval.studio.listening.listening_test import ListeningKind, ReferenceKind, rating_scales
@@ -183,11 +182,10 @@ class ListeningApi:
                 if run not in names:
                     raise UsageError(f"run: expected {' or '.join(names)}, found {run[:60]!r}")
                 name = f"{name}-{run}"
-            return re.sub(r"[^A-Za-z0-9._-]", "_", name), votes_csv(ballots, run)
+            return name, votes_csv(ballots, run)
 
         name, text = await asyncio.to_thread(export)
-        headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-        return web.Response(text=text, content_type="text/csv", headers=headers)
+        return web.Response(text=text, content_type="text/csv", headers=as_file(f"{name}.csv"))
 
     def _trial(self, file: VoteFile, listener: str, key: str) -> dict[str, Any]:
         """Return a listener's progress and next trial."""

@@ -13,6 +13,8 @@ from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.score_table import ScoreColumn, judges_asked_for, read_scores
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import StoreError, UsageError
+from live_eval.export.rows import csv_rows
+from live_eval.files import flattened
 from live_eval.recording import (
     RUN_FILE,
     SCORES_FILE,
@@ -129,6 +131,18 @@ class RunIndex:
             "names": list(self._fields),
             "problem": self.problem,
         }
+
+    def csv(self, query: RowQuery) -> str:
+        """Return all rows that match a query as CSV, with all latencies and scores.
+
+        Raises:
+            UsageError: See `select`.
+        """
+        rows = [{**row, **self.review_of(row["turn_id"])} for row in self.matching(query)]
+        failures = [row["failure"] or {"kind": None, "message": None} for row in rows]
+        rows = [{**row, "failure": failure} for row, failure in zip(rows, failures, strict=True)]
+        names = [name for name, _ in flattened(rows[0])] if rows else ["turn_id"]
+        return "".join(csv_rows(names, rows))
 
     def review_of(self, turn_id: str) -> dict[str, Any]:
         """Return the labels and the note of a turn as JSON values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,8 @@ from aiohttp import web
 from live_eval.errors import UsageError
 from live_eval.recording import ScoreReader, keep_review, read_reviews
 from live_eval.recording.reviews import NO_REVIEW, reviewed
-from live_eval.studio.answers import answer
+from live_eval.redaction import SECRETS
+from live_eval.studio.answers import answer, as_file
 from live_eval.studio.library import LIBRARY
 from live_eval.studio.lookups import count_in, open_turn
 from live_eval.studio.turn_details import turn_details, turn_events
@@ -29,6 +31,7 @@ _YES_OR_NO = {"0": False, "1": True}
 def add_routes(app: web.Application) -> None:
     """Serve turns."""
     app.router.add_get("/api/runs/{run}/turns", _turns)
+    app.router.add_get("/api/runs/{run}/turns.csv", _csv)
     app.router.add_get("/api/runs/{run}/turns/{turn}", _turn)
     app.router.add_get("/api/runs/{run}/turns/{turn}/around", _around)
     app.router.add_get("/api/runs/{run}/turns/{turn}/events", _events)
@@ -39,6 +42,17 @@ def add_routes(app: web.Application) -> None:
 async def _turns(request: web.Request) -> web.Response:
     query = _query_of(request)
     return await answer(lambda: _index_of(request).select(query))
+
+
+async def _csv(request: web.Request) -> web.Response:
+    query = _query_of(request)
+
+    def csv() -> tuple[str, str]:
+        folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
+        return SECRETS.text(read_index(folder).csv(query)), f"{folder.name}-turns.csv"
+
+    text, name = await asyncio.to_thread(csv)
+    return web.Response(text=text, content_type="text/csv", headers=as_file(name))
 
 
 async def _turn(request: web.Request) -> web.Response:

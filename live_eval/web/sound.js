@@ -8,6 +8,7 @@ import { Waveform } from "./waveform.js";
 
 /** Context played before and after an interval. */
 const AROUND_S = 0.25;
+const SAVED = "Save the selection, or all, of the side that is played";
 
 /** Return the `shades` and the `zoom` of a turn: from the end of the user's speech to the first audible sample. */
 export function handover(marks) {
@@ -29,7 +30,8 @@ export function levelsOf({ step, user, endpoint }) {
  * Show a recording.
  *
  * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null; and `keys`:
- *     [key, meaning] of further keys of the page.
+ *     [key, meaning] of further keys of the page, and `clip`: a function that returns the address of a side's WAV file,
+ *     given its address and an interval or null.
  * @param {Array<{title: string, url: string}>} sounds See `Player`; empty if the recording cannot be played.
  * @param {AbortSignal} signal Stops playback.
  * @returns {{element: HTMLElement, refine: function, hear: function|null, follow: function}} `refine` draws the view;
@@ -66,6 +68,7 @@ export function recording(drawing, sounds, signal) {
     button("Zoom out", () => waveform.zoom(2)),
     button("Whole", () => waveform.whole()),
     zoom && button(zoom.title, () => waveform.look(zoom.from, zoom.to)),
+    player && drawing.clip && button("Save WAV", () => save(drawing.clip(player.audio.src, waveform.selection)), { title: SAVED }),
   );
   const marks = drawing.marks.map(({ kind, title, at_s: at }, index) => {
     const label = [make("i", { class: `swatch m-${kind}` }), `${index + 1} ${title} ${seconds(at)}`];
@@ -89,6 +92,11 @@ export function recording(drawing, sounds, signal) {
     hear: player && hear,
     follow: (each, intervals) => followed.push({ element: each, intervals }),
   };
+}
+
+/** Save a file of the server. */
+export function save(address) {
+  make("a", { href: address, download: "" }).click();
 }
 
 /** List the keys of the page, with a way to turn them off. */

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from tests.e2e.conftest import Serving
 from tests.e2e.helpers import LIVE_EVAL
@@ -146,3 +146,53 @@ def test_an_expression_filters_turns_and_its_errors_are_explained(page: Page) ->
     expect(page.get_by_role("alert")).to_contain_text("unknown name 'tast' (did you mean taste?) at 1")
     page.keyboard.press("Space")  # in a text field, a space
     assert where.input_value() == "tast >= 4 "
+
+
+def test_columns_are_chosen_and_files_saved(page: Page) -> None:
+    page.get_by_role("link", name="amber", exact=True).click()
+    heads = page.locator("#turn-table thead th")
+    expect(heads).to_have_count(5)
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_role("checkbox", name="connect").check()
+    page.get_by_role("checkbox", name="first byte").uncheck()
+    expect(heads.locator("button:not(.about)")).to_have_text(["turn", "connect", "voice to voice", "taste"])
+    page.reload()
+    expect(heads.locator("button:not(.about)")).to_have_text(["turn", "connect", "voice to voice", "taste"])
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save CSV").click()
+    assert saved.value.suggested_filename == "amber-turns.csv"
+    assert len(saved.value.path().read_text().splitlines()) == 131
+
+    page.get_by_role("link", name="id_000/target", exact=True).click()
+    page.get_by_role("button", name="user", exact=True).click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save WAV").click()
+    assert saved.value.suggested_filename.endswith(".user.wav")
+    assert saved.value.path().read_bytes()[:4] == b"RIFF"
+
+
+def test_long_series_of_messages_fold(page: Page) -> None:
+    page.route("**/turns/id_000*target", fold_events)
+    open_turn(page, "", "id_000/target")
+    events = page.locator("ol.events").first
+    expect(events.locator("> li")).to_have_count(3)
+    expect(events.locator("> .series > details > summary")).to_have_text(
+        "30 × ← response.audio.delta, 10 × ← response.text.delta, 0.100 to 4.000 s"
+    )
+    expect(page.get_by_text("42 messages")).to_be_visible()
+    events.locator("> .series > details > summary").click()
+    expect(events.locator("> .series li")).to_have_count(40)
+
+
+def fold_events(route: Route) -> None:
+    """Answer with a turn that has a long series of messages."""
+    turn = route.fetch().json()
+    kinds = [
+        "session.created",
+        *(["response.audio.delta"] * 3 + ["response.text.delta"]) * 10,
+        "response.done",
+    ]
+    rows = [
+        {"at_s": place / 10, "direction": "in", "type": kind, "body": {}} for place, kind in enumerate(kinds)
+    ]
+    route.fulfill(json={**turn, "events": {"total": len(rows), "offset": 0, "rows": rows}})

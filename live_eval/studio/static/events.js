@@ -4,6 +4,9 @@ import { button, choice, fill, make } from "./web/elements.js";
 import { counted, number } from "./web/format.js";
 
 const MORE = 200;
+/** A kind that occurs so often is a stream, such as the deltas of audio; so many consecutive messages are folded. */
+const OFTEN = 8;
+const SERIES = 5;
 
 /**
  * Make the list of messages.
@@ -28,7 +31,8 @@ export function eventList(address, first, hear, signal) {
     list.children[before]?.querySelector("summary")?.focus();
   });
 
-  const matching = () => rows.filter((event) => !kind || kindOf(event) === kind);
+  /** The messages of the chosen type, or all with series folded. */
+  const matching = () => (kind ? rows.filter((event) => kindOf(event) === kind) : folded(rows));
 
   async function load() {
     const answer = await read(path(...address, "events"), { query: { offset: rows.length }, signal });
@@ -52,10 +56,10 @@ export function eventList(address, first, hear, signal) {
     const found = matching();
     fill(
       list,
-      found.slice(0, shown).map((event) => entry(event, hear)),
+      found.slice(0, shown).map((event) => (Array.isArray(event) ? series(event, hear) : entry(event, hear))),
     );
     const loaded = rows.length < first.total ? `, ${rows.length} of ${first.total} loaded` : "";
-    count.value = `${counted(found.length, "message")}${loaded}`;
+    count.value = `${counted(found.flat().length, "message")}${loaded}`;
     more.hidden = shown >= found.length && rows.length >= first.total;
   }
 
@@ -66,6 +70,40 @@ export function eventList(address, first, hear, signal) {
 
 function kindOf({ direction, type }) {
   return `${direction === "in" ? "←" : "→"} ${type ?? "(no type)"}`;
+}
+
+/** Replace each long series of messages of frequent kinds by a list. */
+function folded(rows) {
+  const counts = countsOf(rows);
+  const parts = [];
+  for (const event of rows) {
+    const streamed = counts.get(kindOf(event)) >= OFTEN;
+    const last = parts.at(-1);
+    if (streamed && last?.streamed) last.events.push(event);
+    else parts.push({ streamed, events: [event] });
+  }
+  return parts.flatMap(({ events }) => (events.length < SERIES ? events : [events]));
+}
+
+function countsOf(events) {
+  const counts = new Map();
+  for (const event of events) counts.set(kindOf(event), (counts.get(kindOf(event)) ?? 0) + 1);
+  return counts;
+}
+
+/** A series of messages, whose entries are made when it is opened. */
+function series(events, hear) {
+  const inside = make("ol", { class: "events" });
+  const kinds = [...countsOf(events)].map(([kind, count]) => `${count} × ${kind}`).join(", ");
+  const times = `${number(events[0].at_s, 3)} to ${number(events.at(-1).at_s, 3)} s`;
+  const details = make("details", {}, make("summary", {}, `${kinds}, ${times}`), inside);
+  const open = () =>
+    fill(
+      inside,
+      events.map((event) => entry(event, hear)),
+    );
+  details.addEventListener("toggle", open, { once: true });
+  return make("li", { class: "series" }, details);
 }
 
 function entry(event, hear) {

@@ -122,8 +122,13 @@ async function openSound(address, turn, signal) {
     return { ...peaks, endpoint, spectra: { user, endpoint: reply } };
   };
   const sounds = SIDES.map(([side, title, key]) => ({ title, key, url: path(...address, "audio", side) }));
+  const clip = (url, interval) => {
+    const [from, to] = interval ?? [0, length];
+    const query = { side: url.split("/").at(-1), start_s: from.toFixed(4), end_s: to.toFixed(4) };
+    return withQuery(path(...address, "clip.wav"), query);
+  };
   const { marks } = turn;
-  return recording({ length, marks, load, spectra: true, keys: KEYS, ...handover(marks) }, sounds, signal);
+  return recording({ length, marks, load, spectra: true, keys: KEYS, clip, ...handover(marks) }, sounds, signal);
 }
 
 // -- Values ------------------------------------------------------------------------------------------------------

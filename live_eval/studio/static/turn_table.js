@@ -1,12 +1,14 @@
 // The turns of a run; the server searches, filters, sorts and pages them.
 import { path, read, withQuery } from "./api.js";
-import { badge, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
+import { badge, button, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
 import { Listing, filters } from "./web/listing.js";
 import { about, headingOf } from "./web/scores.js";
+import { save as saveFile } from "./web/sound.js";
 
-const LATENCIES = ["voice_to_voice", "first_byte"];
+const LATENCIES = ["voice_to_voice", "first_byte"]; // shown by default
 const MOST_SCORES = 6;
+const COLUMNS = "live-eval-columns";
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
 const EXAMPLE = "voice_to_voice > 1200 and cue == sigh";
 const HELP =
@@ -41,13 +43,18 @@ export class TurnTable {
     const form = filters("Turns", search("filter", this.asked.filter), where, this.names, this.selects);
     this.frame = make("div", {});
     const pages = make("p", { class: "pages" });
+    this.columns = make("div", { class: "filters columns" });
+    this.chosen = readChosen();
+    const save = () => saveFile(withQuery(`${path("api", "runs", run, "turns.csv")}`, listQuery(new Map(Object.entries(this.asked)))));
     this.listing = new Listing(
       { form, frame: this.frame, pages, noun: "turns" },
       (query) => read(path("api", "runs", run, "turns"), { query, signal }),
       (answer) => this.draw(answer),
       { first: "recorded", asked: this.asked, changed: () => this.keep() },
     );
-    fill(place, form, this.frame, pages);
+    const columns = make("details", {}, make("summary", {}, "Columns"), this.columns);
+    const title = "All turns that match, with all columns";
+    fill(place, form, make("div", { class: "actions" }, columns, button("Save CSV", save, { title })), this.frame, pages);
   }
 
   async load() {
@@ -66,11 +73,13 @@ export class TurnTable {
 
   draw({ total, rows, scores, choices, names, problem: unread }) {
     this.drawFilters(choices, names);
-    const shown = scores.slice(0, MOST_SCORES);
+    const times = Object.keys(rows[0]?.latency_ms ?? {}).filter((name) => this.shows(name, LATENCIES.includes(name)));
+    const shown = scores.filter(({ name }, place) => this.shows(name, place < MOST_SCORES));
+    this.drawColumns(rows, scores);
     const heads = [
       { label: "turn", sort: "recorded" },
       "cue",
-      ...LATENCIES.map((name) => ({ label: words(name), sort: name, figure: true })),
+      ...times.map((name) => ({ label: words(name), sort: name, figure: true })),
       ...shown.map((score) => ({
         label: [headingOf(score), about(score)],
         sort: score.name,
@@ -84,14 +93,14 @@ export class TurnTable {
         ? table(
             "Turns; a value opens the turn at its audio",
             heads,
-            rows.map((row) => this.row(row, shown)),
+            rows.map((row) => this.row(row, times, shown)),
             { id: "turn-table" },
           )
         : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
     );
   }
 
-  row(turn, scores) {
+  row(turn, times, scores) {
     const link = (name, text) =>
       text === NONE
         ? text
@@ -125,9 +134,37 @@ export class TurnTable {
         badges,
       ),
       make("td", { class: "cue" }, turn.cue ?? NONE, make("small", {}, turn.variant)),
-      LATENCIES.map((name) => figure(link(name, milliseconds(turn.latency_ms[name])))),
+      times.map((name) => figure(link(name, milliseconds(turn.latency_ms[name])))),
       scores.map(({ name }) => figure(link(name, number(turn.scores[name], 2)))),
     );
+  }
+
+  /** Whether a column is shown: as the user chose, or by default. */
+  shows(name, byDefault) {
+    return this.chosen[name] ?? byDefault;
+  }
+
+  drawColumns(rows, scores) {
+    const times = Object.keys(rows[0]?.latency_ms ?? {}).map((name) => [name, words(name), LATENCIES.includes(name)]);
+    const judged = scores.map(({ name, heading }, place) => [name, heading, place < MOST_SCORES]);
+    const all = [...times, ...judged];
+    const made = JSON.stringify(all);
+    if (!rows.length || made === this.offered) return;
+    this.offered = made;
+    const box = ([name, label, byDefault]) => {
+      const change = ({ target }) => {
+        this.chosen[name] = target.checked;
+        keepChosen(this.chosen);
+        this.load();
+      };
+      return make(
+        "label",
+        { class: "box" },
+        make("input", { type: "checkbox", checked: this.shows(name, byDefault), change }),
+        ` ${label}`,
+      );
+    };
+    fill(this.columns, all.map(box));
   }
 
   drawFilters(choices, names) {
@@ -143,5 +180,23 @@ export class TurnTable {
       useful.map((name) => select(name, name, [["", "all"], ...choices[name]])),
       select("lag", "flagged", LAGS),
     );
+  }
+}
+
+/** The columns that the user has shown or hidden, by name. */
+function readChosen() {
+  try {
+    const stored = JSON.parse(localStorage.getItem(COLUMNS));
+    return stored && typeof stored === "object" ? { ...stored } : {};
+  } catch {
+    return {};
+  }
+}
+
+function keepChosen(chosen) {
+  try {
+    localStorage.setItem(COLUMNS, JSON.stringify(chosen));
+  } catch {
+    // until the page is closed
   }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import csv
 import io
 import json
 import re
@@ -250,6 +251,40 @@ async def test_audio_is_served_in_ranges(recordings: Path) -> None:
     for channel, side in enumerate(("user", "reply")):
         alone, _ = soundfile.read(io.BytesIO(sides[side]), dtype="int16")
         assert np.array_equal(alone, both[:, channel])
+
+
+async def test_an_interval_is_saved_as_wav(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        turn = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}"
+        query = {"side": "user", "start_s": "0.2", "end_s": "0.5"}
+        async with browser.get(f"{turn}/clip.wav", params=query) as clip:
+            assert (clip.status, clip.content_type) == (200, "audio/wav")
+            assert re.fullmatch(
+                r'attachment; filename="id_1-target-2-[0-9a-f]{10}\.user\.wav"',
+                clip.headers["Content-Disposition"],
+            )
+            pcm, rate_hz = soundfile.read(io.BytesIO(await clip.read()), dtype="int16")
+        async with browser.get(f"{turn}/audio/both") as whole:
+            both, _ = soundfile.read(io.BytesIO(await whole.read()), dtype="int16")
+        assert np.array_equal(pcm, both[round(0.2 * rate_hz) : round(0.5 * rate_hz), 0])
+        async with browser.get(f"{turn}/clip.wav") as clip:
+            pcm, _ = soundfile.read(io.BytesIO(await clip.read()), dtype="int16")
+        assert np.array_equal(pcm, both)
+        assert await error_of(browser, f"{turn}/clip.wav?side=neither") == (400, "request")
+
+
+async def test_the_turns_that_match_are_saved_as_csv(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        turns = f"/api/runs/{await id_of(browser, 'run')}/turns.csv"
+        async with browser.get(turns, params={"sort": "taste", "where": "taste != none"}) as file:
+            assert (file.status, file.content_type) == (200, "text/csv")
+            assert file.headers["Content-Disposition"] == 'attachment; filename="run-turns.csv"'
+            rows = list(csv.DictReader(io.StringIO(await file.text())))
+        assert [(row["turn_id"], row["scores.taste"]) for row in rows] == [("id_2", "2.0"), (FIRST, "4.0")]
+        assert {"latency_ms.voice_to_voice", "failure.kind", "labels", "note"} <= rows[0].keys()
+        async with browser.get(turns, params={"where": "flagged"}) as file:
+            assert await file.text() == "turn_id\n"
+        assert await error_of(browser, f"{turns}?where=x") == (400, "request")
 
 
 async def test_waveforms_are_drawn(recordings: Path) -> None:
