@@ -24,6 +24,7 @@ from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
+from live_eval.cli.score import print_reasons
 from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
@@ -81,6 +82,7 @@ def _run(
         before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
         values = {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
     named = "names" in overlay(values, flags).get("judges", {})
+    wanted = named or preset is not None  # their failures count
     if preset is not None:
         values = under(read_preset(preset), values)
     configs = _prompt_configs(configured(values, flags))
@@ -94,7 +96,7 @@ def _run(
     with located(runfile, flags, "judges.options"):
         check_options(specs, judge_options(config.judges))
     if is_estimate:
-        _estimate(configs, specs, price, assume, named=named or preset is not None, as_json=as_json)
+        _estimate(configs, specs, price, assume, named=wanted, as_json=as_json)
         return
     left_out: Mapping[str, str] = {}
     if config.cluster.ray is None:  # otherwise the nodes' judges count
@@ -112,7 +114,7 @@ def _run(
     continue_with = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
     if len(plans) == 1:
         sys.exit(
-            _run_plan(plans[0], out, continue_with, stop, cluster, assertions, named=named, as_json=as_json)
+            _run_plan(plans[0], out, continue_with, stop, cluster, assertions, named=wanted, as_json=as_json)
         )
     statuses = []
     folders = [_folder_of(out, plan.config) for plan in plans]
@@ -122,7 +124,7 @@ def _run(
         resume = output.resume and (folder / RUN_FILE).exists()
         output = output.model_copy(update={"out": folder, "resume": resume})
         each = replace(plan, config=plan.config.model_copy(update={"output": output}))
-        statuses.append(_run_plan(each, folder, continue_with, stop, cluster, assertions, named=named))
+        statuses.append(_run_plan(each, folder, continue_with, stop, cluster, assertions, named=wanted))
     click.echo(f"all prompts: live-eval leaderboard {' '.join(map(str, folders))}", err=True)
     sys.exit(max(statuses))
 
@@ -408,8 +410,8 @@ def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
     with judging_on(cluster, options, config.judges) as pool, ScoringProgress() as progress:
         summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
     for line in summary.judges:
-        if line.reason is not None:
-            click.echo(f"{line.name} could not run: {line.reason}", err=True)
+        if line.reason is not None or line.n_failed:
+            print_reasons(line, err=True)
     return all(line.reason is None and not line.n_failed for line in summary.judges)
 
 
@@ -471,6 +473,6 @@ command = Command(
     Judges that you name must be able to run here. Without --judges, the default judges that can run here are
     used.
 
-    Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a named
-    judge failed, 2 for wrong usage.""",
+    Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a judge of
+    --judges or --preset failed, 2 for wrong usage.""",
 )

@@ -23,7 +23,7 @@ from live_eval.scoring.scoring_run import score_run
 if TYPE_CHECKING:
     from live_eval.scoring.scoring_run import JudgeSummary
 
-__all__ = ["command"]
+__all__ = ["command", "print_reasons"]
 
 _COLUMNS = {
     "name": "judge",
@@ -79,7 +79,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
         ]
         print_listing(shown, _COLUMNS, as_json=False)
         for judge in summary.judges:
-            _print_reasons(judge)
+            print_reasons(judge)
     page = run / "report.html"
     if page.exists():
         click.echo(f"{page} may not show these scores yet; to update it: live-eval report {run}", err=True)
@@ -88,12 +88,13 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
         sys.exit(FAILED)
 
 
-def _print_reasons(judge: JudgeSummary) -> None:
+def print_reasons(judge: JudgeSummary, *, err: bool = False) -> None:
+    """Print why a judge could not run, or why it did not score turns, with their number."""
     if judge.reason is not None:
-        click.echo(f"{judge.name} could not run: {judge.reason}")
+        click.echo(f"{judge.name} could not run: {judge.reason}", err=err)
         return
     for reason, count in judge.reasons.items():
-        click.echo(f"{judge.name}: {count} not scored: {reason}")
+        click.echo(f"{judge.name}: {count} not scored: {reason}", err=err)
 
 
 def _rounded(judge: JudgeSummary) -> dict[str, str]:

@@ -16,6 +16,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import read_run_file, validate
+from live_eval.scoring.scoring_run import JudgeSummary, ScoringSummary
 from live_eval.testing.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
 
@@ -113,6 +114,25 @@ def test_the_newest_run_is_resumed_and_its_summary_printed_as_json(
     assert printed["turns"]["captured"] == 1
     done = CliRunner().invoke(cli, ["show", "latest", "--json"])
     assert json.loads(done.stdout) == printed
+
+
+def test_a_failure_of_a_presets_judge_is_printed_and_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu"]}})
+    failed = JudgeSummary(name="bleu", version="3", n_failed=1, reasons={"malformed: no number": 1})
+    monkeypatch.setattr("live_eval.cli.run.score_run", lambda *_, **__: ScoringSummary(1, (failed,)))
+    plan = make_plan(validate({"data": {"limit": 1}}))
+    with RunWriter.create(Path("mine"), plan.manifest()) as writer:
+        writer.commit(spoken_turn(plan.jobs[0].case))
+        writer.end(finished=True)
+    arguments = ["run", "reference", "--limit", "1", "--out", "mine", "--resume", "--no-report"]
+    done = CliRunner().invoke(cli, [*arguments, "--preset", "echomind"])
+    assert done.exit_code == 3
+    assert "bleu: 1 not scored: malformed: no number" in done.stderr
+    # A default judge's failure is printed, but does not count.
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
 
 
 def test_each_prompt_has_a_run_and_other_tasks_are_in_the_first() -> None:
