@@ -15,6 +15,7 @@ from live_eval.http.connections import Connections, LimitedSite
 from live_eval.http.connections import serve as serve_application
 from live_eval.studio import (
     audio_api,
+    compare_api,
     front_end,
     listen,
     report_pages,
@@ -37,6 +38,7 @@ PARTS: tuple[Part, ...] = (
     front_end.add_routes,
     runs_api.add_routes,
     turns_api.add_routes,
+    compare_api.add_routes,
     audio_api.add_routes,
     words_api.add_routes,
     report_pages.add_routes,

@@ -1,4 +1,4 @@
-"""Serve runs and campaigns: list, values, comparisons, and run progress."""
+"""Serve runs and campaigns: list, values, and run progress."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.analysis.comparison.prompts import prompt_sensitivity
-from live_eval.analysis.comparison.run_comparison import compare_runs
-from live_eval.analysis.comparison.series import read_runs
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
@@ -21,7 +18,7 @@ from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.latency.campaign_file import read_campaign, read_campaign_file
 from live_eval.campaigns.latency.summary import campaign_summary
-from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
+from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
 from live_eval.files import unique_names
 from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
 from live_eval.studio.answers import answer, json_text
@@ -40,11 +37,10 @@ _STOPPING = web.AppKey("stopping", asyncio.Event)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve runs, their values, comparisons and progress."""
+    """Serve runs, their values and progress."""
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
     app.router.add_get("/api/runs/{run}/facts", _facts)
-    app.router.add_get("/api/compare", _compare)
     app[_STOPPING] = asyncio.Event()
     app.on_shutdown.append(_stop)
     app.router.add_get("/api/runs/{run}/progress", _progress)
@@ -182,32 +178,6 @@ def _campaign_facts(facts: dict[str, Any]) -> dict[str, Any]:
         "created": text_of(facts, "created"),
         "state": "finished" if complete else "incomplete",
         "finished": complete,
-    }
-
-
-# -- Comparisons -----------------------------------------------------------------------------------
-
-
-async def _compare(request: web.Request) -> web.Response:
-    missing = [name for name in ("a", "b") if not request.query.get(name)]
-    if missing:
-        raise UsageError(f"{' and '.join(missing)}: expected the ids of two runs, a and b")
-    common = request.query.get("common") == "1"
-    return await answer(_compared, request.app[LIBRARY], request.query["a"], request.query["b"], common)
-
-
-def _compared(library: Library, first_id: str, other_id: str, common: bool) -> dict[str, Any]:
-    first, other = (library.find(run_id, "run").path for run_id in (first_id, other_id))
-    return _comparison(first, other, common, (stamp_of(first), stamp_of(other)))
-
-
-@lru_cache(maxsize=8)
-def _comparison(first: Path, other: Path, common: bool, _stamps: tuple[Stamp, Stamp]) -> dict[str, Any]:
-    runs = read_runs([first, other])
-    prompts = prompt_sensitivity(runs)
-    return {
-        **compare_runs(runs, common=common).as_json(),
-        "prompt_sensitivity": None if prompts is None else prompts.as_json(),
     }
 
 

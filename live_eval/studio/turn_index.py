@@ -128,7 +128,7 @@ class RunIndex:
             ],
             "scores": [column.as_json() for column in self.columns],
             "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
-            "names": list(self._fields),
+            "names": self.names,
             "problem": self.problem,
         }
 
@@ -185,6 +185,11 @@ class RunIndex:
             and (test is None or test(row))
         ]
         return self._sorted(found, query)
+
+    @property
+    def names(self) -> list[str]:
+        """The names in an expression."""
+        return list(self._fields)
 
     @property
     def _fields(self) -> FilterFields:

@@ -20,7 +20,7 @@ from live_eval.studio.lookups import count_in, open_turn
 from live_eval.studio.turn_details import turn_details, turn_events
 from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, RunIndex, read_index
 
-__all__ = ["add_routes"]
+__all__ = ["add_routes", "query_of"]
 
 _MOST_TURNS = 1_000
 _MOST_EVENTS = 1_000
@@ -40,12 +40,12 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _turns(request: web.Request) -> web.Response:
-    query = _query_of(request)
+    query = query_of(request)
     return await answer(lambda: _index_of(request).select(query))
 
 
 async def _csv(request: web.Request) -> web.Response:
-    query = _query_of(request)
+    query = query_of(request)
 
     def csv() -> tuple[str, str]:
         folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
@@ -64,7 +64,7 @@ async def _turn(request: web.Request) -> web.Response:
 
 
 async def _around(request: web.Request) -> web.Response:
-    query = _query_of(request)
+    query = query_of(request)
     return await answer(lambda: _index_of(request).around(request.match_info["turn"], query))
 
 
@@ -110,7 +110,12 @@ def _index_of(request: web.Request) -> RunIndex:
     return read_index(request.app[LIBRARY].find(request.match_info["run"], "run").path)
 
 
-def _query_of(request: web.Request) -> RowQuery:
+def query_of(request: web.Request) -> RowQuery:
+    """Return the requested page of the turn list.
+
+    Raises:
+        UsageError: A parameter is invalid.
+    """
     query = request.query
     flags = {name: query[name] for name in ("flagged", "descending") if name in query}
     for name, value in flags.items():

@@ -112,7 +112,7 @@ def studio_seeds() -> Iterator[bytes]:
         f"{turn}/waveform?bins=100&start_s=0&end_s=1",
         f"{turn}/spectrogram?side=reply&columns=50&rows=20&start_s=0&end_s=1.5",
         f"{turn}/audio/reply?start_s=0&end_s=1",
-        "/api/compare?a=RUN1&b=RUN2&common=1",
+        "/api/compare?run=RUN1&run=RUN2&common=1",
         "/api/listen",
         "/api/listen/some-test/results",
         "/api/listen/sounds/0123456789abcdef0123456789abcdef",

@@ -303,16 +303,6 @@ async def test_waveforms_are_drawn(recordings: Path) -> None:
     assert 20 * np.log10(0.3) == pytest.approx(-90 * (1 - levels[5].max() / 255), abs=1)
 
 
-async def test_two_runs_are_compared(recordings: Path) -> None:
-    async with studio(recordings) as browser:
-        first, other = [await id_of(browser, name) for name in ("c1", "c2")]
-        compared = await get(browser, "/api/compare", a=first, b=other, common=1)
-        assert compared["first"] == "c1"
-        assert await error_of(browser, f"/api/compare?a={first}") == (400, "request")
-        assert await error_of(browser, f"/api/compare?a={first}&b={first}") == (400, "request")
-        assert await error_of(browser, f"/api/compare?a={first}&b=0") == (404, "missing")
-
-
 async def test_pages_of_other_commands_are_created_and_send_nothing(recordings: Path) -> None:
     async with studio(recordings) as browser:
         run, campaign = [await id_of(browser, name) for name in ("run", "campaign")]
@@ -390,7 +380,7 @@ async def test_no_get_request_writes_into_the_folders(tmp_path: Path) -> None:
                     continue
                 path = route.replace("{run}", row["id"]).replace("{folder}", row["id"])
                 path = path.replace("{turn}", turn).replace("{side}", "both")
-                query = {"run": row["id"], "a": row["id"], "b": row["id"]}
+                query = [("run", row["id"]), ("run", rows[-1]["id"])]
                 async with browser.get(path, params=query) as answer:
                     await answer.read()
                     asked += answer.status == 200

@@ -1,0 +1,106 @@
+"""The turns of several runs side by side: a row per case, sorted by difference. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.errors import UsageError
+from live_eval.studio.turn_index import RowQuery, RunIndex
+
+__all__ = ["ORDERS", "CaseQuery", "compared_turns"]
+
+ORDERS = ("size", "higher", "lower", "recorded")
+"""By the size of the difference; the last run's value highest or lowest first; in recording order."""
+_TEXTS = ("cue", "variant", "task", "text")
+_OF_A_TURN = ("status", "failure", "reply_text", "seconds", "flagged")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseQuery:
+    """A query for one page of the compared cases.
+
+    Args:
+        turns: Filters of turns; a case matches if its turn in any run does. Its sort key is ignored.
+        metric: A latency, or a score that all runs have.
+    """
+
+    turns: RowQuery
+    metric: str = LATENCIES[0]
+    order: str = "size"
+
+
+def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]:
+    """Return a page of the cases of several runs, each with its turn in every run.
+
+    The difference of a case is the last run's value minus the first's; of more than two runs, their range.
+    Cases without one are last.
+
+    Raises:
+        UsageError: The metric or the order is unknown, or the expression is invalid.
+    """
+    scores = [column for column in runs[0].columns if all(_has(run, column.name) for run in runs)]
+    metrics = (*LATENCIES, *(column.name for column in scores))
+    if query.metric not in metrics:
+        raise UsageError(f"metric: expected one of {', '.join(metrics)}, found {query.metric[:40]!r}")
+    if query.order not in ORDERS:
+        raise UsageError(f"order: expected one of {', '.join(ORDERS)}, found {query.order[:40]!r}")
+    rows = [{row["turn_id"]: row for row in run.rows} for run in runs]
+    cases = list(dict.fromkeys(turn_id for each in rows for turn_id in each))
+    matching = {row["turn_id"] for run in runs for row in run.matching(query.turns)}
+    found = [
+        _case([each.get(turn_id) for each in rows], turn_id, query.metric)
+        for turn_id in cases
+        if turn_id in matching
+    ]
+    found = _sorted(found, query.order)
+    first = query.turns.offset
+    return {
+        "total": len(cases),
+        "matching": len(found),
+        "offset": first,
+        "metric": query.metric,
+        "metrics": [{"name": name, "unit": "ms", "higher_is_better": False} for name in LATENCIES]
+        + [column.as_json() for column in scores],
+        "names": runs[0].names,
+        "rows": found[first : first + query.turns.limit],
+    }
+
+
+def _has(run: RunIndex, score: str) -> bool:
+    return any(column.name == score for column in run.columns)
+
+
+def _case(turns: Sequence[Mapping[str, Any] | None], turn_id: str, metric: str) -> dict[str, Any]:
+    known = next(turn for turn in turns if turn is not None)
+    part = "latency_ms" if metric in LATENCIES else "scores"
+    values = [None if turn is None else turn[part][metric] for turn in turns]
+    return {
+        "turn_id": turn_id,
+        **{name: known[name] for name in _TEXTS},
+        "difference": _difference(values),
+        "turns": [
+            None if turn is None else {**{name: turn[name] for name in _OF_A_TURN}, "value": value}
+            for turn, value in zip(turns, values, strict=True)
+        ],
+    }
+
+
+def _difference(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    difference = known[-1] - known[0] if len(known) == 2 else max(known) - min(known)
+    return round(difference, 6)
+
+
+def _sorted(cases: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    if order == "recorded":
+        return cases
+    sign = 1 if order == "lower" else -1
+    with_value = [case for case in cases if case["difference"] is not None]
+    without = [case for case in cases if case["difference"] is None]
+    with_value.sort(key=lambda case: sign * (abs if order == "size" else float)(case["difference"]))
+    return with_value + without

@@ -1,0 +1,122 @@
+"""The studio's API for comparisons, over real requests."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from live_eval.errors import FailureKind
+from live_eval.judging import Scored
+from live_eval.recording import RunWriter, ScoreStore
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Cue, Failure, Variant
+from tests.support.studio import studio
+
+LATENCY_MS = {"a": (500, 600, 700, None), "b": (650, 400, 705, 300), "c": (500, 500, 500, 500)}
+
+
+def write_run(folder: Path) -> None:
+    """A run of four cases with the latencies of its name; one that has none has failed."""
+    manifest = {"endpoint": {"name": folder.name}, "turns": 4, "data": {"fingerprint": "f" * 64}}
+    with RunWriter.create(folder, manifest) as writer:
+        for number, first_byte_ms in enumerate(LATENCY_MS[folder.name]):
+            case = Case(
+                case_id=f"id_{number}",
+                script_id=f"id_{number}",
+                variant=Variant.TARGET,
+                audio_path=Path("a.wav"),
+                cue=Cue("sigh", "sigh") if number % 2 else None,
+                text=f"Line {number}.",
+            )
+            failure = None if first_byte_ms else Failure(FailureKind.NO_RESPONSE, "no response came")
+            writer.commit(spoken_turn(case, TurnPlan(first_byte_ms=first_byte_ms, failure=failure)))
+        writer.end()
+    with ScoreStore.open(folder) as scores:
+        scores.put("taste", "1", "id_0", Scored({"": {"a": 2.0, "b": 5.0, "c": 1.0}[folder.name]}, {}))
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recordings")
+    for name in LATENCY_MS:
+        write_run(folder / name)
+    return folder
+
+
+async def asked(browser: aiohttp.ClientSession, path: str, names: str, **query: str) -> Any:
+    async with browser.get("/api/runs") as answer:
+        ids = {row["name"]: row["id"] for row in await answer.json()}
+    runs = [("run", ids.get(name, name)) for name in names]
+    async with browser.get(path, params=[*runs, *query.items()]) as answer:
+        found = await answer.json()
+        assert (answer.status == 200) is ("error" not in found)
+        return found
+
+
+async def test_runs_are_compared_with_the_first(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        compared = await asked(browser, "/api/compare", "abc")
+        assert compared["first"] == "a"
+        assert [each["other"] for each in compared["comparisons"]] == ["b", "c"]
+        assert [line.startswith("a lost 1 of 4 turns") for line in compared["headlines"]] == [True, True]
+        for names in ("a", "aa", "abcdefg"):
+            refused = await asked(browser, "/api/compare", names)
+            assert "expected the ids of 2 to 6 different runs" in refused["error"]["message"]
+        assert (await asked(browser, "/api/compare", "a0"))["error"]["kind"] == "missing"
+
+
+async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+
+        async def rows(names: str = "ab", **query: str) -> list[tuple[str, float | None]]:
+            found = await asked(browser, "/api/compare/turns", names, **query)
+            return [(row["turn_id"], row["difference"]) for row in found["rows"]]
+
+        assert await rows(metric="first_byte") == [
+            ("id_1", -200), ("id_0", 150), ("id_2", 5), ("id_3", None),
+        ]  # fmt: skip
+        assert [name for name, _ in await rows(metric="first_byte", order="higher")][:2] == ["id_0", "id_2"]
+        assert [name for name, _ in await rows(metric="first_byte", order="lower")][:2] == ["id_1", "id_2"]
+        assert [name for name, _ in await rows(order="recorded")] == ["id_0", "id_1", "id_2", "id_3"]
+        assert await rows(metric="first_byte", where="cue == sigh") == [("id_1", -200), ("id_3", None)]
+        assert await rows(metric="taste", limit="1") == [("id_0", 3)]
+        assert (await rows("abc", metric="first_byte"))[0] == ("id_2", 205)
+
+        page = await asked(browser, "/api/compare/turns", "ab", offset="1", limit="1", filter="line")
+        assert (page["total"], page["matching"], page["offset"], len(page["rows"])) == (4, 4, 1, 1)
+        assert [metric["name"] for metric in page["metrics"]][-1] == "taste"
+        failed = (await asked(browser, "/api/compare/turns", "ab", filter="id_3"))["rows"][0]["turns"]
+        assert [turn["status"] for turn in failed] == ["failed", "captured"]
+        assert failed[0]["failure"]["kind"] == "no_response"
+
+
+@pytest.mark.parametrize("query", [{"metric": "tast"}, {"order": "random"}, {"where": "("}, {"limit": "-1"}])
+async def test_an_invalid_query_is_reported(recordings: Path, query: dict[str, str]) -> None:
+    async with studio(recordings) as browser:
+        refused = await asked(browser, "/api/compare/turns", "ab", **query)
+        assert refused["error"]["kind"] == "request"
+        assert next(iter(query)) in refused["error"]["message"]
+
+
+async def test_a_case_that_only_one_run_has_is_listed(recordings: Path, tmp_path: Path) -> None:
+    def write() -> None:
+        write_run(tmp_path / "a")
+        with RunWriter.create(tmp_path / "d", {"turns": 1}) as writer:
+            writer.commit(
+                spoken_turn(
+                    Case(case_id="x", script_id="x", variant=Variant.TARGET, audio_path=Path("a.wav"))
+                )
+            )
+            writer.end()
+
+    await asyncio.to_thread(write)
+    async with studio(tmp_path) as browser:
+        page = await asked(browser, "/api/compare/turns", "ad")
+        assert {row["turn_id"]: [turn is None for turn in row["turns"]] for row in page["rows"]}["x"] == [
+            True,
+            False,
+        ]
