@@ -28,7 +28,7 @@ class CaseQuery:
     """
 
     turns: RowQuery
-    metric: str = LATENCIES[0]
+    metric: str = "voice_to_voice"
     order: str = "size"
 
 

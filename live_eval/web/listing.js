@@ -28,12 +28,13 @@ export class Listing {
    * @param {object} [options]
    * @param {string} [options.first] The default sort key.
    * @param {object} [options.asked] The initial query.
+   * @param {number} [options.size] Rows per page.
    * @param {boolean} [options.all] Whether to offer all rows at once.
    * @param {function(object)} [options.changed] Called with every query of the user.
    */
   constructor({ form, frame, pages, noun }, load, show, options = {}) {
     Object.assign(this, { form, frame, pages, noun, load, show });
-    Object.assign(this, { first: "", asked: {}, all: false, changed() {} }, options);
+    Object.assign(this, { first: "", asked: {}, all: false, size: PAGE, changed() {} }, options);
     this.newest = 0;
     const ask = () => this.ask({ ...fieldsOf(form), offset: "" });
     form.addEventListener("input", (event) => {
@@ -61,7 +62,7 @@ export class Listing {
   async refresh() {
     this.newest += 1;
     const number = this.newest;
-    const answer = await this.load({ limit: PAGE, ...this.asked });
+    const answer = await this.load({ limit: this.size, ...this.asked });
     if (number === this.newest) this.draw(answer); // responses may arrive out of order
   }
 
@@ -94,7 +95,7 @@ export class Listing {
   }
 
   drawPages(matching, offset) {
-    const { limit = PAGE } = this.asked;
+    const { limit = this.size } = this.asked;
     const last = Math.min(offset + limit, matching);
     const go = (change) => async () => {
       await this.ask(change);
@@ -102,13 +103,13 @@ export class Listing {
       this.frame.querySelector("tbody :is(a, button)")?.focus({ preventScroll: true });
     };
     const to = (place) => go({ offset: place > 0 ? String(place) : "" });
-    this.pages.hidden = matching <= PAGE && offset === 0;
+    this.pages.hidden = matching <= this.size && offset === 0;
     fill(
       this.pages,
-      button("Previous", to(offset - PAGE), { disabled: offset === 0 }),
+      button("Previous", to(offset - this.size), { disabled: offset === 0 }),
       make("span", {}, ` ${this.noun} ${matching ? offset + 1 : 0} to ${last} `),
-      button("Next", to(offset + PAGE), { disabled: last >= matching }),
-      this.all && button("Show all", go({ limit: Infinity, offset: "" }), { disabled: limit > PAGE }),
+      button("Next", to(offset + this.size), { disabled: last >= matching }),
+      this.all && button("Show all", go({ limit: Infinity, offset: "" }), { disabled: limit > this.size }),
     );
   }
 }

@@ -7,13 +7,13 @@ const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
 const SEEK_S = 1;
 const FINE_SEEK_S = 0.1;
 
-/** The keys of a page with recordings, for a list of them. */
+/** The keys of a page with recordings, for a list of them; `SIDE_KEYS` are those of a conversation. */
+export const SIDE_KEYS = [["B U R", "hear both sides, the user, the reply"]];
 export const PLAYER_KEYS = [
   ["Space", "play, pause"],
   ["← →", "move by 1 s; with Shift, by 0.1 s"],
   ["< >", "slower, faster"],
   ["L", "loop"],
-  ["B U R", "hear both sides, the user, the reply"],
 ];
 
 /** The choices of the user, for all recordings of the page. */
@@ -25,8 +25,8 @@ let listening = null;
 
 export class Player {
   /**
-   * @param {Array<{title: string, url: string, key: string}>} sounds Files of equal length, one per side; the first is
-   *     selected, or the side that the user has chosen before.
+   * @param {Array<{title: string, url: string, key: string}>} sounds Files that begin at the same time, one per side;
+   *     the first is selected, or the side that the user has chosen before. `key` selects it.
    * @param {number} length Length of the recording in seconds.
    * @param {AbortSignal} signal Stops playback.
    * @param {function(number)} moved Called with the current time.
@@ -93,7 +93,9 @@ export class Player {
       b: side("b"),
       u: side("u"),
       r: side("r"),
+      x: lead((player) => player.next()),
     };
+    for (let digit = 1; digit <= 9; digit += 1) keys[digit] = side(String(digit));
     answerAnywhere(keys, listening.signal);
   }
 
@@ -151,6 +153,13 @@ export class Player {
     if (index < 0 || !this.sides) return;
     this.sides.children[index].click();
     announce(`Hearing ${this.sounds[index].title}.`);
+  }
+
+  /** Switch to the next file at the same place. */
+  next() {
+    if (!this.sides) return;
+    const pressed = [...this.sides.children].findIndex((one) => one.getAttribute("aria-pressed") === "true");
+    this.press(this.sounds[(pressed + 1) % this.sounds.length].key);
   }
 
   /** Play at a speed, as a factor. */

@@ -4,7 +4,11 @@ import { fill, make } from "./elements.js";
 import { seconds } from "./format.js";
 import { answerKeys, answerPointer } from "./gestures.js";
 
-const SIDES = ["user", "endpoint"];
+/** The lanes of a conversation. */
+const SIDES = [
+  { key: "user", title: "user" },
+  { key: "endpoint", title: "endpoint" },
+];
 const MOST_COLUMNS = 2_000;
 const SHORTEST_S = 0.05;
 const SPOKEN_STEP_S = 1;
@@ -19,16 +23,19 @@ export class Waveform {
    * @param {object} drawing
    * @param {number} drawing.length Length of the recording in seconds.
    * @param {Array<{kind: string, title: string, at_s: number}>} drawing.marks
-   * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (0 the
-   *     user, 1 the endpoint, null both), kind, from, to.
+   * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (its
+   *     index, null for all), kind, from, to.
    * @param {string} [drawing.described] A description of the drawing.
+   * @param {Array<{key: string, title: string, colour: string}>} [drawing.lanes] The lanes, each with the name of a colour
+   *     of the page, by default its key; the two sides by default.
    * @param {boolean} [drawing.spectra] Whether there are spectrograms.
    * @param {function(number, number, number): Promise} drawing.load Called with an interval and a number of columns;
-   *     returns {start_s, step_s, user, endpoint}: levels of 0 to 255 on a square-root scale; and `spectra` of both sides.
+   *     returns {start_s, step_s} and levels of 0 to 255 on a square-root scale by lane, or `step_s` and `levels` of a lane
+   *     that has another step; and `spectra` by lane.
    * @param {AbortSignal} signal
    */
-  constructor({ length, marks, shades = [], described = "", spectra = false, load }, signal) {
-    Object.assign(this, { length, marks, shades, described, spectra, load, signal });
+  constructor({ length, marks, shades = [], described = "", lanes = SIDES, spectra = false, load }, signal) {
+    Object.assign(this, { length, marks, shades, described, spectra, load, signal, sides: lanes });
     Object.assign(this, { view: [0, length], at: 0, said: 0, selection: null, shown: null, asked: 0 });
     this.player = null;
     this.build();
@@ -56,7 +63,7 @@ export class Waveform {
     this.cursor = make("div", { class: "cursor-line" });
     this.selected = make("div", { class: "selection", hidden: true });
     this.lines = make("div", { class: "mark-lines" });
-    this.backs = [...SIDES, "both"].map(() => make("div", { class: "shades" }));
+    this.backs = [...this.sides, null].map(() => make("div", { class: "shades" }));
     made += 1;
     const help = make("p", { class: "note", id: `waveform-help-${made}` });
     this.help = help;
@@ -72,17 +79,17 @@ export class Waveform {
         "aria-valuemax": this.length.toFixed(2),
         "aria-describedby": help.id,
       },
-      SIDES.map((side, index) =>
+      this.sides.map(({ key, title }, index) =>
         make(
           "div",
-          { class: `lane ${side}` },
+          { class: `lane ${key}` },
           this.backs[index],
-          canvas(side, "wave"),
-          this.spectra && canvas(side, "spectrum"),
-          make("span", { class: "lane-name", "aria-hidden": "true" }, side),
+          canvas(key, "wave"),
+          this.spectra && canvas(key, "spectrum"),
+          make("span", { class: "lane-name", "aria-hidden": "true" }, title),
         ),
       ),
-      this.backs[2],
+      this.backs.at(-1),
       this.lines,
       this.selected,
       this.cursor,
@@ -129,7 +136,7 @@ export class Waveform {
     if (number !== this.asked) return; // responses may arrive out of order
     if (!this.gain) {
       const most = (levels) => levels.reduce((one, other) => Math.max(one, other), 1);
-      this.gain = Math.min(3, 255 / Math.max(...SIDES.map((side) => most(shown[side]))));
+      this.gain = Math.min(3, 255 / Math.max(...this.sides.map(({ key }) => most(shown[key].levels ?? shown[key]))));
     }
     this.shown = shown;
     this.pictures = {};
@@ -178,9 +185,10 @@ export class Waveform {
     const { view, shown } = this;
     const ramp = colour("--panel");
     const ink = colour("--ink");
-    for (const side of shown ? SIDES : []) {
-      const rgb = colour(`--${side}`);
-      drawWave(this.canvases[`${side} wave`], { ...shown, levels: shown[side] }, view, this.gain, rgb);
+    for (const { key: side, colour: name = side } of shown ? this.sides : []) {
+      const rgb = colour(`--${name}`);
+      const { levels = shown[side], step_s: step = shown.step_s } = shown[side];
+      drawWave(this.canvases[`${side} wave`], { ...shown, step_s: step, levels }, view, this.gain, rgb);
       if (!this.spectra) continue;
       const spectrum = shown.spectra[side];
       this.pictures[side] ??= picture(spectrum, [ramp, rgb, ink]);
@@ -217,7 +225,7 @@ export class Waveform {
     for (const [lane, kind, from, to] of this.shades) {
       const shade = make("div", { class: kind });
       this.spread(shade, [from, to]);
-      this.backs[lane ?? 2].append(shade);
+      this.backs.at(lane ?? -1).append(shade);
     }
   }
 

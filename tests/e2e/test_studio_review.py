@@ -11,7 +11,7 @@ from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from tests.e2e.conftest import Serving
 from tests.e2e.helpers import LIVE_EVAL
-from tests.support.visited import write_visited
+from tests.support.visited import HOSTILE, write_visited
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -196,3 +196,42 @@ def fold_events(route: Route) -> None:
         {"at_s": place / 10, "direction": "in", "type": kind, "body": {}} for place, kind in enumerate(kinds)
     ]
     route.fulfill(json={**turn, "events": {"total": len(rows), "offset": 0, "rows": rows}})
+
+
+def test_runs_are_compared_by_ear(page: Page) -> None:
+    for name in ("amber", "birch"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#cases tbody tr")).to_have_count(20)
+    expect(page.locator(".answer")).to_contain_text("compared with")
+    page.get_by_label("Where").fill("taste != none or turn == id_001/target")
+    expect(page.locator("#cases tbody tr")).to_have_count(2)
+    page.get_by_label("Difference in").select_option("first_byte")
+    expect(page.locator("#cases tbody tr").first).to_contain_text("200 ms")
+
+    page.get_by_role("heading", name="By ear").click()  # a list takes letters
+    page.keyboard.press("j")
+    panel = page.locator(".open-case")
+    expect(panel.get_by_role("heading")).to_contain_text("id_000/target")
+    expect(panel.locator("canvas")).to_have_count(3)  # the user, and a reply of each run
+    audio = page.locator("audio")
+    expect(audio).to_have_count(1)
+    page.keyboard.press("l")
+    page.keyboard.press("Space")
+    expect(audio).to_have_js_property("paused", False)
+    first = audio.get_attribute("src")
+    before = audio.evaluate("audio => audio.currentTime")
+    page.keyboard.press("x")
+    page.wait_for_timeout(100)
+    assert audio.get_attribute("src") != first
+    expect(audio).to_have_js_property("paused", False)
+    assert audio.evaluate("audio => audio.currentTime") >= before
+    page.keyboard.press("1")
+    assert audio.get_attribute("src") == first
+
+    page.keyboard.press("j")
+    expect(panel.get_by_role("heading")).to_contain_text("id_001/target")
+    expect(panel.locator(".replies")).to_contain_text(HOSTILE)
+    assert page.locator("main img").count() == 0
+    page.reload()
+    expect(page.locator("#cases tbody tr")).to_have_count(2)

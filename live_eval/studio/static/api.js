@@ -13,11 +13,11 @@ export function path(...parts) {
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** A path with a query; null, undefined, false and empty parameters are omitted. */
+/** A path with a query; null, undefined, false and empty parameters are omitted, and lists are repeated parameters. */
 export function withQuery(address, query) {
-  const given = Object.entries(query).filter(
-    ([, value]) => value !== null && value !== undefined && value !== false && value !== "",
-  );
+  const given = Object.entries(query)
+    .flatMap(([name, value]) => [value].flat().map((each) => [name, each]))
+    .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
   const text = new URLSearchParams(
     given.map(([name, value]) => [name, value === true ? "1" : String(value)]),
   ).toString();

@@ -1,27 +1,81 @@
-// The comparison of two runs.
+// The comparison of runs: what differs, the values, and the replies by ear.
 import { read } from "./api.js";
+import { ByEar } from "./by_ear.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { counted, number, words } from "./web/format.js";
 
-export async function show(place, { parts: [a, b], query, signal }) {
-  const title = "Compare";
+export async function show(place, { parts: ids, query, signal }) {
+  const values = make("div", {}, make("p", { class: "note", role: "status" }, "Comparing the values …"));
+  const cases = make("section", {});
+  const heading = make("h1", {}, "Compare");
+  const facts = await Promise.all(ids.map((id) => read(`/api/runs/${id}/facts`, { signal })));
+  const runs = facts.map(({ id, name }) => ({ id, name }));
+  fill(
+    heading,
+    runs.map(({ id, name }, index) => [index > 0 && " and ", make("a", { href: `#/runs/${id}` }, name)]),
+  );
+  const after = make("div", {});
+  fill(place, make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")), heading, values, cases, after);
+  const byEar = new ByEar(cases, runs, query, signal);
+  await byEar.load();
+  showValues({ values, after }, runs, query, signal); // in the background: intervals take seconds
+  return runs.map(({ name }) => name).join(" and ");
+}
+
+async function showValues({ values, after }, runs, query, signal) {
+  const ids = runs.map(({ id }) => id);
   let answer;
   try {
-    answer = await read("/api/compare", { query: { a, b, common: query.get("common") === "1" }, signal });
+    const common = query.get("common") === "1";
+    answer = await read("/api/compare", { query: { run: ids, common }, signal });
   } catch (error) {
-    if (error.kind !== "request" || query.get("common")) throw error;
+    if (signal.aborted) return;
     const retry = () => {
-      location.hash = `#/compare/${a}/${b}?common=1`;
+      location.hash = `#/compare/${ids.join("/")}?common=1`;
     };
-    fill(place, make("h1", {}, title), problem(error), button("Compare common cases", retry));
-    return title;
+    const again = error.kind === "request" && !query.get("common") && button("Compare common cases", retry);
+    fill(values, problem(error), again);
+    return;
   }
-  const {
-    first,
-    comparisons: [{ other, differs, metrics, notes }],
-    correction,
-    estimator,
-  } = answer;
+  const { first, comparisons, headlines, correction, estimator } = answer;
+  fill(
+    values,
+    comparisons.map(({ other, differs }, index) => {
+      const settings = Object.entries(differs).map(([name, { first: one, other: two }]) => row(name, text(one), text(two)));
+      return make(
+        "div",
+        { class: settings.length ? "halves lead" : "lead" },
+        make(
+          "p",
+          { class: "answer" },
+          make("b", {}, `${other} compared with ${first}: `),
+          headlines[index],
+        ),
+        settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
+      );
+    }),
+    make(
+      "p",
+      { class: "note" },
+      "Differences are paired by case.",
+      correction.tests > 0 &&
+        ` ${counted(correction.tests, "test")}, p values corrected by ${correction.method}.`,
+      " ",
+      make("a", { href: `#/report?${ids.map((id) => `run=${id}`).join("&")}` }, "The report of these runs"),
+      ".",
+    ),
+  );
+  fill(
+    after,
+    make("h2", {}, "Values"),
+    comparisons.map((each, index) => [
+      each.notes.map((note) => make("p", { class: "warning" }, note)),
+      metricTable(each, [runs[0], runs[index + 1]], estimator),
+    ]),
+  );
+}
+
+function metricTable({ metrics }, [first, other], estimator) {
   const rows = Object.entries(metrics).map(([name, metric]) => {
     const digits = metric.unit === "ms" ? 0 : 3;
     const range = metric.interval
@@ -39,8 +93,8 @@ export async function show(place, { parts: [a, b], query, signal }) {
           );
     return row(
       words(name),
-      figure(value(a, metric.first)),
-      figure(value(b, metric.other)),
+      figure(value(first.id, metric.first)),
+      figure(value(other.id, metric.other)),
       figure(number(metric.difference, digits), range && make("small", {}, range)),
       metric.unit,
       figure(metric.n),
@@ -49,7 +103,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
   });
   const heads = [
     "metric",
-    ...[first, other].map((name) => ({
+    ...[first, other].map(({ name }) => ({
       label: [name, make("small", { class: "of" }, estimator)],
       figure: true,
     })),
@@ -58,34 +112,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
     { label: "n", figure: true },
     "summary",
   ];
-  const settings = Object.entries(differs).map(([name, values]) =>
-    row(name, text(values.first), text(values.other)),
-  );
-  fill(
-    place,
-    make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")),
-    make(
-      "h1",
-      {},
-      make("a", { href: `#/runs/${a}` }, first),
-      " and ",
-      make("a", { href: `#/runs/${b}` }, other),
-    ),
-    make(
-      "p",
-      { class: "note" },
-      "Differences are paired by case.",
-      correction.tests > 0 &&
-        ` ${counted(correction.tests, "test")}, p values corrected by ${correction.method}.`,
-      " ",
-      make("a", { href: `#/report?run=${a}&run=${b}` }, "The report of both"),
-      ".",
-    ),
-    settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
-    notes.map((note) => make("p", { class: "warning" }, note)),
-    table(`Values of both runs, ${estimator}; a value opens its turns`, heads, rows),
-  );
-  return `${first} and ${other}`;
+  return table(`Values of ${first.name} and ${other.name}, ${estimator}; a value opens its turns`, heads, rows);
 }
 
 function text(value) {

@@ -6,6 +6,7 @@ import { NONE, when } from "./web/format.js";
 import { Listing, filters, pageOf, searched } from "./web/listing.js";
 
 const AGAIN_MS = 5_000;
+const MOST_COMPARED = 6;
 const KINDS = [
   ["", "all"],
   ["run", "runs"],
@@ -191,7 +192,7 @@ class RunList {
         { class: "note" },
         ids.length ? `selected: ${names.join(", ")}` : "Select runs to compare or rank.",
       ),
-      button("Compare", go(`#/compare/${ids.join("/")}`), { disabled: ids.length !== 2 }),
+      button("Compare", go(`#/compare/${ids.join("/")}`), { disabled: ids.length < 2 || ids.length > MOST_COMPARED }),
       button("Leaderboard", go(`#/leaderboard?${runs}`), { disabled: ids.length < 1 }),
       button("Report", go(`#/report?${runs}`), { disabled: ids.length < 1 }),
     );

@@ -9,6 +9,7 @@ import { latencies, remark, scores } from "./web/details.js";
 import { announce, badge, button, figure, fill, make, row, table, texts } from "./web/elements.js";
 import { counted, seconds, words } from "./web/format.js";
 import { answerAnywhere } from "./web/keys.js";
+import { SIDE_KEYS } from "./web/player.js";
 import { handover, recording } from "./web/sound.js";
 
 const SIDES = [
@@ -16,7 +17,7 @@ const SIDES = [
   ["user", "user", "u"],
   ["reply", "reply", "r"],
 ];
-const KEYS = [["J K", "next turn, previous turn"], ...REVIEW_KEYS];
+const KEYS = [["J K", "next turn, previous turn"], ...REVIEW_KEYS, ...SIDE_KEYS];
 
 export async function show(place, { parts: [run, , turnId], query, signal }) {
   const address = ["api", "runs", run, "turns", turnId];

@@ -1,0 +1,241 @@
+// The replies of several runs to the same cases, played in sync: a row per case, with one key to switch.
+import { path, read, withQuery } from "./api.js";
+import { turnLink } from "./turn_table.js";
+import { announce, badge, button, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
+import { NONE, milliseconds, number, score, words } from "./web/format.js";
+import { answerAnywhere } from "./web/keys.js";
+import { Listing, filters } from "./web/listing.js";
+import { recording } from "./web/sound.js";
+
+const COLOURS = ["endpoint", "c2", "c3", "c4", "c5", "c0"];
+const KEYS = [
+  ["J K", "next case, previous case"],
+  ["X", "switch to the next run at the same place"],
+  ["1 2 …", "hear a run"],
+];
+const ORDERS = [
+  ["size", "largest difference"],
+  ["higher", "the last run highest"],
+  ["lower", "the last run lowest"],
+  ["recorded", "as recorded"],
+];
+const QUERY = ["filter", "where", "cue", "metric", "order", "offset"];
+const LIMIT = 20;
+
+/** The list of cases, with the open case above it. */
+export class ByEar {
+  /**
+   * @param {HTMLElement} place
+   * @param {Array<{id: string, name: string}>} runs
+   * @param {URLSearchParams} query
+   * @param {AbortSignal} signal
+   */
+  constructor(place, runs, query, signal) {
+    Object.assign(this, { runs, query, signal, open: null, leaving: null, cases: [] });
+    this.asked = Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
+    this.measure = make("span", { class: "selects" });
+    const where = search("where", this.asked.where, "Where", { placeholder: "cue == sigh", class: "where", spellcheck: "false" });
+    const form = filters("Cases", search("filter", this.asked.filter), where, this.measure);
+    this.frame = make("div", {});
+    this.panel = make("div", { class: "open-case" });
+    const pages = make("p", { class: "pages" });
+    this.listing = new Listing(
+      { form, frame: this.frame, pages, noun: "cases" },
+      (asked) => read("/api/compare/turns", { query: { ...asked, limit: LIMIT, run: runs.map(({ id }) => id) }, signal }),
+      (answer) => this.draw(answer),
+      { asked: this.asked, size: LIMIT, changed: () => this.keep() },
+    );
+    const name = runs.map((run, index) => `${index + 1} ${run.name}`).join(", ");
+    fill(
+      place,
+      make("h2", {}, "By ear"),
+      make("p", { class: "note" }, `Open a case to hear the replies of every run from the same place: ${name}.`),
+      this.panel,
+      form,
+      this.frame,
+      pages,
+    );
+    answerAnywhere({ j: () => this.walk(1), k: () => this.walk(-1) }, signal);
+    signal.addEventListener("abort", () => this.leaving?.abort());
+  }
+
+  async load() {
+    try {
+      await this.listing.refresh();
+    } catch (error) {
+      if (error.kind !== "request") throw error;
+      fill(this.frame, problem(error));
+    }
+  }
+
+  /** Store the query in the address. */
+  keep() {
+    const { limit, ...asked } = this.asked;
+    const address = `#/compare/${this.runs.map(({ id }) => id).join("/")}`;
+    history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common") }));
+  }
+
+  draw({ rows, metric, metrics }) {
+    this.cases = rows;
+    this.metric = metrics.find(({ name }) => name === metric);
+    this.drawChoices(metrics);
+    const heads = [
+      "case",
+      "cue",
+      ...this.runs.map(({ name }) => ({ label: name, figure: true })),
+      { label: "difference", figure: true },
+    ];
+    const title = `${this.title(metric)} of each case; a case plays its replies`;
+    fill(
+      this.frame,
+      rows.length
+        ? table(title, heads, rows.map((one) => this.row(one)), { id: "cases" })
+        : make("p", { class: "note" }, "No case matches."),
+    );
+    this.mark();
+  }
+
+  title(metric) {
+    return this.metric.heading ?? words(metric);
+  }
+
+  drawChoices(metrics) {
+    const made = JSON.stringify(metrics);
+    if (made === this.offered) return;
+    this.offered = made;
+    const named = metrics.map(({ name, heading }) => [name, heading ?? words(name)]);
+    fill(
+      this.measure,
+      choice("Difference in", "metric", named, this.metric.name),
+      choice("Order", "order", ORDERS, this.asked.order || "size"),
+    );
+  }
+
+  show(value) {
+    return this.metric.unit === "ms" ? milliseconds(value) : number(value, 2);
+  }
+
+  row(one) {
+    const { turn_id: id, text, cue, variant, difference, turns } = one;
+    const open = button(id, () => this.hear(one), { class: "name", "data-key": id });
+    return make(
+      "tr",
+      { "data-case": id },
+      make("th", { scope: "row", class: "turn" }, open, make("span", { class: "said" }, text)),
+      make("td", { class: "cue" }, cue ?? NONE, make("small", {}, variant)),
+      turns.map((turn) =>
+        figure(
+          turn === null ? "not run" : turn.failure ? badge(words(turn.failure.kind), "failed") : this.show(turn.value),
+        ),
+      ),
+      figure(this.show(difference)),
+    );
+  }
+
+  /** Mark the row of the open case. */
+  mark() {
+    for (const each of this.frame.querySelectorAll("tr[data-case]")) {
+      if (each.dataset.case === this.open) each.setAttribute("aria-current", "true");
+      else each.removeAttribute("aria-current");
+    }
+  }
+
+  walk(step) {
+    const place = this.cases.findIndex((one) => one.turn_id === this.open);
+    const next = this.cases[place < 0 ? 0 : place + step];
+    if (next) this.hear(next);
+    else announce(step > 0 ? "This is the last case of the page." : "This is the first case of the page.");
+  }
+
+  /** Open a case: waveforms in sync, one player, and the replies with their values. */
+  async hear(one) {
+    this.leaving?.abort();
+    this.leaving = new AbortController();
+    const { signal } = this.leaving;
+    this.open = one.turn_id;
+    this.mark();
+    const there = this.runs
+      .map((run, index) => ({ ...run, index, turn: one.turns[index] }))
+      .filter(({ turn }) => turn !== null);
+    const sound = make("div", {}, make("p", { class: "note", role: "status" }, "Loading the replies …"));
+    fill(
+      this.panel,
+      make("h3", {}, one.turn_id, one.cue && make("small", {}, ` ${one.cue}`)),
+      one.text && make("p", {}, one.text),
+      sound,
+      make("div", { class: "replies" }, there.map((run) => this.reply(one, run))),
+    );
+    this.panel.scrollIntoView({ block: "start" });
+    announce(`Case ${one.turn_id}.`);
+    try {
+      const view = await openReplies(one.turn_id, there, signal);
+      if (signal.aborted) return;
+      fill(sound, view ? view.element : make("p", { class: "note" }, "No run has audio of this case."));
+      await view?.refine();
+    } catch (error) {
+      if (!signal.aborted) fill(sound, problem(error));
+    }
+  }
+
+  reply({ turn_id: id }, { id: run, name, index, turn }) {
+    const value = this.metric.unit === "ms" ? milliseconds(turn.value) : score(turn.value, this.metric.unit);
+    const swatch = make("i", { class: `swatch c-${COLOURS[index]}` });
+    return make(
+      "div",
+      {},
+      make("p", {}, swatch, make("b", {}, `${index + 1} ${name}`), ` ${this.title(this.metric.name)} `, make("b", {}, value)),
+      make("p", {}, turn.failure ? badge(words(turn.failure.kind), "failed") : (turn.reply_text ?? "(no text)")),
+      make("p", {}, make("a", { href: turnLink(run, id) }, "The turn")),
+    );
+  }
+}
+
+/** Load the recordings of a case, and show them on one axis; null if no run has its audio. */
+async function openReplies(id, runs, signal) {
+  const loaded = await Promise.all(
+    runs.map(async (run) => {
+      const address = ["api", "runs", run.id, "turns", id];
+      const turn = await read(path(...address), { signal });
+      if (!turn.audio.available) return null;
+      const [{ seconds }, url] = await Promise.all([
+        read(path(...address, "waveform"), { query: { bins: 1 }, signal }),
+        blobOf(path(...address, "audio", "both"), signal),
+      ]);
+      return { ...run, address, seconds, url, marks: turn.marks };
+    }),
+  );
+  const heard = loaded.filter(Boolean);
+  if (!heard.length) return null;
+  const lanes = [
+    { key: "user", title: "user" },
+    ...heard.map(({ name, index }) => ({ key: `run-${index}`, title: name, colour: COLOURS[index] })),
+  ];
+  const load = async (from, to, columns) => {
+    const interval = { start_s: from.toFixed(4), end_s: to.toFixed(4) };
+    const waves = await Promise.all(
+      heard.map(({ address, seconds }) =>
+        from < seconds
+          ? read(path(...address, "waveform"), { query: { bins: columns, ...interval }, signal })
+          : { start_s: from, step_s: 1, user: [], reply: [] },
+      ),
+    );
+    const replies = waves.map(({ step_s, reply: levels }, place) => [`run-${heard[place].index}`, { step_s, levels }]);
+    return { start_s: from, step_s: waves[0].step_s, user: waves[0].user, ...Object.fromEntries(replies) };
+  };
+  const end = heard[0].marks.filter(({ kind }) => kind === "end");
+  const audible = heard.flatMap(({ name, marks }) =>
+    marks.filter(({ kind }) => kind === "audible").map((mark) => ({ ...mark, title: `${name} audible` })),
+  );
+  const sounds = heard.map(({ name, url, index }) => ({ title: name, url, key: String(index + 1) }));
+  const length = Math.max(...heard.map(({ seconds }) => seconds));
+  const marks = [...end, ...audible].sort((one, other) => one.at_s - other.at_s);
+  return recording({ length, marks, load, lanes, keys: KEYS, zoom: null }, sounds, signal);
+}
+
+/** Fetch a file for the time that a case is open, so that switching does not wait for the server. */
+async function blobOf(address, signal) {
+  const response = await fetch(address, { signal });
+  const url = URL.createObjectURL(await response.blob());
+  signal.addEventListener("abort", () => URL.revokeObjectURL(url));
+  return url;
+}
