@@ -30,6 +30,7 @@ COVERED = {
     "loopback/scoring/llm/test_calls.py": "http/ dates scoring/llm/ metering",
     "loopback/scoring/test_judge_processes.py": "scoring/ judge_process",
     "loopback/studio/test_application.py": "studio/talking/ page_conversation talk_settings",
+    "loopback/studio/test_compare_api.py": "studio/ compared_turns",
     "loopback/studio/test_runs_api.py": (
         "studio/ audio_api front_end library lookups report_pages transcript turn_details turn_index "
         "turns_api words_api"
