@@ -37,15 +37,16 @@ __all__ = ["command"]
     "endpoints",
     multiple=True,
     metavar="NAME=URL",
-    help="Address of an endpoint to talk to, instead of its default; repeatable. Pages cannot choose one.",
+    help="Address of an endpoint for Talk and new runs, instead of its default; repeatable. Pages cannot "
+    "choose one.",
 )
 @click.option(
-    "--recordings",
+    "--data",
     multiple=True,
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder whose recordings listening tests may play as reference replies; repeatable. By default, "
-    "only those in a run's folder.",
+    metavar="PATH",
+    type=click.Path(path_type=Path, exists=True),
+    help="Data set that new runs may use, and whose recordings listening tests may play as reference "
+    "replies; repeatable.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 def command(
@@ -53,7 +54,7 @@ def command(
     port: int,
     host: str,
     endpoints: tuple[str, ...],
-    recordings: tuple[Path, ...],
+    data: tuple[Path, ...],
     no_browser: bool,
 ) -> None:
     """View runs, listen to them and compare them in the browser.
@@ -93,7 +94,7 @@ def command(
     if not is_loopback(host):
         click.echo(f"warning: {host} can be reached from other machines, without encryption", err=True)
     guard = Guard(Secret(token), host, Secret(listeners))
-    app = application(folders or (Path("recordings"),), guard, talk=talk, recordings=recordings)
+    app = application(folders or (Path("recordings"),), guard, talk=talk, data=data)
     run(serve(app, host, port, announce))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         # A normal exit waits for threads, which may compute unneeded statistics for minutes.

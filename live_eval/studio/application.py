@@ -20,6 +20,7 @@ from live_eval.studio import (
     listen,
     report_pages,
     runs_api,
+    start_api,
     talk,
     turns_api,
     words_api,
@@ -43,6 +44,7 @@ PARTS: tuple[Part, ...] = (
     words_api.add_routes,
     report_pages.add_routes,
     listen.add_routes,
+    start_api.add_routes,
     talk.add_routes,
 )
 
@@ -58,19 +60,19 @@ def application(
     guard: Guard,
     parts: Sequence[Part] = PARTS,
     talk: TalkSettings | None = None,
-    recordings: Sequence[Path] = (),
+    data: Sequence[Path] = (),
 ) -> web.Application:
     """Return the studio application.
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
         talk: Conversation settings; None for the endpoints' default addresses.
-        recordings: See `Library`.
+        data: See `Library`.
     """
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
     app.on_response_prepare.append(set_headers)
     app[GUARD] = guard
-    app[LIBRARY] = Library(folders, recordings)
+    app[LIBRARY] = Library(folders, data)
     app[TALK] = talk or TalkSettings()
     for part in parts:
         part(app)

@@ -40,18 +40,23 @@ class Library:
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
-        recordings: Folders, in addition to a run's, whose recordings may be played to listeners.
+        data: Data sets that runs may use; their recordings may be played to listeners.
     """
 
-    def __init__(self, folders: Sequence[Path], recordings: Sequence[Path] = ()) -> None:
+    def __init__(self, folders: Sequence[Path], data: Sequence[Path] = ()) -> None:
         self._roots = tuple(folders)
-        self.recordings = tuple(recordings)
+        self.data = tuple(data)
         self._known: dict[str, ListedFolder] = {}
 
     @property
     def roots(self) -> tuple[Path, ...]:
         """The folders given by the user."""
         return tuple(root.resolve() for root in self._roots)
+
+    @property
+    def recordings(self) -> tuple[Path, ...]:
+        """Folders, in addition to a run's, whose recordings may be played to listeners."""
+        return tuple(path if path.is_dir() else path.parent for path in self.data)
 
     def folders(self) -> list[ListedFolder]:
         """Return the existing folders, in descending order of names."""

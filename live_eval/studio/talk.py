@@ -17,7 +17,7 @@ from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
 from live_eval.studio.answers import answer, json_text, refusal
 from live_eval.studio.library import LIBRARY, Library
-from live_eval.studio.talking.talk_settings import TALK, TalkSettings, talkable_endpoints
+from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
 
 if TYPE_CHECKING:
     from live_eval.studio.talking.page_conversation import PageConversation
@@ -97,7 +97,7 @@ async def _endpoints(request: web.Request) -> web.Response:
     """Return the endpoints, the default one, and whether a page is connected."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
     addresses = request.app[TALK].addresses
-    return await answer(lambda: {**found, "endpoints": talkable_endpoints(addresses)})
+    return await answer(lambda: {**found, "endpoints": endpoint_choices(addresses, sessions=True)})
 
 
 async def _begin(request: web.Request) -> web.Response:

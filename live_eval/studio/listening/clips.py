@@ -104,7 +104,7 @@ def _reference(turn: TurnRecord, run: Path, recordings: Sequence[Path]) -> Liste
     if not may_leave(path, run, recordings):
         # Listeners read this message, so it contains no path.
         raise StoreError(
-            "the reference reply is outside the run: to play it, start the studio with --recordings FOLDER"
+            "the reference reply is outside the run: to play it, start the studio with --data FOLDER"
         )
     try:
         return _clip(read_audio(path).audio)

@@ -106,7 +106,7 @@ def _check_references(run: Path, cases: Sequence[ListenedCase], recordings: Sequ
             if path is not None and not may_leave(path, run, recordings):
                 raise UsageError(
                     f"reference replies in {path.resolve().parent} are outside the run: to play them to "
-                    "listeners, start the studio with --recordings and their folder"
+                    "listeners, start the studio with --data and their folder"
                 )
 
 

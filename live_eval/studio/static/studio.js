@@ -9,6 +9,7 @@ import { announce, fill, make, problem } from "./web/elements.js";
 
 const VIEWS = [
   { name: "runs", title: "Runs", load: () => import("./runs.js") },
+  { name: "start", title: "New run", load: () => import("./start.js") },
   { name: "talk", title: "Talk", load: () => import("./talk.js") },
   { name: "listen", title: "Listen", load: () => import("./listen.js") },
   { name: "latency", title: "Latency", load: () => import("./pages.js") },

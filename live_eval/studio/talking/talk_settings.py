@@ -14,7 +14,7 @@ from live_eval.errors import UsageError
 from live_eval.redaction import SECRETS, public_url
 from live_eval.registry import CLIENTS, client, find_plugins, missing_requirements
 
-__all__ = ["TALK", "TalkSettings", "read_addresses", "talkable_endpoints"]
+__all__ = ["TALK", "TalkSettings", "endpoint_choices", "read_addresses"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
     """Parse ``NAME=URL`` texts into addresses by endpoint.
 
     Raises:
-        UsageError: A text is malformed, or an endpoint does not exist, is given twice or does not support
-            sessions.
+        UsageError: A text is malformed, or an endpoint does not exist or is given twice.
     """
     addresses: dict[str, str] = {}
     for text in given:
@@ -52,16 +51,20 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(
                 f"--endpoint {name}={public_url(url)}: expected an address like ws://HOST:PORT or http://HOST:PORT"
             )
-        if client(name).transport_kind is TransportKind.HTTP:
-            raise UsageError(f"--endpoint {name}: it makes one request per turn, without a session")
+        client(name)
         if name in addresses:
             raise UsageError(f"--endpoint {name}: given twice")
         addresses[name] = url
     return addresses
 
 
-def talkable_endpoints(addresses: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the endpoints that support sessions, with their requirements, as JSON values."""
+def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[dict[str, Any]]:
+    """Return the endpoints with their requirements, as JSON values.
+
+    Args:
+        addresses: See `TalkSettings`.
+        sessions: Whether to omit endpoints without sessions.
+    """
     specs = [plugin.spec for plugin in find_plugins(CLIENTS)]
     return [
         {
@@ -74,5 +77,5 @@ def talkable_endpoints(addresses: Mapping[str, str]) -> list[dict[str, Any]]:
             "missing": missing_requirements(spec),
         }
         for spec in specs
-        if isinstance(spec, ClientSpec) and spec.transport_kind is not TransportKind.HTTP
+        if isinstance(spec, ClientSpec) and not (sessions and spec.transport_kind is TransportKind.HTTP)
     ]

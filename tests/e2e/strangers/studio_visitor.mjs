@@ -86,6 +86,7 @@ async function look() {
       duplex: "/duplex",
       leaderboard: "/leaderboard",
       problem: `/runs/${id.damaged}`,
+      start: "/start",
       talk: "/talk",
       listen: "/listen",
     };

@@ -111,7 +111,7 @@ async def test_the_listeners_link_opens_listening_tests_and_nothing_else(tmp_pat
 
 
 CHANGES = [
-    *(("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")),
+    *(("POST", "/api/start"), ("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")),
     ("POST", "/api/runs/a/turns/b/review"),
 ]
 REQUESTS = [("GET", "/api/runs"), ("GET", "/api/runs/a/progress"), *CHANGES]

@@ -84,7 +84,7 @@ def test_references_outside_the_runs_need_a_folder_of_the_user(tmp_path: Path) -
         write_listened_run(tmp_path / name, hz=300, cases=2, reference=reference) for name in ("one", "two")
     ]
     folder = tmp_path / FOLDER
-    with pytest.raises(UsageError, match="--recordings"):
+    with pytest.raises(UsageError, match="--data"):
         plan_test(AB, runs, folder, reference=ReferenceKind.REPLY)
     assert plan_test(AB, runs, folder, reference=ReferenceKind.USER).cases
     allowed = plan_test(AB, runs, folder, reference=ReferenceKind.REPLY, recordings=[reference.parent])

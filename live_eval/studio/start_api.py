@@ -1,0 +1,164 @@
+"""Serve the start of runs: the choices of a page, the equivalent command, progress, stop and resume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from live_eval.errors import UsageError
+from live_eval.registry import client, default_judges, installed_judges
+from live_eval.run.prompts import PROMPTS
+from live_eval.run.run_file import ALL_TASKS, DataTable, EndpointTable, TaskTable, TurnsTable
+from live_eval.scoring.judge_runner import JudgeOptions, unable_judges
+from live_eval.studio.answers import answer, refusal
+from live_eval.studio.library import LIBRARY, Library, ListedFolder
+from live_eval.studio.runs_api import folder_facts
+from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
+from live_eval.studio.starting.started_runs import BusyError, StartedRun, StartedRuns
+from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
+from live_eval.types import Task
+
+__all__ = ["add_routes"]
+
+_STARTED = web.AppKey("started", StartedRuns)
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve the start of runs."""
+    app[_STARTED] = StartedRuns()
+    app.on_shutdown.append(_close)
+    app.router.add_get("/api/start", _choices)
+    app.router.add_post("/api/start", _start)
+    app.router.add_post("/api/start/command", _command)
+    app.router.add_get("/api/started", _list)
+    app.router.add_post("/api/started/{run}/stop", _stop)
+    app.router.add_post("/api/started/{run}/resume", _resume)
+
+
+async def _close(app: web.Application) -> None:
+    await app[_STARTED].close()
+
+
+async def _choices(request: web.Request) -> web.Response:
+    """Return the values that a page may choose."""
+    library, addresses = request.app[LIBRARY], request.app[TALK].addresses
+
+    def choices() -> dict[str, Any]:
+        judges = installed_judges()
+        missing = unable_judges(judges, JudgeOptions())
+        usual = default_judges()
+        return {
+            "endpoints": endpoint_choices(addresses, sessions=False),
+            "usual": {
+                "endpoint": EndpointTable().name,
+                "data": DataTable().path,
+                "task": TaskTable().name,
+                "prompt": TaskTable().prompt,
+                "concurrency": TurnsTable().concurrency,
+                "repeat": TurnsTable().repeat,
+            },
+            "data": [*BUNDLED_DATA, *map(str, library.data)],
+            "tasks": [*(task.value for task in Task), ALL_TASKS],
+            "prompts": PROMPTS,
+            "judges": [
+                {
+                    "name": spec.name,
+                    "title": spec.title,
+                    "missing": missing.get(spec.name),
+                    "usual": spec.name in usual,
+                }
+                for spec in judges
+            ],
+        }
+
+    return await answer(choices)
+
+
+async def _command(request: web.Request) -> web.Response:
+    """Return the command that a page's settings equal, without starting it."""
+    given = await _body(request)
+    library, settings = request.app[LIBRARY], request.app[TALK]
+    return await answer(lambda: {"command": StartedRun(*_prepared(given, library, settings)).command})
+
+
+async def _start(request: web.Request) -> web.Response:
+    """Start a run. The error is ``busy`` (409) while another one is in progress."""
+    given = await _body(request)
+    prepared = await asyncio.to_thread(_prepared, given, request.app[LIBRARY], request.app[TALK])
+    try:
+        run = request.app[_STARTED].start(*prepared)
+    except BusyError as error:
+        return refusal(request, 409, "busy", str(error))
+    return await answer(_row, run)
+
+
+async def _list(request: web.Request) -> web.Response:
+    runs = request.app[_STARTED].listed()
+    return await answer(lambda: [_row(run) for run in runs])
+
+
+async def _stop(request: web.Request) -> web.Response:
+    run = request.app[_STARTED].find(request.match_info["run"])
+    run.stop()
+    return await answer(_row, run)
+
+
+async def _resume(request: web.Request) -> web.Response:
+    started = request.app[_STARTED]
+    run = started.find(request.match_info["run"])
+    recorded = await asyncio.to_thread(run.folder.path.exists)
+    try:
+        started.resume(run, recorded=recorded)
+    except BusyError as error:
+        return refusal(request, 409, "busy", str(error))
+    return await answer(_row, run)
+
+
+def _prepared(
+    given: Mapping[str, Any], library: Library, settings: TalkSettings
+) -> tuple[ListedFolder, list[str]]:
+    """Return the folder and the arguments of a new run."""
+    endpoint = given.get("endpoint")
+    name = endpoint.get("name", EndpointTable().name) if isinstance(endpoint, dict) else EndpointTable().name
+    spec = client(name) if isinstance(name, str) else None
+    if spec is None:
+        raise UsageError("endpoint.name: expected the name of an endpoint")
+    if name not in settings.addresses and spec.base_url is None and spec.launch is None:
+        raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
+    began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    folder = library.new_run(f"{began}-{spec.name}")
+    data = (*BUNDLED_DATA, *map(str, library.data))
+    arguments = arguments_of(
+        {**given, "endpoint": {"name": name, **(endpoint or {})}}, data, settings.addresses, folder.path
+    )
+    return folder, arguments
+
+
+def _row(run: StartedRun) -> dict[str, Any]:
+    """Return a started run, with the row of the list of runs once its folder exists."""
+    facts = folder_facts(run.folder) if run.folder.path.exists() else None
+    return {
+        "id": run.folder.id,
+        "name": run.folder.path.name,
+        "command": run.command,
+        "running": run.running,
+        "stopping": run.stopping,
+        "status": run.status,
+        "lines": list(run.lines),
+        "run": facts,
+    }
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        given = orjson.loads(await request.read())
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise UsageError("expected a JSON object with tables of a run file")
+    return given

@@ -1,0 +1,1 @@
+"""Runs that a page starts: their settings, commands and processes."""

@@ -1,0 +1,81 @@
+"""The ``live-eval run`` command for a page's settings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
+from live_eval.errors import UsageError
+from live_eval.registry import client
+from live_eval.run.prompts import PROMPTS
+from live_eval.run.run_file import validate
+
+__all__ = ["BUNDLED_DATA", "arguments_of"]
+
+BUNDLED_DATA = (SAMPLE, SAMPLE_DIALOGUES)
+
+_FLAGS = {
+    ("endpoint", "model"): "--model",
+    ("endpoint", "voice"): "--voice",
+    ("data", "path"): "--data",
+    ("data", "limit"): "--limit",
+    ("data", "cues"): "--cue",
+    ("task", "name"): "--task",
+    ("task", "prompt"): "--prompt",
+    ("turns", "mode"): "--turn-mode",
+    ("turns", "concurrency"): "--concurrency",
+    ("turns", "repeat"): "--repeat",
+    ("judges", "names"): "--judges",
+}
+"""The run-file settings that a page may choose besides the endpoint's name; none is an address, a source of
+keys, or a file that the studio's command line did not name."""
+
+
+def arguments_of(
+    given: Mapping[str, Any], data: Collection[str], addresses: Mapping[str, str], out: Path
+) -> list[str]:
+    """Return the arguments of ``live-eval`` for a page's settings.
+
+    Args:
+        given: Run-file tables from a page.
+        data: Data sets that the page may choose.
+        addresses: Endpoint addresses by name from the studio's command line.
+        out: Folder of the new run.
+
+    Raises:
+        UsageError: A setting is unknown or invalid.
+    """
+    tables = {
+        name: _table(name, given.get(name, {})) for name in ("endpoint", *{table for table, _ in _FLAGS})
+    }
+    if unknown := set(given) - set(tables):
+        raise UsageError(f"expected the tables {', '.join(sorted(tables))}, got {sorted(unknown)[0]!r:.40}")
+    config = validate(tables)
+    if config.data.path not in data:
+        raise UsageError(
+            f"data.path: expected one of {', '.join(data)}, got {config.data.path!r:.60}; to add "
+            "one, start the studio with --data PATH"
+        )
+    if config.task.prompt not in PROMPTS:
+        raise UsageError(f"task.prompt: expected one of {', '.join(PROMPTS)}, got {config.task.prompt!r:.60}")
+    name = client(config.endpoint.name).name
+    flags = {(table, key): value for table, values in tables.items() for key, value in values.items()}
+    arguments = ["run", name]
+    if name in addresses:
+        arguments.append(f"--base-url={addresses[name]}")
+    # FLAG=VALUE, so that a value that begins with a dash is no flag.
+    arguments += [f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags]
+    return [*arguments, f"--out={out}"]
+
+
+def _table(name: str, values: Any) -> dict[str, Any]:
+    allowed = {key for table, key in _FLAGS if table == name} | ({"name"} if name == "endpoint" else set())
+    if not isinstance(values, dict) or not set(values) <= allowed:
+        raise UsageError(f"{name}: expected an object with some of the keys {', '.join(sorted(allowed))}")
+    return values
+
+
+def _text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,169 @@
+"""Run ``live-eval run`` in a child process, one run at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from live_eval.errors import LiveEvalError
+from live_eval.redaction import SECRETS
+from live_eval.studio.answers import NotFoundError
+from live_eval.studio.library import ListedFolder
+
+__all__ = ["RESUME", "BusyError", "StartedRun", "StartedRuns"]
+
+RESUME = "--resume"
+_MOST_LINES = 40
+_MOST_CHARACTERS = 2_000  # of a line
+_MOST_KEPT = 100
+_STOP_TIMEOUT_S = 10.0
+_KILL_TIMEOUT_S = 3.0
+
+
+class BusyError(LiveEvalError):
+    """Another run is in progress."""
+
+
+@dataclass(slots=True, eq=False)
+class StartedRun:
+    """A run that a page started.
+
+    Args:
+        folder: The run's place in the library; the folder is missing until the run has begun.
+        arguments: Arguments of ``live-eval``.
+        lines: Last lines that the command printed, without secrets.
+        status: Exit status; None while the command runs.
+        stopping: Whether the command was told to stop.
+    """
+
+    folder: ListedFolder
+    arguments: Sequence[str]
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_LINES))
+    status: int | None = None
+    stopping: bool = False
+    process: asyncio.subprocess.Process | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the command runs."""
+        return self.task is not None and not self.task.done()
+
+    @property
+    def command(self) -> str:
+        """The equivalent command line, without secrets."""
+        return SECRETS.text(shlex.join(("live-eval", *self.arguments)))
+
+    def begin(self) -> None:
+        """Run the command in the background."""
+        self.status, self.stopping = None, False
+        self.lines.clear()
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "live_eval", *self.arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                limit=1 << 20,
+                start_new_session=True,  # Ctrl-C must reach only the studio, which stops the run
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        except OSError as error:
+            self.lines.append(f"live-eval cannot be started: {error.strerror}")
+            self.status = -1
+            return
+        assert self.process.stdout is not None
+        while True:
+            try:
+                line = await self.process.stdout.readline()
+            except ValueError:  # a line above the limit; the rest follows as another line
+                continue
+            if not line:
+                break
+            text = SECRETS.text(line.decode(errors="replace").rstrip()[:_MOST_CHARACTERS])
+            if text:
+                self.lines.append(text)
+        self.status = await self.process.wait()
+
+    def stop(self) -> None:
+        """Ask the command to end after the turns in progress; the second call ends it at once."""
+        if self.process is not None and self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGTERM if self.stopping else signal.SIGINT)
+            self.stopping = True
+
+
+class StartedRuns:
+    """The runs that pages have started since the studio began. Call the methods on the event loop."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, StartedRun] = {}
+
+    def listed(self) -> list[StartedRun]:
+        """Return the runs, the latest first."""
+        return list(reversed(self._runs.values()))
+
+    def start(self, folder: ListedFolder, arguments: Sequence[str]) -> StartedRun:
+        """Start a run.
+
+        Raises:
+            BusyError: Another run is in progress.
+        """
+        self._check_idle()
+        run = StartedRun(folder, tuple(arguments))
+        self._runs[folder.id] = run
+        for oldest in list(self._runs)[:-_MOST_KEPT]:
+            del self._runs[oldest]
+        run.begin()
+        return run
+
+    def resume(self, run: StartedRun, *, recorded: bool) -> None:
+        """Continue a run, or start it again if it has not `recorded` anything.
+
+        Raises:
+            BusyError: Another run is in progress.
+        """
+        self._check_idle()
+        if recorded and RESUME not in run.arguments:
+            run.arguments = (*run.arguments, RESUME)
+        run.begin()
+
+    def find(self, run_id: str) -> StartedRun:
+        """Return a run by its id.
+
+        Raises:
+            NotFoundError: This studio did not start the run.
+        """
+        if run_id not in self._runs:
+            raise NotFoundError(f"this studio has not started a run with the id {run_id[:40]!r}")
+        return self._runs[run_id]
+
+    async def close(self) -> None:
+        """Stop the run in progress, and wait for it to store its turns."""
+        for patience_s in (_STOP_TIMEOUT_S, _KILL_TIMEOUT_S):
+            running = [run for run in self._runs.values() if run.task is not None and run.running]
+            if not running:
+                return
+            for run in running:
+                run.stop()
+            await asyncio.wait([run.task for run in running if run.task is not None], timeout=patience_s)
+        for run in self._runs.values():
+            if run.process is not None and run.running:
+                with contextlib.suppress(ProcessLookupError):
+                    run.process.kill()
+
+    def _check_idle(self) -> None:
+        if any(run.running for run in self._runs.values()):
+            raise BusyError(
+                "another run is in progress, and a second one would disturb its timing: wait, or stop it"
+            )

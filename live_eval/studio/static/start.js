@@ -1,0 +1,331 @@
+// Start a run: a form, the command that it equals, and the runs that were started here.
+import { path, post, read } from "./api.js";
+import { progressBar, stateBadge } from "./progress.js";
+import { badge, button, choice, fill, make, problem } from "./web/elements.js";
+import { words } from "./web/format.js";
+
+const POLL_MS = 1_000;
+const TYPING_MS = 300;
+const TURNS_FAILED = 3; // the exit status of a run with failed turns
+const WRONG_USAGE = 2;
+
+export async function show(place, { signal }) {
+  const choices = await read("/api/start", { signal });
+  const started = make("div");
+  const list = new Started(started, signal);
+  fill(
+    place,
+    make("h1", {}, "New run"),
+    new Form(choices, () => list.follow()).element,
+    make("h2", {}, "Started here"),
+    started,
+  );
+  await list.follow();
+  return "New run";
+}
+
+/** The settings of a run. */
+class Form {
+  constructor(choices, begun) {
+    this.choices = choices;
+    this.begun = begun;
+    this.judges = null; // the default judges
+    this.needs = make("p", { class: "note" });
+    this.modes = make("span");
+    this.model = field("Model", { name: "model" });
+    this.voice = field("Voice", { name: "voice" });
+    this.limit = field("Cases", { name: "limit", type: "number", min: 1, value: 5, placeholder: "all" });
+    this.cues = field("Cues", { name: "cues", placeholder: "all, or breath, sigh" });
+    this.concurrency = field("Sessions at a time", {
+      name: "concurrency",
+      type: "number",
+      min: 1,
+      max: 1000,
+      value: choices.usual.concurrency,
+    });
+    this.repeat = field("Repeats", { name: "repeat", type: "number", min: 1, value: choices.usual.repeat });
+    this.command = make("code");
+    this.copied = make("span", { role: "status" });
+    this.failure = make("div");
+    this.element = this.form();
+    this.choose(choices.usual.endpoint);
+  }
+
+  form() {
+    const { endpoints, data, tasks, prompts, usual } = this.choices;
+    const options = endpoints.map(({ name, missing, needs_base_url: url }) => [
+      name,
+      `${name}${missing ? ` (missing: ${missing})` : url ? " (needs an address)" : ""}`,
+    ]);
+    ({ data: this.data, task: this.task, prompt: this.prompt } = usual);
+    const set = (key) => (value) => {
+      this[key] = value;
+      this.changed();
+    };
+    return make(
+      "form",
+      { class: "start", submit: (event) => this.start(event), input: () => this.changed() },
+      group(
+        "Endpoint",
+        choice("Endpoint", "endpoint", options, usual.endpoint, (name) => this.choose(name)),
+        this.model,
+        this.voice,
+        this.modes,
+        this.needs,
+      ),
+      group("Data", choice("Data set", "data", data, this.data, set("data")), this.limit, this.cues),
+      group(
+        "Task",
+        choice(
+          "Task",
+          "task",
+          tasks.map((task) => [task, words(task)]),
+          this.task,
+          set("task"),
+        ),
+        choice("Prompt", "prompt", prompts, this.prompt, set("prompt")),
+        this.concurrency,
+        this.repeat,
+      ),
+      this.judgeChoice(),
+      make("pre", { class: "command" }, this.command),
+      make(
+        "p",
+        {},
+        make("button", { class: "primary" }, "Start"),
+        " ",
+        button("Copy the command", () => this.copy()),
+        " ",
+        this.copied,
+      ),
+      make(
+        "p",
+        { class: "note" },
+        "Vendors charge for every turn; the command with --estimate prints time and cost. Keys come from the " +
+          "environment of the studio.",
+      ),
+      this.failure,
+    );
+  }
+
+  judgeChoice() {
+    const boxes = this.choices.judges.map(({ name, title, missing, usual }) =>
+      make(
+        "label",
+        { title: missing ? `missing: ${missing}` : title },
+        make("input", {
+          type: "checkbox",
+          name: "judge",
+          value: name,
+          checked: usual && !missing,
+          disabled: Boolean(missing),
+          change: () => this.judge(),
+        }),
+        ` ${name}`,
+        missing && make("small", {}, " (not available)"),
+      ),
+    );
+    this.judgeBoxes = make("div", { class: "choices" }, boxes);
+    return make(
+      "details",
+      {},
+      make("summary", {}, "Judges: the default ones that can run here"),
+      this.judgeBoxes,
+    );
+  }
+
+  judge() {
+    const boxes = [...this.judgeBoxes.querySelectorAll("input")];
+    this.judges = boxes.filter((box) => box.checked).map((box) => box.value);
+    const summary = this.judgeBoxes.parentElement.querySelector("summary");
+    summary.textContent = `Judges: ${this.judges.join(", ") || "none"}`;
+    this.changed();
+  }
+
+  choose(name) {
+    this.endpoint = this.choices.endpoints.find((each) => each.name === name);
+    const { turn_modes: modes, missing, needs_base_url: url, model, base_url: own, title } = this.endpoint;
+    this.mode = modes[0];
+    fill(
+      this.modes,
+      choice(
+        "Turns end by",
+        "mode",
+        modes.map((mode) => [mode, words(mode)]),
+        this.mode,
+        (mode) => {
+          this.mode = mode;
+          this.changed();
+        },
+      ),
+    );
+    valueOf(this.model).placeholder = model ?? "";
+    this.needs.textContent = url
+      ? `${title}: start the studio with --endpoint ${name}=URL.`
+      : missing
+        ? `${title}: ${missing} is missing on the studio's machine.`
+        : `${title}: ${own ?? "started with the run"}`;
+    this.changed();
+  }
+
+  /** The settings as tables of a run file, without those that have their default value. */
+  settings() {
+    const { usual } = this.choices;
+    const unless = (value, other) => (value === other ? null : value);
+    const text = (label) => valueOf(label).value.trim();
+    const count = (label, usual) => {
+      const value = text(label);
+      return value === "" || Number(value) === usual ? null : Number(value);
+    };
+    const cues = text(this.cues)
+      .split(",")
+      .map((cue) => cue.trim())
+      .filter(Boolean);
+    return given({
+      endpoint: given({ name: this.endpoint.name, model: text(this.model), voice: text(this.voice) }),
+      data: given({
+        path: unless(this.data, usual.data),
+        limit: count(this.limit),
+        cues: cues.length ? cues : null,
+      }),
+      task: given({
+        name: unless(this.task, usual.task),
+        prompt: unless(this.prompt, usual.prompt),
+      }),
+      turns: given({
+        mode: unless(this.mode, this.endpoint.turn_modes[0]),
+        concurrency: count(this.concurrency, usual.concurrency),
+        repeat: count(this.repeat, usual.repeat),
+      }),
+      judges: given({ names: this.judges }),
+    });
+  }
+
+  changed() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(async () => {
+      try {
+        const { command } = await post("/api/start/command", this.settings());
+        fill(this.command, command);
+        fill(this.failure);
+      } catch (error) {
+        fill(this.command);
+        fill(this.failure, problem(error));
+      }
+    }, TYPING_MS);
+  }
+
+  async copy() {
+    try {
+      await navigator.clipboard.writeText(this.command.textContent);
+      fill(this.copied, "copied");
+    } catch {
+      getSelection().selectAllChildren(this.command); // only pages over HTTPS or localhost may copy
+      fill(this.copied, "selected: copy it with the keyboard");
+    }
+  }
+
+  async start(event) {
+    event.preventDefault();
+    try {
+      await post("/api/start", this.settings());
+      fill(this.failure);
+      await this.begun();
+    } catch (error) {
+      fill(this.failure, problem(error));
+    }
+  }
+}
+
+/** The runs that the studio has started. */
+class Started {
+  constructor(element, signal) {
+    this.element = element;
+    this.signal = signal;
+    signal.addEventListener("abort", () => clearTimeout(this.timer));
+  }
+
+  /** Show the runs, again and again while one is in progress. */
+  async follow() {
+    clearTimeout(this.timer);
+    const runs = await read("/api/started", { signal: this.signal });
+    this.draw(runs);
+    if (runs.some(({ running }) => running) && !this.signal.aborted) {
+      this.timer = setTimeout(() => this.follow().catch((error) => this.fail(error)), POLL_MS);
+    }
+  }
+
+  fail(error) {
+    if (!this.signal.aborted) this.element.append(problem(error));
+  }
+
+  draw(runs) {
+    const open = new Set([...this.element.querySelectorAll("details[open]")].map(({ id }) => id));
+    const focus = document.activeElement?.id;
+    fill(
+      this.element,
+      runs.length
+        ? runs.map((run) => this.item(run, open.has(`output-${run.id}`)))
+        : make("p", { class: "note" }, "No runs yet."),
+    );
+    if (focus) document.getElementById(focus)?.focus();
+  }
+
+  item(run, open) {
+    const act = (verb) => async () => {
+      try {
+        await post(path("api", "started", run.id, verb));
+        await this.follow();
+      } catch (error) {
+        this.fail(error);
+      }
+    };
+    const rest = run.run && run.run.planned !== null && run.run.turns < run.run.planned;
+    return make(
+      "section",
+      { class: "started" },
+      make("h3", {}, run.run ? make("a", { href: `#/runs/${run.id}` }, run.name) : run.name, " ", stateOf(run)),
+      run.run && !run.run.problem && progressBar(run.name, run.run),
+      make("pre", { class: "command" }, make("code", {}, run.command)),
+      run.running
+        ? button(run.stopping ? "Stop at once" : "Stop", act("stop"), {
+            id: `stop-${run.id}`,
+            title: run.stopping ? null : "after the turns in progress",
+          })
+        : (rest || ![0, TURNS_FAILED].includes(run.status)) &&
+          button(run.run ? "Resume" : "Try again", act("resume"), { id: `resume-${run.id}` }),
+      run.lines.length > 0 &&
+        make(
+          "details",
+          { id: `output-${run.id}`, open: open || (!run.running && run.status === WRONG_USAGE) },
+          make("summary", {}, "Output"),
+          make("pre", { class: "output" }, run.lines.join("\n")),
+        ),
+    );
+  }
+}
+
+function stateOf({ running, stopping, status, run }) {
+  if (running) return badge(stopping ? "stopping" : run ? "running" : "starting", "running");
+  if (status === 0 && run) return stateBadge(run);
+  return badge(run?.state === "finished" ? "finished with failures" : `ended with status ${status}`, "failed");
+}
+
+function group(title, ...fields) {
+  return make("fieldset", {}, make("legend", {}, title), fields);
+}
+
+function field(label, attributes) {
+  return make("label", {}, label, make("input", { autocomplete: "off", ...attributes }));
+}
+
+function valueOf(label) {
+  return label.querySelector("input");
+}
+
+/** The entries that have a value. */
+function given(entries) {
+  return Object.fromEntries(
+    Object.entries(entries).filter(([, value]) => value !== null && value !== "" && value !== undefined),
+  );
+}

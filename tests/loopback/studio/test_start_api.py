@@ -1,0 +1,102 @@
+"""Runs that a page starts: real commands, stopped and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from live_eval.recording import RunReader
+from live_eval.studio import start_api
+from tests.support.studio import studio
+
+SETTINGS = {"data": {"limit": 2}, "turns": {"concurrency": 1}, "judges": {"names": []}}
+
+
+async def send(browser: aiohttp.ClientSession, path: str, body: Any = None) -> tuple[int, Any]:
+    headers = {"Origin": str(browser._base_url).rstrip("/")}
+    async with browser.post(path, json=body, headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def until(browser: aiohttp.ClientSession, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Wait until the latest run is in a state."""
+    async with asyncio.timeout(60):
+        while True:
+            async with browser.get("/api/started") as answer:
+                run: dict[str, Any] = (await answer.json())[0]
+            if holds(run):
+                return run
+            await asyncio.sleep(0.1)
+
+
+def has_a_turn(run: dict[str, Any]) -> bool:
+    return ((run["run"] or {}).get("turns") or 0) >= 1
+
+
+def state_of(folder: Path) -> tuple[str, int]:
+    with RunReader.open(folder) as run:
+        return run.state, len(run)
+
+
+async def test_a_run_is_started_stopped_and_resumed(tmp_path: Path) -> None:
+    async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+        status, preview = await send(browser, "/api/start/command", SETTINGS)
+        assert status == 200
+        assert preview["command"].startswith(
+            "live-eval run reference --limit=2 --concurrency=1 --judges= --out="
+        )
+        status, begun = await send(browser, "/api/start", SETTINGS)
+        assert (status, begun["running"], begun["status"]) == (200, True, None)
+        status, refused = await send(browser, "/api/start", SETTINGS)
+        assert (status, refused["error"]["kind"]) == (409, "busy")
+        await until(browser, has_a_turn)
+        status, stopping = await send(browser, f"/api/started/{begun['id']}/stop")
+        assert (status, stopping["stopping"]) == (200, True)
+        stopped = await until(browser, lambda run: not run["running"])
+        assert stopped["status"] == 130
+        assert 1 <= stopped["run"]["turns"] < stopped["run"]["planned"]
+        assert any("Interrupted. To continue" in line for line in stopped["lines"])
+        status, resumed = await send(browser, f"/api/started/{begun['id']}/resume")
+        assert (status, resumed["running"]) == (200, True)
+        assert resumed["command"].endswith(" --resume")
+        ended = await until(browser, lambda run: not run["running"])
+        assert (ended["status"], ended["run"]["state"]) == (0, "finished")
+        assert ended["run"]["turns"] == ended["run"]["planned"]
+    recorded = await asyncio.to_thread(state_of, tmp_path / ended["name"])
+    assert recorded == ("finished", ended["run"]["planned"])
+
+
+async def test_a_command_that_cannot_begin_explains_itself_and_the_studio_goes_on(tmp_path: Path) -> None:
+    async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+        settings = {"endpoint": {"name": "openai"}, "data": {"cues": ["nothing"]}}
+        status, _ = await send(browser, "/api/start", settings)
+        assert status == 200
+        failed = await until(browser, lambda run: not run["running"])
+        assert (failed["status"], failed["run"]) == (2, None)
+        assert any(line.startswith("error: ") for line in failed["lines"])
+        assert (await send(browser, "/api/start", {"task": {"name": "dance"}}))[0] == 400
+        assert (await send(browser, "/api/started/0000/stop"))[0] == 404
+        async with browser.get("/api/start") as answer:
+            choices = await answer.json()
+        assert choices["data"] == ["sample", "sample-dialogues"]
+        assert {"reference", "openai", "openai-chat-audio"} <= {each["name"] for each in choices["endpoints"]}
+
+
+async def test_the_run_in_progress_ends_with_the_studio(tmp_path: Path) -> None:
+    async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+        _, begun = await send(browser, "/api/start", SETTINGS)
+        await until(browser, has_a_turn)
+    state, turns = await asyncio.to_thread(state_of, tmp_path / begun["name"])
+    assert state == "interrupted"
+    assert turns >= 1
+
+
+@pytest.mark.parametrize("body", [[], "x", {"offer": 1}])
+async def test_a_body_that_is_no_run_file_is_refused(tmp_path: Path, body: object) -> None:
+    async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+        assert (await send(browser, "/api/start", body))[0] == 400

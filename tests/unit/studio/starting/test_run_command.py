@@ -1,0 +1,71 @@
+"""The command that a page's settings equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.cli import cli
+from live_eval.errors import UsageError
+from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
+
+OUT = Path("/runs/new")
+
+
+def arguments(given: dict[str, Any], **addresses: str) -> list[str]:
+    return arguments_of(given, [*BUNDLED_DATA, "/data/echomind"], addresses, OUT)
+
+
+def test_the_settings_become_flags() -> None:
+    given = {
+        "endpoint": {"name": "openai", "model": "m", "voice": "--out=/etc"},
+        "data": {"path": "/data/echomind", "limit": 3, "cues": ["breath", "sigh"]},
+        "task": {"name": "conversation", "prompt": "basic"},
+        "turns": {"mode": "manual", "concurrency": 2, "repeat": 5},
+        "judges": {"names": ["bleu", "dnsmos"]},
+    }
+    assert arguments(given, openai="ws://127.0.0.1:9/v1") == [
+        *("run", "openai", "--base-url=ws://127.0.0.1:9/v1", "--model=m", "--voice=--out=/etc"),
+        *("--data=/data/echomind", "--limit=3", "--cue=breath,sigh", "--task=conversation", "--prompt=basic"),
+        *("--turn-mode=manual", "--concurrency=2", "--repeat=5", "--judges=bleu,dnsmos", "--out=/runs/new"),
+    ]
+    assert arguments({"judges": {"names": []}})[2:] == ["--judges=", "--out=/runs/new"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"endpoint": {"name": "openai", "base_url": "ws://evil"}}, "endpoint: expected an object with some"),
+        ({"endpoint": {"key_variable": "HOME"}}, "endpoint: expected an object with some"),
+        ({"endpoint": {"name": "--estimate"}}, "unknown endpoint '--estimate'"),
+        ({"endpoint": {"name": "/etc/run.toml"}}, "unknown endpoint '/etc/run.toml'"),
+        ({"endpoint": {"name": 3}}, "endpoint.name"),
+        ({"endpoint": []}, "endpoint: expected an object with some"),
+        ({"data": {"path": "/etc"}}, "data.path: expected one of sample, sample-dialogues, /data/echomind"),
+        ({"data": {"limit": 0}}, "data.limit"),
+        ({"data": {"audio_root": "/etc"}}, "data: expected an object with some"),
+        ({"task": {"prompt": "/etc/passwd"}}, "task.prompt: expected one of no, basic"),
+        ({"task": {"prompt": "no,/etc/passwd"}}, "task.prompt: expected one of no, basic"),
+        ({"task": {"name": "dance"}}, "task.name"),
+        ({"turns": {"concurrency": 10**6}}, "turns.concurrency"),
+        ({"turns": {"mode": "x"}}, "turns.mode"),
+        ({"judges": {"options": {"ves.llm_base_url": "x"}}}, "judges: expected an object with some"),
+        (
+            {"output": {"out": "/etc"}},
+            "expected the tables data, endpoint, judges, task, turns, got 'output'",
+        ),
+    ],
+)
+def test_a_page_can_choose_no_address_no_file_and_no_flag(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        arguments(given)
+    assert message in str(error.value)
+
+
+def test_the_flags_exist() -> None:
+    text = CliRunner().invoke(cli, ["run", "--help-all"], terminal_width=200).output
+    for flag in ("--base-url", "--data", "--limit", "--cue", "--prompt", "--turn-mode", "--judges", "--out"):
+        assert flag in text
