@@ -12,6 +12,7 @@ import pytest
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
+from live_eval.studio.compared_turns import ORDERS
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Cue, Failure, Variant
 from tests.support.studio import studio
@@ -82,6 +83,8 @@ async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:
         assert [name for name, _ in await rows(metric="first_byte", order="higher")][:2] == ["id_0", "id_2"]
         assert [name for name, _ in await rows(metric="first_byte", order="lower")][:2] == ["id_1", "id_2"]
         assert [name for name, _ in await rows(order="recorded")] == ["id_0", "id_1", "id_2", "id_3"]
+        for order in ORDERS:
+            assert len(await rows(order=order)) == 4
         assert await rows(metric="first_byte", where="cue == sigh") == [("id_1", -200), ("id_3", None)]
         assert await rows(metric="taste", limit="1") == [("id_0", 3)]
         assert (await rows("abc", metric="first_byte"))[0] == ("id_2", 205)
