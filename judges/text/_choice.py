@@ -63,7 +63,9 @@ _NO_WORD = _any_case(
 _NO_SENTENCE = _any_case(r"\W*$|\s*[^\w\s'-]")  # "option see", but "see if it helps"
 # A letter that is introduced as a letter: "is: a", "option a", "(a)".
 _INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
-_MARKED_OFF = re.compile(r"\s*[,;:)]")  # "A, happy" says A, whatever the text of an option begins with
+# "A, happy" and "A – happy" say A, whatever the text of an option begins with.
+_MARKED_OFF = re.compile(r"\s*[,;:()/–—]|\s+-")
+_NO_NOUN = _any_case(r"\s+(?:yes|no)\b")  # no article precedes these
 _WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are also words
 _ANOTHER = _any_case(
     r"\W*,\W*[b-h]\b(?!\W*$)"
@@ -188,17 +190,20 @@ def _is_a_word(
     """
     if named[1].lower() not in _WORDS or _MARKED_OFF.match(after):
         return False
+    is_marked = named[1] == "A" or (len(named[1]) == 1 and _INTRODUCED.search(named[0][: named.start(1)]))
+    if is_marked and _NO_NOUN.match(after):
+        return False
     if spelled:
         return True
     alone = _NO_WORD if len(named[1]) == 1 else _NO_SENTENCE
     if alone.match(after) or _begins(after, texts[letter]):
         return False
-    if named[1] == "A" or (len(named[1]) == 1 and _INTRODUCED.search(named[0][: named.start(1)])):
-        # "The answer is: A sad voice" starts an option's text with its article, and does not choose A. But
-        # "A yes" begins A's own text, and no article precedes "yes" or "no".
+    if is_marked:
+        # "The answer is: A sad voice" starts an option's text with its article, and does not choose A; but
+        # "A happy one" starts A's own text.
         following = _words(after).partition(" ")[0]
         starts = {each: text.partition(" ")[0] for each, text in texts.items()}
-        return following not in ("yes", "no", starts[letter]) and following in starts.values()
+        return following != starts[letter] and following in starts.values()
     return True
 
 

@@ -194,6 +194,8 @@ def test_which_letters_are_mentioned_makes_no_difference(phrasing: str) -> None:
     [
         ("The answer is: A dog barking.", "C"),
         ("The answer is: A, dog barking", "A"),  # as "B, dog barking" is B
+        *((f"The answer is: A {mark} sad tone", "A") for mark in ("-", "–", "—", "/")),
+        ("The answer is: A (sad tone)", "A"),
         ("The answer is: A dog.", None),  # an option's text begins so, not the letter
         ("the answer is a dog", None),
         ("It's a tough one.", None),
@@ -229,6 +231,7 @@ ANSWERS = (
         ("The answer is A yes.", "A"),
         ("The answer is: B no", "B"),
         ("The answer is: D angry", "D"),
+        ("The answer is: A no doubt", "A"),
         ("The answer is: A no question", "A"),
         ("The answer is: B no question", "B"),
         ("The answer is: A tired voice", "C"),
