@@ -167,8 +167,12 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
     """
     if not response.is_redirect:
         return
-    asked, to = urlsplit(url), urlsplit(urljoin(response.url, response.headers["Location"]))
-    host = to.hostname or ""
+    asked = urlsplit(url)
+    try:
+        to = urlsplit(urljoin(response.url, response.headers["Location"]))
+        host, _ = to.hostname or "", to.port  # the port is checked when it is read
+    except ValueError as error:
+        raise JudgeError(f"{mask_halves(url)}: expected a redirect to a URL: {error}") from None
     domains = {asked.hostname or ""}
     for source in _SOURCES:
         if any(_is_within(urlsplit(address).hostname or "", source) for address in (published, url)):

@@ -343,6 +343,13 @@ def test_a_redirect_within_a_source_is_followed(published: str, asked: str, targ
     check_redirect(f"{published}/a", f"{asked}/a", redirect(f"{asked}/a", target))
 
 
+@pytest.mark.parametrize("target", ["https://127.0.0.1:9941\\.huggingface.co/x", "https://[::1/x"])
+def test_a_redirect_to_no_url_is_refused(target: str) -> None:
+    url = f"{HUB}/a"
+    with pytest.raises(JudgeError, match="expected a redirect to a URL: "):
+        check_redirect(url, url, redirect(url, target))
+
+
 def redirect(url: str, target: str) -> requests.Response:
     response = requests.Response()
     response.url, response.status_code = url, 302
