@@ -60,7 +60,9 @@ class CampaignDocument:
             OSError: The folder cannot be read.
         """
         made = folder / self.made
-        return holds_only(made, self.forms) and any(made.rglob("*.*"))
+        if not holds_only(made, self.forms):
+            return False
+        return any(made.rglob("*.*")) or [each.name for each in folder.iterdir()] == [self.made]
 
     def is_in(self, folder: Path) -> bool:
         """Return whether a folder contains such a campaign and is not itself a run."""

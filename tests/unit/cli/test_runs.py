@@ -172,6 +172,17 @@ def test_a_duplex_campaign_that_was_killed_before_its_document_is_deleted(tmp_pa
     assert not stimuli.parent.exists()
 
 
+def test_a_campaign_that_was_killed_before_its_first_file_is_deleted(tmp_path: Path) -> None:
+    killed, other = tmp_path / "killed", tmp_path / "other"
+    for folder in (killed, other):
+        (folder / "stimuli").mkdir(parents=True)
+    (other / "notes").touch()
+    assert runs("delete", killed, "--yes").exit_code == 0
+    assert not killed.exists()
+    assert runs("delete", other, "--yes").exit_code == 2
+    assert (other / "stimuli").is_dir()
+
+
 def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
