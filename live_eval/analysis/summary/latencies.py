@@ -38,7 +38,7 @@ _NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencySummary:
-    """One latency over the captured turns of a run, in milliseconds.
+    """One latency over the captured turns of a run, in milliseconds; ``connect`` also counts failed turns.
 
     Args:
         name: Name of the latency.

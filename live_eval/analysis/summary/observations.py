@@ -72,9 +72,10 @@ class Observation:
         return self.failed_by not in (None, FailureCause.ENDPOINT)
 
     def milliseconds(self, name: str) -> float | None:
-        """Return a latency of a captured turn, or None."""
+        """Return a latency, or None. A failed turn has none except the time to connect."""
         ns = latency(self.timing, name).ns
-        return None if ns is None or not self.captured else ns / 1e6
+        counts = self.captured or (name == "connect" and self.failed_by is not FailureCause.HARNESS)
+        return ns / 1e6 if counts and ns is not None else None
 
 
 def latency(timing: Latencies, name: str) -> Latency:

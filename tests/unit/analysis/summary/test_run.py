@@ -56,10 +56,19 @@ def test_every_latency_accounts_for_all_turns(summary: RunSummary, name: str) ->
     assert latency.n + latency.uncertain.n + latency.measured.n_missing == summary.total
 
 
+def test_a_failed_turn_counts_in_the_time_to_connect_if_it_connected(summary: RunSummary) -> None:
+    """As in assertions and campaigns: one value under one name."""
+    connect = summary.latencies["connect"]
+    failed = [turn for turn in summary.turns if not turn.captured]
+    assert [turn.milliseconds("connect") is not None for turn in failed] == [True, True]
+    assert (connect.n, connect.measured.n_missing) == (summary.total, 0)
+    assert [turn.milliseconds("first_byte") for turn in failed] == [None, None]
+
+
 def test_latencies_that_do_not_begin_with_the_end_of_speech_have_no_uncertain_turns(
     summary: RunSummary,
 ) -> None:
-    assert summary.latencies["connect"].n == 22
+    assert summary.latencies["lead_silence"].n == 22
     assert summary.latencies["connect"].uncertain.n == 0
     assert summary.latencies["lead_silence"].measured["p50"].value == pytest.approx(80, abs=0.2)
     assert summary.latencies["barge_in_stop"].measured.missing["the user did not speak over the reply"] == 22
