@@ -50,9 +50,9 @@ T = TypeVar("T")
 _OPEN_LOOP = "voice_to_voice_from_intended"
 
 _WORDS = {
-    "premature": "responses began before the user had finished",
-    "early": "turns were answered before the user had finished",
-    "flagged": "turns have a lag beyond 20 ms",
+    "premature": "responses that began before the user had finished",
+    "early": "turns answered before the user had finished",
+    "flagged": "turns with a lag above 20 ms",
 }
 
 _OWN = (
@@ -249,7 +249,7 @@ def _reasons(points: Sequence[PointMetrics]) -> Iterator[str]:
             yield f"{point.name}: {count} failed: {kind}"
         for what, words in _WORDS.items():
             if count := getattr(point.turns, what):
-                yield f"{point.name}: {count} {words}"
+                yield f"{point.name}: {words}: {count}"
 
 
 def _missing(point: PointMetrics) -> Iterator[str]:

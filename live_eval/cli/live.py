@@ -19,7 +19,7 @@ from live_eval.cli._screen import console
 from live_eval.cli._stored_settings import print_key
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
-from live_eval.live.devices import list_devices
+from live_eval.live.devices import find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
 from live_eval.live.quick_scores import QuickScorer, quick_judges
@@ -27,6 +27,7 @@ from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import Screen, converse, key_help
+from live_eval.live.updates import AudioSide
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
@@ -75,7 +76,7 @@ def _live(
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     config = configured({"endpoint": {"name": endpoint}}, flags)
-    plan, recorded = _planned(config, data)
+    plan, recorded = _planned(config, data, loudspeaker)
     print_key(plan.key_recipient)
     folder = out or _options.new_folder(f"{endpoint}-live")
     with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
@@ -108,11 +109,14 @@ def _live(
                 click.echo(f"run: {folder}")
 
 
-def _planned(config: RunConfig, data: str | None) -> tuple[Plan, list[RecordedUser] | None]:
+def _planned(
+    config: RunConfig, data: str | None, loudspeaker: str | None
+) -> tuple[Plan, list[RecordedUser] | None]:
     """Return the plan, and the recordings that replace the user's speech, if `data` is given."""
     if data is None:
         return make_live_plan(config), None
     plan = make_plan(config.model_copy(update={"data": config.data.model_copy(update={"path": data})}))
+    find_device(list_devices(), loudspeaker, AudioSide.REPLY)  # reading the recordings takes longer
     with RunProgress() as progress:
         return plan, run_loop(load_recorded_users(plan, progress.preparing))
 
@@ -155,8 +159,8 @@ def _print_devices() -> None:
 
 
 def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
-    click.echo("Playing chirps: hold the microphone next to the loudspeaker …", err=True)
     with open_sound_card(microphone, loudspeaker) as card:
+        click.echo("Playing chirps: hold the microphone next to the loudspeaker …", err=True)
         delay = run_loop(measure_delay(card))
         xruns = card.input_xruns + card.output_xruns
     path = keep_delay(delay)
