@@ -270,6 +270,35 @@ def test_a_report_opens_its_turns_without_a_server(page: Page, report: Path) -> 
     assert page.title() == "amber · live-eval"
 
 
+CUT = "tables => tables.filter((table) => table.getBoundingClientRect().right > innerWidth + 1).length"
+
+
+@pytest.mark.parametrize(("columns", "width"), [(5, 702), (12, 702), (16, 1046), (21, 1046)])
+def test_no_column_is_cut_on_paper(page: Page, columns: int, width: int) -> None:
+    """The widths are those of A4 between the margins, upright and turned for many columns."""
+    heads = "".join(f"<th class=figure>normalised word error rate {n} ↓" for n in range(columns - 1))
+    cells = "<td class=figure>3.03<small> [2.91, 3.15]</small>" * (columns - 1)
+    row = f"<tr><th scope=row class=turn>id_00001/alternative<span class=said>I missed it.</span>{cells}"
+    table = f"<div class=scroll><table><thead><tr><th>turn{heads}<tbody>{row * 3}</table></div>"
+    styles = "".join((KIT / name).read_text("utf-8") for name in ("theme.css", "kit.css", "print.css"))
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(media="print")
+    page.set_content(f"<style>{styles}</style><nav>hidden</nav><section>{table}</section>")
+    assert not page.locator("nav").is_visible()
+    assert page.locator("table").evaluate_all(CUT) == 0
+    turned = page.locator("section").evaluate("section => getComputedStyle(section).page")
+    assert turned == ("wide" if width > 1000 else "auto")
+
+
+def test_a_report_on_paper_shows_what_is_folded_and_no_controls(page: Page, report: Path) -> None:
+    page.set_viewport_size({"width": 702, "height": 1000})
+    page.emulate_media(media="print")
+    page.goto(report.as_uri())
+    assert page.locator("table").evaluate_all(CUT) == 0
+    assert not page.locator(".filters").is_visible()
+    assert not page.locator("nav").is_visible()
+
+
 @pytest.fixture(scope="module")
 def duplex(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trials = [
