@@ -19,7 +19,7 @@ from live_eval.types import Failure
 __all__ = ["events_differ", "failures_differ", "short", "turns_differ"]
 
 _DERIVED = ("audio_file", "heard_ns", "discarded_ns")
-"""Fields derived from other fields and the audio; older runs have no value."""
+"""Fields derived from other fields and the audio; missing in older runs."""
 _RESPONSE = tuple(field.name for field in fields(ResponseRecord) if field.name not in _DERIVED)
 _SHOWN_EVENTS = 8
 _SHOWN_CHARACTERS = 200
@@ -28,8 +28,8 @@ _SHOWN_CHARACTERS = 200
 def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
     """Yield the differences between a dialect's events and the recorded events.
 
-    Events are compared in chronological order: while sending blocks a session, events of different calls may
-    interleave.
+    Events are compared in chronological order: while a session is blocked on sending, events of different
+    calls may interleave.
     """
     now, then = (sorted(events, key=lambda event: event.at_ns) for events in (now, before))
     if now == then:
@@ -46,7 +46,7 @@ def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterat
     ]
     yield from differences[:_SHOWN_EVENTS]
     if len(differences) > _SHOWN_EVENTS:
-        yield f"{len(differences) - _SHOWN_EVENTS} further events differ"
+        yield f"{len(differences) - _SHOWN_EVENTS} more events differ"
 
 
 def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
@@ -93,21 +93,21 @@ def _responses_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
 def _pairs_differ(pairs: Mapping[str, tuple[Any, Any]], whose: str) -> Iterator[str]:
     for name, (now, then) in pairs.items():
         if not np.array_equal(now, then) if isinstance(now, np.ndarray) else now != then:
-            yield f"{name}{whose} is {short(now)}, and was {short(then)}"
+            yield f"{name}{whose}: now {short(now)}, before {short(then)}"
 
 
 def _event_differs(now: Expected | None, then: Expected | None) -> str:
     if then is None:
-        return f"the dialect reports {_in_kind_and_message(now)}, and did not"
+        return f"the dialect now reports {_in_kind_and_message(now)}"
     if now is None:
-        return f"the dialect does not report {_in_kind_and_message(then)}"
+        return f"the dialect no longer reports {_in_kind_and_message(then)}"
     if now.name != then.name or now.at_ns != then.at_ns:
-        return f"the dialect reports {_in_kind_and_message(now)}, and reported {_in_kind_and_message(then)}"
+        return f"the dialect now reports {_in_kind_and_message(now)} instead of {_in_kind_and_message(then)}"
     changed = next(
         name for name in (*now.fields, *then.fields) if now.fields.get(name) != then.fields.get(name)
     )
     value, was = now.fields.get(changed), then.fields.get(changed)
-    return f"{changed} of {_in_kind_and_message(now)} is {short(value)}, and was {short(was)}"
+    return f"{changed} of {_in_kind_and_message(now)}: now {short(value)}, before {short(was)}"
 
 
 def _in_kind_and_message(event: Expected | None) -> str:

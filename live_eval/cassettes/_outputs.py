@@ -36,7 +36,7 @@ OF_A_RESPONSE = (
     ReplyText,
     ResponseDone,
 )
-"""Events of a response that has begun."""
+"""Events that require a response that has begun."""
 
 _STREAM = (StreamAudio, StreamInterrupted, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
@@ -52,7 +52,7 @@ def misfit(output: Output) -> str | None:
     for name, hint in _hints(type(output)):
         value = getattr(output, name)
         if not _fits(value, hint):
-            return f"expected {type(output).__name__}.{name} to be {hint}, but it is {_short(value)}"
+            return f"expected {type(output).__name__}.{name} to be {hint}, got {_short(value)}"
     shown = {EndpointProblem: "message", UnknownEvent: "type"}.get(type(output))
     if shown is not None and len(getattr(output, shown)) > _MOST_CHARACTERS:
         return f"{type(output).__name__}.{shown} is {len(getattr(output, shown))} characters long"
@@ -60,7 +60,7 @@ def misfit(output: Output) -> str | None:
 
 
 def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
-    """Return why a dialect of this type cannot report this event, or None.
+    """Return why a dialect of this type must not report this event, or None.
 
     Args:
         continuous: Whether the media are continuous, so that replies are detected by energy.
@@ -68,13 +68,13 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     """
     name = type(event).__name__
     if continuous and isinstance(event, (ResponseStarted, *OF_A_RESPONSE)):
-        return f"the dialect reported {name}, but its media are continuous: it cannot separate responses"
+        return f"the dialect reported {name}, although its media are continuous, without response boundaries"
     if not continuous and isinstance(event, _STREAM):
-        return f"the dialect reported {name}, but its media are not continuous"
+        return f"the dialect reported {name}, although its media are not continuous"
     if track and isinstance(event, ReplyAudio | StreamAudio):
-        return f"the dialect reported {name}, but its audio travels on a track"
+        return f"the dialect reported {name}, although its audio travels on a track"
     if not track and isinstance(event, _PLAYBACK):
-        return f"the dialect reported {name}, but its audio travels in messages"
+        return f"the dialect reported {name}, although its audio travels in messages"
     return None
 
 

@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 _VERSION = 1
-_DEEPEST = 200  # deeper messages are kept as text because parsers have different limits
+_DEEPEST = 200  # deeper messages are kept as text because parsers differ in their limits
 _CALLS: Mapping[str, Mapping[str, type]] = {
     "opened": {},
     "frame": {"pcm": bytes, "count": int},
@@ -199,7 +199,7 @@ class Cassette:
         known = {one.name for one in fields(EndpointSettings)} - {"base_url", "key"}
         if unknown := sorted(values.keys() - known):
             raise DataError(
-                f"{self.name}: unknown settings {', '.join(unknown)}, expected of {sorted(known)}"
+                f"{self.name}: unknown settings {', '.join(unknown)}: expected one of {sorted(known)}"
             )
         try:
             for name, kind in (("turn_mode", TurnMode), ("modality", Modality)):
@@ -211,13 +211,13 @@ class Cassette:
 
 
 class WireRecord:
-    """Recorder of a session's steps, active if `keeps` is set."""
+    """Record a session's steps, if `keeps` is set."""
 
     def __init__(self, *, keeps: bool) -> None:
         self._kept: list[Callable[[], Step]] | None = [] if keeps else None
 
     def keep(self, make: Callable[_P, Step], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Record a step's factory, which `steps` calls later, outside the event loop."""
+        """Record a function that creates a step; `steps` calls it later, outside the event loop."""
         if self._kept is not None:
             self._kept.append(partial(make, *args, **kwargs))
 
@@ -247,7 +247,7 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
             steps.append(_step(line))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"[:300]
-            raise DataError(f"{path}, line {number}: not a step of a cassette: {why}") from None
+            raise DataError(f"{path}, line {number}: expected a cassette step: {why}") from None
     known = ("cassette", "about", "settings")
     recorded = {name: value for name, value in header.items() if name not in known}
     return Cassette(path.stem, header.get("about", ""), tuple(steps), header.get("settings", {}), recorded)
@@ -268,7 +268,7 @@ def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns
 
 
 def _concealed(steps: Sequence[Step], conceal: Concealer) -> list[Step]:
-    """Redact secrets that are split over several messages or events."""
+    """Redact secrets that span several messages or events."""
     found = list(steps)
     for kind in (Received, Sent, Expected):
         numbers, spoken = [], []
@@ -382,7 +382,7 @@ def _step(line: dict[str, Any]) -> Step:
     if "call" in line:
         name = line.pop("call")
         if name not in _CALLS:
-            raise ValueError(f"unknown call {name!r}; there are {', '.join(_CALLS)}")
+            raise ValueError(f"unknown call {name!r}; expected one of {', '.join(_CALLS)}")
         if "silence" in line:
             line["pcm"] = _silence(line.pop("silence"))
         elif "pcm" in line:
@@ -393,7 +393,7 @@ def _step(line: dict[str, Any]) -> Step:
     if "turn" in line:
         name = line.pop("turn")
         if name not in _TURN:
-            raise ValueError(f"unknown report to the turn {name!r}; there are {', '.join(_TURN)}")
+            raise ValueError(f"unknown report to the turn {name!r}; expected one of {', '.join(_TURN)}")
         return SessionReport(at_ns, name, _arguments(line, _TURN[name]))
     if "rtp" in line:
         return _packet(at_ns, line["rtp"])

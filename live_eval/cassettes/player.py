@@ -1,4 +1,4 @@
-"""Play cassettes to a dialect, and check its outputs against the contract and a golden session."""
+"""Replay cassettes to a dialect, and check its outputs against the contract and a golden session."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ConformanceError(AssertionError):
 
 
 class Player:
-    """Player of steps to a dialect that checks every output against the contract.
+    """Play steps to a dialect, and check every output against the contract.
 
     Args:
         reads_log: Whether to check the log form of each message, the slowest check.
@@ -79,7 +79,7 @@ class Player:
         self.now_ns = 0
         self.timers: dict[str, int] = {}
         self.outputs: list[Output] = []
-        """All outputs of the dialect so far."""
+        """The dialect's outputs so far."""
         self._ready = False
         self._ended: dict[str, bool] = {}
         self.dialect = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY)))
@@ -87,14 +87,14 @@ class Player:
         self._track = signalling is not None
         self._mute = signalling is not None and signalling.channel is None
         self.opening = self.take(self.dialect.opened(0))
-        """The dialect's reaction to the opened connection."""
+        """The dialect's outputs after the connection opened."""
 
     def fail(self, rule: str) -> ConformanceError:
         """Return an error with the violated rule and the step."""
         return ConformanceError(f"{self.cassette.name}, {self.step}: {rule}")
 
     def play(self, number: int, step: Step) -> Sequence[Output]:
-        """Play one step; steps that are outputs of the dialect have no effect."""
+        """Play one step; skip steps that are outputs of the dialect."""
         self.step = f"step {number + 1} ({type(step).__name__})"
         self.now_ns = step.at_ns
         outputs = [output for name in self.due() for output in self.fire(name)]
@@ -150,7 +150,7 @@ class Player:
         return self.call("timer", name=name)
 
     def take(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Check and keep outputs; reconnect if the dialect requests it."""
+        """Check and store outputs; reconnect if the dialect requests it."""
         taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, OUTPUTS):
@@ -159,7 +159,7 @@ class Player:
                 if not isinstance(output.message, str | bytes):
                     raise self.fail(f"expected Send with str or bytes, found {output!r}")
                 if self._mute:
-                    raise self.fail(f"the dialect sent {output}, but its signalling opens no channel for it")
+                    raise self.fail(f"the dialect sent {output}, although its signalling opens no channel")
                 self._check_log(output.message, [])
             elif isinstance(output, SetTimer):
                 self._check_timer(output)
@@ -185,7 +185,7 @@ class Player:
         if timer.at_ns is None:
             self.timers.pop(timer.name, None)
         elif timer.at_ns < self.now_ns:
-            raise self.fail(f"timer {timer.name!r} is set into the past")
+            raise self.fail(f"timer {timer.name!r} is set in the past")
         else:
             self.timers[timer.name] = timer.at_ns
 
@@ -204,11 +204,11 @@ class Player:
             raise self.fail(f"{event} before SessionReady")
         if isinstance(event, ResponseStarted):
             if event.response_id in self._ended or not event.response_id:
-                raise self.fail(f"response {event.response_id!r} began twice or has no name")
+                raise self.fail(f"response {event.response_id!r} began twice or has no ID")
             self._ended[event.response_id] = False
         elif isinstance(event, OF_A_RESPONSE):
             if event.response_id not in self._ended:
-                raise self.fail(f"{event} names a response that has not begun")
+                raise self.fail(f"{event} refers to a response that has not begun")
             if isinstance(event, ResponseDone):
                 if self._ended[event.response_id]:
                     raise self.fail(f"response {event.response_id!r} ended twice")
@@ -252,15 +252,15 @@ def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples:
 
     def none_left() -> None:
         if checks_sent and sends:
-            raise player.fail(f"the dialect sent a message that the cassette does not have: {sends[0]!r}")
+            raise player.fail(f"the dialect sent a message that is not in the cassette: {sends[0]!r}")
         if checks_events and events:
-            raise player.fail(f"the dialect reported an event that the cassette does not have: {events[0]!r}")
+            raise player.fail(f"the dialect reported an event that is not in the cassette: {events[0]!r}")
 
     for number, step in enumerate(cassette.steps):
         if isinstance(step, Sent):
             player.step = f"step {number + 1} (Sent)"
             if not sends or _value(sends[0]) != _value(step.message):
-                raise player.fail(f"expected to be sent {step.message!r}, got {sends[:1]}")
+                raise player.fail(f"expected the message {step.message!r}, got {sends[:1]}")
             sends.pop(0)
         elif isinstance(step, Expected):
             player.step = f"step {number + 1} (Expected)"

@@ -1,4 +1,4 @@
-"""Replay recorded sessions offline: pass a cassette's messages through the same dialect, at their times.
+"""Replay recorded sessions offline: pass a cassette's messages to the same dialect, at their original times.
 
 The dialect's messages and events are compared with the cassette; the responses with all timestamps, the
 transcripts, the failure and the latencies with the stored turn. All times are equal to the nanosecond unless
@@ -55,7 +55,7 @@ _RECORDED = ("turn_id", "attempt", "endpoint", "limits", "origin_ns")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The outcome of replaying one cassette.
+    """The result of replaying one cassette.
 
     Args:
         kept: Whether the run kept this attempt instead of a later attempt; latencies are compared only if so.
@@ -90,7 +90,7 @@ def replay_run(folder: Path, turn_id: str | None = None) -> Iterator[Replayed]:
                 yield outcome
     if not found:
         of = f" of turn {turn_id!r}" if turn_id is not None else ""
-        raise StoreError(f"{folder}: no cassettes{of}; a run keeps them with --record-wire")
+        raise StoreError(f"{folder}: no cassettes{of}: record the run with --record-wire")
 
 
 def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
@@ -118,19 +118,19 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
 
 @contextmanager
 def _replaying(path: Path) -> Iterator[None]:
-    """Raise an error with the cassette's name if its steps are impossible."""
+    """Add the cassette's name to errors from impossible steps."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: cannot be replayed: {describe(error)}") from error
+        raise DataError(f"cannot replay {path}: {describe(error)}") from error
 
 
 def _checked(path: Path, cassette: Cassette) -> Cassette:
     missing = [name for name in _RECORDED if name not in cassette.recorded]
     if missing:
         raise DataError(
-            f"{path}, line 1: expected a recorded session, but it does not say {', '.join(missing)}; "
-            "a golden session is replayed with --endpoint"
+            f"{path}, line 1: expected a recorded session, but {', '.join(missing)} is missing; replay "
+            "a golden session with --endpoint"
         )
     return cassette
 
@@ -163,7 +163,9 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
 
 
 def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRecord:
-    """Return the turn as it would be stored; the session's own measurements are as stored."""
+    """Return the turn as it would be stored; the session's own measurements are copied from the stored
+    turn.
+    """
     manual = cassette.settings.get("turn_mode") == TurnMode.MANUAL.value
     capture = turn.captured(manual=manual)
     if stored is not None:
@@ -179,7 +181,7 @@ def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRe
 
 
 class _Replay:
-    """Player of a cassette to a dialect, and of the dialect's events to a turn."""
+    """Play a cassette to a dialect, and the dialect's events to a turn."""
 
     def __init__(self, cassette: Cassette) -> None:
         recorded = cassette.recorded
@@ -228,10 +230,10 @@ class _Replay:
         reports = [step for step in self._cassette.steps if isinstance(step, SessionReport)]
         failed = any(report.name == "failed" for report in reports)
         if not failed:  # the failure already covers these events
-            yield from (f"the dialect raises {error}" for error in self._raised)
-        yield from (f"the dialect does not send {short(message)}" for message in self._unsent)
+            yield from (f"the dialect now raises {error}" for error in self._raised)
+        yield from (f"the dialect no longer sends {short(message)}" for message in self._unsent)
         if not (failed or self._ended):  # otherwise messages may not have been sent
-            yield from (f"the dialect sends {short(message)}, which it did not" for message in self._sends)
+            yield from (f"the dialect now sends {short(message)}" for message in self._sends)
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
         yield from events_differ(self.events, before)
 

@@ -12,14 +12,13 @@ _IPV6_NETWORK_BYTES = 8  # one customer usually has at least a /64
 
 
 class ConnectionRate:
-    """Rate limiter of new connections per address.
+    """Limit the rate of new connections per address.
 
-    Loopback is exempt, because all clients on this machine share one address, so that one client could block
-    the others.
+    Loopback is exempt: all clients on this machine share one address, so one client could block the others.
 
     Args:
         per_s: Average number of new connections per second.
-        burst: Maximum number of connections at once.
+        burst: Maximum number of new connections in a burst.
     """
 
     def __init__(self, *, per_s: float, burst: int) -> None:
@@ -28,7 +27,9 @@ class ConnectionRate:
         self._next_ns: OrderedDict[bytes, int] = OrderedDict()  # the least recently seen address first
 
     def admits(self, address: str, at_ns: int) -> bool:
-        """Return whether an IP address may connect at `at_ns`, which never decreases; count it if so."""
+        """Return whether an IP address may connect at `at_ns`, and count the connection if so; `at_ns` must
+        not decrease.
+        """
         client = ip_address(address)
         if isinstance(client, IPv6Address) and client.ipv4_mapped is not None:
             client = client.ipv4_mapped

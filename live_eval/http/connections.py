@@ -1,4 +1,4 @@
-"""Serve HTTP, and limit idle and excess connections and early disconnects."""
+"""Serve HTTP with limits on idle connections, excess connections and early disconnects."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Connections:
         try:
             return await handler(request)
         except ConnectionError as error:
-            _log.debug("a client hung up before the answer: %s", error)
+            _log.debug("a client disconnected before the response: %s", error)
             return web.Response(status=400)  # no client receives the response
         finally:
             self._answered.discard(connection)
@@ -63,10 +63,10 @@ class Connections:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
     def make_room(self, open_now: Sequence[RequestHandler]) -> bool:
-        """Close the longest-idle connection of `open_now`, which is ordered from the oldest.
+        """Close the longest-idle connection in `open_now`, which is ordered from the oldest.
 
         Returns:
-            Whether a connection was idle.
+            Whether a connection was closed.
         """
         for connection in chain(self._idle_since_ns, open_now):  # at the latest check, and since
             waits = connection not in self._answered and not _is_receiving(connection)
@@ -121,9 +121,9 @@ async def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        announce: Callback with the port, called when the server accepts connections.
-        until_end_of: File descriptor whose end also stops the server: a pipe that closes when the parent
-            exits.
+        announce: Called with the port when the server accepts connections.
+        until_end_of: File descriptor whose end of file also stops the server: a pipe that closes when the
+            parent exits.
 
     Raises:
         LiveEvalError: The address cannot be bound.
@@ -153,7 +153,7 @@ async def serve(
 
 
 class LimitedSite(web.BaseSite):
-    """Listener on a TCP port; above a limit, a new connection replaces an idle connection.
+    """A TCP listener with a connection limit; at the limit, a new connection replaces an idle one.
 
     Args:
         port: Port to bind; 0 selects a free port.
@@ -172,14 +172,14 @@ class LimitedSite(web.BaseSite):
         return f"http://{self._host}:{self._port}"
 
     async def start(self) -> None:
-        """Start to listen.
+        """Start listening.
 
         Raises:
             LiveEvalError: The address cannot be bound.
         """
         await super().start()
         assert self._runner.server is not None
-        self._http = self._runner.server  # the runner drops the site while connections may still be delayed
+        self._http = self._runner.server  # the runner drops the site while connections may still be pending
         try:
             self._server = await self._listen()
         except OSError as error:

@@ -28,16 +28,16 @@ _Line: TypeAlias = Literal["size", "end", "trailer"]
 
 
 class FramingError(ValueError):
-    """The end of a message is ambiguous."""
+    """A message whose end is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """First line of a message, and its headers as sent.
+    """The first line of a message and its headers as sent.
 
     Args:
         line: The request line or status line.
-        fields: Lower-case names, and values.
+        fields: Header names in lower case, with their values.
         lines: Header lines, one per field.
     """
 
@@ -75,7 +75,7 @@ class Head:
 
 
 class Body:
-    """Parser that finds the end of a body in the bytes that arrive.
+    """Find the end of a body in arriving bytes.
 
     Args:
         length: Length of the body in bytes; None if it is chunked.
@@ -118,7 +118,7 @@ class Body:
         return self._ended
 
     def take(self, data: bytes) -> bytes:
-        """Return the part of the bytes that belongs to the body; the remaining bytes follow the body.
+        """Return the bytes that belong to the body; the rest follows the body.
 
         Raises:
             FramingError: A chunk is malformed.

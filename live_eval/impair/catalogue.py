@@ -1,4 +1,4 @@
-"""The impairments: the affected layer, parameters with units and bounds, and the underlying model."""
+"""Catalogue of impairments: affected layer, parameters with units and bounds, and underlying model."""
 
 from __future__ import annotations
 
@@ -68,31 +68,31 @@ _U = ValueUnit
 # fmt: off
 _ALL = (
     ImpairmentParameter("loss", _RTC, BoundedValue(_U.PERCENT, 0, 100),
-        "share of packets that are lost, independently, or in bursts with `burst`",
+        "share of packets lost, independently or in bursts (see `burst`)",
         source=_GILBERT),
     ImpairmentParameter("burst", _RTC, BoundedValue(_U.PACKETS, 1, 1_000),
         "mean number of consecutive lost packets", needs="loss", source=_GILBERT),
     ImpairmentParameter("delay", _ANY, BoundedValue(_U.MILLISECONDS, 0, 10_000),
         "delay of every packet, in each direction"),
     ImpairmentParameter("jitter", _ANY, BoundedValue(_U.MILLISECONDS, 0, 1_000),
-        "standard deviation of the delay: normal, independent, never below zero; it reorders no packets",
+        "standard deviation of the delay: normal, independent, never negative; packets are not reordered",
         source="as in WebRTC's SimulatedNetwork without reordering"),
     ImpairmentParameter("reorder", _RTC, BoundedValue(_U.PERCENT, 0, 100),
-        "share of packets that are delayed while later packets pass",
-        source="RFC 4737 for what counts as reordered"),
+        "share of packets that later packets overtake",
+        source="RFC 4737 defines reordering"),
     ImpairmentParameter("reorder_by", _RTC, BoundedValue(_U.MILLISECONDS, 1, 1_000, default="30ms"),
         "delay of reordered packets", needs="reorder"),
     ImpairmentParameter("duplicate", _RTC, BoundedValue(_U.PERCENT, 0, 100),
-        "share of packets that arrive twice", source="as in Linux's netem"),
+        "share of duplicated packets", source="as in Linux's netem"),
     ImpairmentParameter("bandwidth", _ANY, BoundedValue(_U.KILOBITS, 1, 1_000_000),
         "capacity of the link in each direction; over WebRTC, 28 bytes of IPv4 and UDP headers are added "
         "to each packet, otherwise only the bytes of the stream count"),
     ImpairmentParameter("queue", _RTC, BoundedValue(_U.MILLISECONDS, 0, 10_000, default=f"{QUEUE_MS:g}ms"),
         "longest wait for the link; packets that would wait longer are lost (drop-tail)", needs="bandwidth"),
     ImpairmentParameter("stall", _STREAM, BoundedValue(_U.MILLISECONDS, 0, 60_000),
-        "length of periods in which nothing passes, as when TCP repairs a loss", needs="every"),
+        "length of periods without traffic, as when TCP repairs a loss", needs="every"),
     ImpairmentParameter("every", _STREAM, BoundedValue(_U.MILLISECONDS, 1, 600_000),
-        "time from the start of one stall to the next; the first starts at a random moment",
+        "time from the start of one stall to the start of the next; the first starts at a random time",
         needs="stall"),
     ImpairmentParameter("chunk", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000),
         "largest piece of the stream that is sent at once", needs="gap"),
@@ -102,18 +102,18 @@ _ALL = (
         "number of bytes per direction after which the connection is closed",
         source="toxiproxy's limit_data"),
     ImpairmentParameter("timeout", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
-        "time without any traffic after which the connection is closed", source="toxiproxy's timeout"),
+        "idle time after which the connection is closed", source="toxiproxy's timeout"),
     ImpairmentParameter("reset", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
         "time after which the connection is reset, in both directions", source="toxiproxy's reset_peer"),
     ImpairmentParameter("slow_close", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
         "delay of the end of the stream after its last byte", source="toxiproxy's slow_close"),
     ImpairmentParameter("noise", _AUDIO, BoundedValue(_U.DECIBELS, -30, 80),
         "signal-to-noise ratio; the noise continues while the user is silent",
-        source="active speech level of ITU-T P.56 against the noise's RMS over the whole band"),
+        source="active speech level (ITU-T P.56) relative to the full-band RMS of the noise"),
     ImpairmentParameter("noise_type", _AUDIO,
         BoundedValue(_U.CHOICE_OR_PATH, choices=("pink", "white", "babble"), default="pink"),
         "pink (−3 dB per octave from 50 Hz), white, babble (eight voices of the bundled sample), or a "
-        "folder of recordings, one of which is chosen and looped", needs="noise"),
+        "folder of recordings, one of which is selected and looped", needs="noise"),
     ImpairmentParameter("reverb", _AUDIO, BoundedValue(_U.MILLISECONDS, 10, 10_000),
         "reverberation time RT60 of a room: noise that decays by 60 dB in that time",
         excludes=("room",), source="Polack 1988; ISO 3382 for RT60"),
@@ -127,12 +127,12 @@ _ALL = (
     ImpairmentParameter("clip", _AUDIO, BoundedValue(_U.PERCENT, 0, 100),
         "share of the active samples that are clipped; the level is preserved"),
     ImpairmentParameter("band", _AUDIO, BoundedValue(_U.CHOICE, choices=("telephone", "8khz")),
-        "telephone (300 to 3,400 Hz) or 8khz (up to 4 kHz, as sampled at 8 kHz)",
+        "telephone (300 to 3,400 Hz) or 8khz (up to 4 kHz, as when sampled at 8 kHz)",
         source="ITU-T G.712 for the band of a telephone"),
     ImpairmentParameter("g711", _AUDIO, BoundedValue(_U.CHOICE, choices=("mulaw", "alaw")),
         "codec with which the audio is encoded and decoded at 8 kHz", source="ITU-T G.711"),
     ImpairmentParameter("speed", _AUDIO, BoundedValue(_U.PERCENT, 50, 200),
-        "speed of the recording; its speech boundaries move with it"),
+        "speed of the recording; speech boundaries are adjusted"),
     ImpairmentParameter("speed_type", _AUDIO,
         BoundedValue(_U.CHOICE, choices=("resample", "stretch"), default="resample"),
         "resample (pitch moves with the speed) or stretch (pitch stays; speech boundaries are off by up to "
@@ -140,7 +140,7 @@ _ALL = (
     ImpairmentParameter("echo", _AUDIO, BoundedValue(_U.DECIBELS, -80, 20),
         "level of the reply's echo in the microphone, relative to the reply"),
     ImpairmentParameter("echo_delay", _AUDIO, BoundedValue(_U.MILLISECONDS, 40, 2_000, default="100ms"),
-        "delay of the echo after the reply is heard", needs="echo"),
+        "delay of the echo after the reply's playback", needs="echo"),
 )
 # fmt: on
 

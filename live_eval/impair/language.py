@@ -82,8 +82,8 @@ class BoundedValue:
             path = Path(text).expanduser()
             if path.is_file() if self.unit is ValueUnit.PATH else path.is_dir():
                 return text
-            raise ValueError(f"{self.expected}; there is no such path: {text}")
-        raise ValueError(f"{self.expected}, but it is {text!r}")
+            raise ValueError(f"{self.expected}; no such path: {text}")
+        raise ValueError(f"{self.expected}, got {text!r}")
 
     def shown(self, value: float | str) -> str:
         """Format a value so that `read` parses it."""
@@ -106,7 +106,7 @@ class BoundedValue:
         return f"{self.expected} (default {self.default})" if self.default else self.expected
 
     def names_file(self, value: str) -> bool:
-        """Return whether a value is the path of a file or a folder."""
+        """Return whether a value is a file or folder path."""
         return self.unit in (ValueUnit.CHOICE_OR_PATH, ValueUnit.PATH) and value not in self.choices
 
 

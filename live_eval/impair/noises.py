@@ -30,8 +30,8 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
         samples: Length of the noise in samples.
         rate_hz: Sample rate.
         seed: Random seed.
-        leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an
-            RMS of 1 over its full length, whichever part is used.
+        leveled: Number of leading samples over which the RMS is 1. A recording from a folder has an RMS of 1
+            over its full length instead, regardless of the part used.
 
     Raises:
         AudioError: The folder contains no audible recording, or the selected recording cannot be read.
@@ -50,7 +50,9 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
 
 def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz and is 0 below."""
+    """Return noise, shape (samples,), whose power falls by 3 dB per octave above 50 Hz and is 0 below 50
+    Hz.
+    """
     length = 1 << max(1, (samples - 1).bit_length())  # FFTs of power-of-two lengths are fast
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)
@@ -81,7 +83,7 @@ def _babble(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np
 def _from_folder(folder: Path, samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
     if not paths:
-        raise AudioError(FailureKind.AUDIO_MISSING, f"{folder}: expected recordings of noise, found none")
+        raise AudioError(FailureKind.AUDIO_MISSING, f"{folder}: expected noise recordings, found none")
     path = paths[int(draw.integers(len(paths)))]
     audio = resample(read_audio(path).audio, rate_hz).samples.astype(np.float64)
     if not audio.any():

@@ -17,7 +17,9 @@ from live_eval.impair.spec import Impairment
 __all__ = ["HEADER_BYTES", "PacketPath", "StreamPath", "is_damaged", "is_media"]
 
 HEADER_BYTES = 28
-"""Size of the IPv4 (without options) and UDP headers, which use capacity in each datagram."""
+"""Size of the IPv4 (without options) and UDP headers, which count towards each datagram's size on the
+link.
+"""
 _MS = 1_000_000
 _DTLS_DATA = 23  # RFC 6347: an application data record
 
@@ -34,7 +36,7 @@ def is_damaged(datagram: bytes) -> bool:
 
 
 class _Path:
-    """The settings of one direction (``up`` or ``down``), and its delay."""
+    """Settings and delay of one direction (``up`` or ``down``)."""
 
     def __init__(self, impairment: Impairment, direction: str) -> None:
         self._impairment = impairment
@@ -42,7 +44,7 @@ class _Path:
         self._kbps = self._number("bandwidth")
         self._delay_ns, self._jitter_ns = self._time_ns("delay"), self._time_ns("jitter")
         self._delays = self._draws("jitter")
-        self._free_ns = 0  # when the link has sent all queued data
+        self._free_ns = 0  # time at which the link has sent all queued data
         self._latest_ns = 0
 
     def _number(self, name: str) -> float | None:
@@ -77,14 +79,14 @@ class _Losses:
 
 
 class PacketPath(_Path):
-    """One direction (``up`` or ``down``) of a connection that sends datagrams."""
+    """One direction (``up`` or ``down``) of a datagram connection."""
 
     def __init__(self, impairment: Impairment, direction: str) -> None:
         super().__init__(impairment, direction)
         loss, burst = self._share("loss"), self._number("burst")
         starts = loss if burst is None else loss / (1 - loss) / burst
         continues = loss if burst is None else 1 - 1 / burst
-        # The times of RTCP reports and messages vary; they must not change which media packets are lost.
+        # RTCP reports and messages vary in time; this must not affect which media packets are lost.
         self._losses = {}
         for media in (True, False):
             draw = self._draws(f"loss/{media}")
@@ -126,7 +128,7 @@ class PacketPath(_Path):
 
 
 class StreamPath(_Path):
-    """One direction (``up`` or ``down``) of a connection that sends bytes, from its start at `began_ns`."""
+    """One direction (``up`` or ``down``) of a byte stream that starts at `began_ns`."""
 
     def __init__(self, impairment: Impairment, direction: str, began_ns: int) -> None:
         super().__init__(impairment, direction)

@@ -62,9 +62,9 @@ class ImpairingProxy:
         clock: Clock for delayed delivery.
         port: Port to bind; 0 picks a free port.
         tls: TLS settings for the connection to the endpoint; defaults to the system trust store.
-        connect_s: Timeout for the connection to the endpoint.
+        connect_s: Timeout for connecting to the endpoint.
         most_connections: Maximum number of connections with a complete request.
-        most_asking: Maximum number of incomplete requests; a further one displaces the oldest.
+        most_asking: Maximum number of incomplete requests; another one displaces the oldest.
 
     Raises:
         UsageError: The URL is not an endpoint URL, or the impairment does not apply to byte streams.
@@ -86,7 +86,7 @@ class ImpairingProxy:
         self._tls = (tls or ssl.create_default_context()) if self._secure else None
         impairment.check_transport("http")
         if impairment.on_audio:
-            raise UsageError(f"a proxy damages only traffic, but {impairment} also damages the user's audio")
+            raise UsageError(f"the proxy impairs only traffic; {impairment} also impairs the user's audio")
         self._impairment = impairment
         self._clock = clock
         self._port = port
@@ -124,7 +124,7 @@ class ImpairingProxy:
             await asyncio.wait(self._tasks)
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client; never raises."""
+        """Serve a client. Never raises."""
         if len(self._asking) >= self._most_asking:
             oldest = next(iter(self._asking))
             del self._asking[oldest]
@@ -173,7 +173,7 @@ class ImpairingProxy:
             async with asyncio.timeout(self._connect_s):
                 await loop.create_connection(lambda: stream, self._host, self._to_port, ssl=self._tls)
         except OSError as error:
-            why = f"{self._authority} cannot be reached: {str(error) or type(error).__name__}"
+            why = f"cannot reach {self._authority}: {str(error) or type(error).__name__}"
             raise _RefusedError(502, why) from None
         to_endpoint = asyncio.StreamWriter(stream, protocol, theirs, loop)
         to_endpoint.write(request.head)
@@ -210,7 +210,7 @@ class _RefusedError(Exception):
 
 
 def _endpoint(url: str) -> tuple[bool, str, int]:
-    """Return an endpoint's TLS use, host and port."""
+    """Return whether an endpoint uses TLS, its host, and its port."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -218,7 +218,7 @@ def _endpoint(url: str) -> tuple[bool, str, int]:
         port, parts = None, urlsplit("")
     if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or "@" in parts.netloc:
         shown = url.rpartition("@")[2]
-        raise UsageError(f"expected a URL like https://HOST or ws://HOST:PORT, without a path, not {shown!r}")
+        raise UsageError(f"expected a URL like https://HOST or ws://HOST:PORT, without a path, got {shown!r}")
     return parts.scheme in _TLS, parts.hostname, port or _PORTS[parts.scheme]
 
 
@@ -245,7 +245,7 @@ def _checked(data: bytes, authority: str) -> _Request:
     if len(hosts) != 1 or is_rebound(hosts[0]):
         raise _RefusedError(403, "expected localhost or an IP address as the host")
     if not all(is_local_page(value.decode("latin-1")) for value in head.values(b"origin")):
-        raise _RefusedError(403, "web pages from other origins may not use this proxy")
+        raise _RefusedError(403, "pages from other origins must not use this proxy")
     try:
         body = Body.after(head) or Body(0)
     except FramingError as error:
@@ -298,7 +298,7 @@ async def _send(
     """Forward the rest of a request, or a WebSocket's frames once it is accepted, until the client closes.
 
     Raises:
-        _RefusedError: The body is not validly terminated; the connection to the endpoint is closed.
+        _RefusedError: The body has no valid end; the connection to the endpoint is closed.
     """
     try:
         if request.body is None:
@@ -328,7 +328,7 @@ async def _answer(
 ) -> bool:
     """Forward the endpoint's response, or a WebSocket's frames; return whether there was a response.
 
-    A response that is not HTTP is forwarded unchanged, since clients are tested with such endpoints too.
+    A response that is not HTTP is forwarded unchanged, because clients must be testable with such endpoints.
     """
     answered = False
     interim = True
@@ -349,7 +349,7 @@ async def _answer(
             body = None
         writer.write(data)
         await writer.drain()
-    if request.body is not None:  # the proxy requested the close; a slow close may be under test
+    if request.body is not None:  # the proxy requested the close; a test may depend on a slow close
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 while await reader.read(_PIECE_BYTES):

@@ -36,7 +36,7 @@ _BACKGROUND_S = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImpairedRecording:
-    """An impaired recording, as sent to the endpoint.
+    """A recording after impairment, as sent to the endpoint.
 
     Args:
         audio: The recording, longer than the clean recording by the room's reverberation.
@@ -69,7 +69,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
         audio = _in_room(audio, response)
     length = len(audio.samples)
     snr_db = impairment.number("noise")
-    if snr_db is not None:  # the background after the recording gets the same impairments
+    if snr_db is not None:  # apply the same impairments to the background after the recording
         level = speech_level(audio).rms
         samples = np.concatenate((audio.samples, np.zeros(_BACKGROUND_S * audio.rate_hz, np.float32)))
         kind = str(impairment.text("noise_type"))
@@ -114,7 +114,7 @@ def _boundaries_at_speed(boundaries: SpeechBoundaries, speed: float) -> SpeechBo
 
 
 def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: float | None = None) -> Audio:
-    """Return the recording with noise.
+    """Add noise to a recording.
 
     ``y = x + n`` with ``rms(n) = level · 10^(−snr_db / 20)``: the ratio of active speech to noise over the
     full band, up to half the sample rate. If the sum exceeds full scale, it is attenuated.
@@ -131,7 +131,7 @@ def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: fl
 
 
 def clip(audio: Audio, share: float = 0.1) -> Audio:
-    """Return the recording clipped as by an excessive level: ``y = min(max(x, −t), t)``.
+    """Clip a recording, as an excessive level would: ``y = min(max(x, −t), t)``.
 
     A `share` (0 to 1) of the active samples (`speech_level`) exceeds the threshold ``t``. The active level of
     the recording is then restored, so that only the distortion is audible: clipped samples are not at full
@@ -223,7 +223,7 @@ def _within_full_scale(samples: NDArray[Any], rate_hz: int) -> Audio:
 
 
 def _there_and_back(audio: Audio, narrow: Audio) -> Audio:
-    """Return the narrow-band copy of a recording at the rate and length of the original."""
+    """Convert a recording to narrow band and back, at the original rate and length."""
     back = resample(narrow, audio.rate_hz)
     return Audio(at_length(back.samples, len(audio.samples)), audio.rate_hz)
 

@@ -21,7 +21,7 @@ __all__ = ["DIRECTIONS", "Impairment", "parse"]
 DIRECTIONS = ("up", "down")
 """The directions: from us to the endpoint, and back."""
 
-_TCP_REPAIRS = "TCP repairs lost and reordered packets, which shows as stalls: use stall=300ms,every=5s"
+_TCP_REPAIRS = "TCP repairs loss and reordering, which then appear as stalls: use stall=300ms,every=5s"
 _WHY_NOT: Mapping[str, str] = {
     "websocket": _TCP_REPAIRS,
     "http": _TCP_REPAIRS,
@@ -121,8 +121,7 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
         seed: Random seed.
 
     Returns:
-        The combined impairment, with defaults for omitted parameters; an empty impairment if `specs` is
-        empty.
+        The combined impairment, with defaults for omitted parameters; empty if `specs` is empty.
 
     Raises:
         UsageError: A name is unknown, repeated or conflicts with another name, or a value is not allowed. The
@@ -132,7 +131,7 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
     for item in items(specs):
         for key, value in _read(item):
             if key in given:
-                raise UsageError(f"impairment {item.text!r}: {key} is given twice")
+                raise UsageError(f"impairment {item.text!r}: {key} is repeated")
             given[key] = value
     for direction in ("", *DIRECTIONS):
         _complete(given, direction)
@@ -151,7 +150,7 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
         )
     if dot and not parameter.on_network:
         raise UsageError(
-            f"impairment {item.text!r}: {parameter.name} damages the user's audio: it has no direction"
+            f"impairment {item.text!r}: {parameter.name} impairs the user's audio and has no direction"
         )
     try:
         value = parameter.value.read(item.value or "")
@@ -173,10 +172,10 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
     for parameter in present:
         clash = names.intersection(parameter.excludes)
         if clash:
-            raise UsageError(f"impairments {parameter.name} and {clash.pop()}: expected one of them")
+            raise UsageError(f"impairments {parameter.name} and {clash.pop()}: expected only one of them")
         if parameter.needs and parameter.needs not in names:
             key = _key(parameter.name, direction)
-            raise UsageError(f"impairment {key}: expected {parameter.needs} along with it")
+            raise UsageError(f"impairment {key}: expected {parameter.needs} as well")
     for parameter in PARAMETERS.values():
         key = _key(parameter.name, direction)
         default = parameter.value.default

@@ -19,26 +19,26 @@ _MOST_READS = 32
 
 
 class StampedDatagram(bytes):
-    """A datagram with its arrival timestamp."""
+    """A datagram and its arrival timestamp."""
 
     stamp: Stamp
 
 
 class DatagramDamage(Protocol):
-    """An impaired path of datagrams."""
+    """An impaired datagram path."""
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
         """Call `leave`, which sends a datagram: later, twice or never."""
         ...
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Call `deliver` with a datagram: later, twice or never; its timestamp is the time of the call."""
+        """Call `deliver` with a datagram: later, twice or never; the timestamp is the time of the call."""
         ...
 
 
 @contextlib.contextmanager
 def stamped_datagrams(stamps: ArrivalStamps, damage: DatagramDamage | None = None) -> Iterator[None]:
-    """Make new UDP endpoints pass each datagram to their protocol as a `StampedDatagram`."""
+    """Make new UDP endpoints deliver datagrams as `StampedDatagram`."""
     # aioice creates its sockets through the loop and accepts no other sockets, so replace the loop's method.
     methods = vars(asyncio.get_running_loop())
     methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
@@ -78,7 +78,7 @@ async def _create_datagram_endpoint(
 
 
 class _Datagrams(asyncio.DatagramTransport):
-    """A UDP socket; a datagram that the kernel does not accept at once is lost, as on the network."""
+    """A UDP socket; datagrams that the kernel does not accept at once are lost, as on the network."""
 
     def __init__(self, sock: socket.socket, wanted: _Wanted, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__({"socket": sock, "sockname": sock.getsockname()})

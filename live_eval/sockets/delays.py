@@ -1,4 +1,4 @@
-"""Delay actions and bytes, in order."""
+"""Delay actions and bytes without reordering them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["DelayLine", "DelayedBytes"]
 
 
 class DelayLine:
-    """Queue of timed actions; actions due at the same time run in the order of `put`."""
+    """Queue of timed actions. Actions due at the same time run in the order in which they were put."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`; at once if `due_ns` has passed and no other action waits."""
+        """Call an action at `due_ns`, or at once if `due_ns` has passed and no other action is pending."""
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return
@@ -41,9 +41,9 @@ class DelayLine:
 
 
 class DelayedBytes:
-    """Delay queue of a stream's bytes in one direction, and of the actions that follow them.
+    """Delay queue for a stream's bytes in one direction and the actions that follow them.
 
-    A piece is split off only after the previous piece was delivered, so that small pieces need no extra
+    Pieces are split off one at a time, after the previous piece was delivered, so small pieces need no extra
     memory.
 
     Args:
@@ -63,19 +63,19 @@ class DelayedBytes:
         self._path, self._clock, self._deliver, self._ends = path, clock, deliver, ends
         self._entries: deque[Iterator[tuple[int, Callable[[], None]]]] = deque()
         self._head: tuple[int, Callable[[], None]] | None = None
-        self._task: asyncio.Future[None] | None = None  # sleeps until the head is due
+        self._task: asyncio.Future[None] | None = None  # task that sleeps until the head is due
         self._delivering = False
         self._latest_ns = 0  # delivery time of the last byte
         self.size = 0
         """Number of pending bytes."""
 
     def put(self, data: bytes, stamp: Stamp) -> None:
-        """Add bytes with the timestamp at which they were sent, or received before the impairment."""
+        """Add bytes with their send time or, on the receiving side, their unimpaired arrival time."""
         self.size += len(data)
         self._add(self._pieces(data, stamp))
 
     def then(self, action: Callable[[], None], *, closes: bool = False) -> None:
-        """Call an action after all earlier bytes and actions were delivered.
+        """Call an action after delivery of all earlier bytes and actions.
 
         Args:
             closes: Whether the action ends the stream, which may happen later than the last byte.

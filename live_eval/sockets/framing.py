@@ -1,7 +1,7 @@
 """Find frame ends in a byte stream, so that no read extends past the end of a frame.
 
-A read across a message boundary would give both messages the timestamp of the later message. So a transport
-peeks at the first pending bytes, and then reads one frame.
+A read across a message boundary would give both messages the timestamp of the later message. A transport
+therefore peeks at the first pending bytes, then reads one frame.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class WebSocketFraming:
     Args:
         after_head: Whether an HTTP response head precedes the frames; if the response rejects the WebSocket,
             nothing is framed.
-        keeps_stamps: Whether to keep each message's timestamp, for a reader without access to the stream.
+        keeps_stamps: Whether to keep message timestamps, for readers without access to the stream.
     """
 
     def __init__(self, *, after_head: bool = False, keeps_stamps: bool = False) -> None:
@@ -74,7 +74,7 @@ class WebSocketFraming:
         self._refused = False
         self._completes = False  # the frame ends a message
         self.stamps: deque[Stamp] = deque()
-        """Timestamps of complete messages that no reader has taken yet, in order."""
+        """Timestamps of complete messages not yet taken by a reader, in order."""
         self._keeps_stamps = keeps_stamps
 
     def size(self, head: bytes) -> int:

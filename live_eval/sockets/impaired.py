@@ -65,12 +65,12 @@ class ImpairedDatagrams:
 
 
 class ImpairedStream(StreamTransport, asyncio.Protocol):
-    """Layer between a stream and its protocol that delays all bytes, including handshakes.
+    """A layer between a stream and its protocol that delays all bytes, including handshakes.
 
     Args:
-        clock: Clock that schedules late bytes, and stamps arrivals if the stream below does not.
-        window_bytes: Maximum number of bytes in transit in each direction, like TCP's window. None for 16
-            MiB of arrivals and no limit on sending, so that a slow line never blocks the pacer.
+        clock: Clock that schedules late bytes, and stamps arrivals if the underlying stream does not.
+        window_bytes: Maximum number of bytes in transit in each direction, like TCP's window. None limits
+            arrivals to 16 MiB and does not limit sending, so that a slow line never blocks the pacer.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """Arrival of the bytes that are being handled, after the impairment."""
+        """The arrival of the bytes being handled, after the impairment."""
         return self._stamp or self._stamp_below
 
     # -- Network side -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the stream, from this package or the event loop. The impairment's times start now."""
+        """Set the stream, from this package or the event loop, and start the impairment's clock."""
         self._lower = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses
         now_ns = self._clock.now_ns()
         up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
@@ -128,9 +128,11 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._lower.pause_reading()
 
     def eof_received(self) -> bool:
-        """Pass on the end of the stream, after earlier arrivals; return whether to close the stream below."""
+        """Pass on the end of the stream, after earlier arrivals; return whether to close the underlying
+        stream.
+        """
         self._arriving.then(self._end, closes=True)
-        return self._slow_end and self._lower.can_write_eof()  # TLS ends in both directions at once
+        return self._slow_end and self._lower.can_write_eof()  # TLS closes both directions at once
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass on the end of the connection, after earlier arrivals."""
@@ -147,7 +149,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._resume("below")
 
     def pause_reading(self) -> None:
-        """Pause the stream below; delayed bytes still arrive."""
+        """Pause the underlying stream; delayed bytes still arrive."""
         self._protocol_paused = True
         self._lower.pause_reading()
 
@@ -220,7 +222,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
                 self._protocol.resume_writing()
 
     def can_write_eof(self) -> bool:
-        """Return whether the stream below can be closed in one direction."""
+        """Return whether the underlying stream can be closed in one direction."""
         return self._lower.can_write_eof()
 
     def write_eof(self) -> None:

@@ -11,7 +11,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 def reset_on_close(sock: socket.socket) -> None:
-    """Make a TCP socket send RST on close and drop unsent bytes (`SO_LINGER` of zero seconds).
+    """Make a TCP socket send RST on close and discard unsent bytes (`SO_LINGER` with zero seconds).
 
     Raises:
         OSError: The socket is closed.

@@ -39,14 +39,14 @@ _OLDEST_NS = 600_000_000_000
 
 
 class Stamp(NamedTuple):
-    """Arrival of bytes on the monotonic clock, and the timestamp source."""
+    """An arrival time on the monotonic clock, and its source."""
 
     at_ns: int
     kind: StampKind
 
 
 class ArrivalStamps:
-    """Timestamper for the reads of one clock's sockets."""
+    """Timestamps for the reads of all sockets that share a clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -88,7 +88,7 @@ class ArrivalStamps:
         return Stamp(now_ns, StampKind.USER)
 
     def _read(self) -> tuple[int, int, int]:
-        """Return the monotonic time, wall minus monotonic time, and the interval between the readings."""
+        """Return the monotonic time, the offset of the wall clock from it, and the width of the bracket."""
         clock = self._clock
         best = (0, 0, sys.maxsize)
         for _ in range(_TRIES):

@@ -21,13 +21,13 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class StreamTransport(asyncio.Transport):
-    """A transport with the arrival timestamp of the bytes that its protocol is receiving."""
+    """A transport that exposes the arrival timestamp of the bytes being received."""
 
     stamp: Stamp
 
 
 class StampedTransport(StreamTransport):
-    """A connected TCP socket.
+    """A transport over a connected TCP socket.
 
     Raises:
         OSError: The connection has already ended; if so, the socket is closed.
@@ -45,12 +45,14 @@ class StampedTransport(StreamTransport):
         self._stamps = stamps
         self._protocol = protocol
         self._unsent = bytearray()
-        self._partial = bytearray()  # beginning of the frame in progress
+        self._partial = bytearray()  # received part of the current frame
         self._rest = 0  # number of missing bytes of the frame; 0 while unknown
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
         self.framing: Framing | None = None
-        """Framing of the stream: all but long frames are passed on complete. None to read all bytes."""
+        """Framing of the stream: frames are passed on complete, except for long ones. None to read all
+        bytes.
+        """
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stamps.enable(sock)
@@ -66,7 +68,7 @@ class StampedTransport(StreamTransport):
         return self._reading
 
     def pause_reading(self) -> None:
-        """Leave arrivals in the kernel, which still stamps them."""
+        """Stop reading; arrivals wait in the kernel, which still stamps them."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._sock.fileno())
@@ -77,7 +79,7 @@ class StampedTransport(StreamTransport):
             self._loop.add_reader(self._sock.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read from a frame, and pass it on when complete; return whether more data may have arrived.
+        """Read part of a frame, and pass the frame on when complete; return whether more data may be pending.
 
         The next frame is read in the loop's next iteration, after due actions.
         """
@@ -114,7 +116,7 @@ class StampedTransport(StreamTransport):
         return True
 
     def _keep(self, data: bytes) -> None:
-        """Keep the beginning of a frame; pass on the pieces of a long frame."""
+        """Buffer part of a frame; pass on the pieces of a long frame."""
         if len(self._partial) < _READ_BYTES:
             self._partial += data
         else:
@@ -143,7 +145,7 @@ class StampedTransport(StreamTransport):
     # -- Writing -----------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Pass bytes to the kernel at once; bytes that the kernel does not accept wait."""
+        """Pass bytes to the kernel at once; buffer those that it does not accept."""
         if self._lost or self._ends_writing or not data:
             return
         if not self._unsent:
@@ -197,7 +199,7 @@ class StampedTransport(StreamTransport):
                 self._lose(None)
 
     def _break(self, error: OSError) -> None:
-        """Handle a failed write: bytes that arrived earlier, possibly with the reason, are read first."""
+        """Handle a failed write, after reading pending bytes, which may contain the reason."""
         self._ends_writing = True
         if self._unsent:
             self._unsent.clear()
@@ -252,7 +254,7 @@ class StampedTransport(StreamTransport):
 
 
 class TlsTransport(StreamTransport, asyncio.Protocol):
-    """TLS over a stream transport, created by `encrypted`. It is the transport's protocol."""
+    """TLS over a stream transport; created by `encrypted`. Acts as the transport's protocol."""
 
     def __init__(
         self, lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
@@ -270,7 +272,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """Arrival of the record that is being handled."""
+        """The arrival of the record being handled."""
         return self._lower.stamp
 
     async def handshake(self) -> None:
@@ -283,7 +285,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         self._shake_hands()
         await self._shaken
         if self._lower.is_closing():
-            raise ConnectionResetError("the connection ended right after the handshake")
+            raise ConnectionResetError("the connection closed right after the handshake")
         self._shaken = None
         self._protocol.connection_made(self)
         self._read()  # data that arrived with the end of the handshake
@@ -344,7 +346,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._lower.abort()
 
     def pause_reading(self) -> None:
-        """Pause the connection below."""
+        """Pause the underlying connection."""
         self._lower.pause_reading()
 
     def resume_reading(self) -> None:
@@ -396,7 +398,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
 async def encrypted(
     lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
 ) -> TlsTransport:
-    """Set up TLS over a connection, as its client.
+    """Set up TLS over a connection, as the client.
 
     Args:
         host: Host name that the certificate must match.

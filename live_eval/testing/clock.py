@@ -1,4 +1,4 @@
-"""A clock that advances only when every task is waiting."""
+"""A fake clock that advances only when every task is waiting."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class FakeClock:
     """A `Clock` for tests: sleeping takes no time.
 
     When every task of the event loop is waiting, the time jumps to the earliest wake-up time. A task that was
-    not ready for several loop cycles counts as waiting, so real threads and sockets do not stop the clock:
-    use this clock only with in-memory transports.
+    not ready for several loop cycles counts as waiting, so the clock also advances while real threads or
+    sockets are busy: use this clock only with in-memory transports.
 
     Args:
         start_ns: Initial time.
@@ -46,7 +46,7 @@ class FakeClock:
         self._now_ns += ns
 
     async def sleep_until(self, at_ns: int) -> None:
-        """Wait until the time is `at_ns`."""
+        """Sleep until `at_ns`."""
         if at_ns <= self._now_ns:
             await asyncio.sleep(0)
             return
@@ -57,7 +57,7 @@ class FakeClock:
         await waiter
 
     async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
-        """Wait until the time is `at_ns`, and return the result of `action`."""
+        """Sleep until `at_ns`, then return the result of `action`."""
         await self.sleep_until(at_ns)
         return action()
 

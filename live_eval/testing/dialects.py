@@ -1,4 +1,4 @@
-"""`check_dialect`: the conformance suite that every client's dialect passes.
+"""`check_dialect`: the conformance suite for the dialects of all clients.
 
 The suite replays cassettes (golden sessions) and checks that the dialect produces the expected messages and
 events, in order and by name; that no endpoint message makes it raise, in any state; that it closes the
@@ -37,7 +37,7 @@ _FIRED_AT_MOST = 20
 _Start: TypeAlias = Callable[..., Player]
 _Path: TypeAlias = tuple[str | int, ...]
 _Field: TypeAlias = tuple[bool, str, _Path]
-"""A message field: whether a response had started, the message type, and the field path."""
+"""Identifies a message field: whether a response had started, the message type, and the field path."""
 
 _GARBAGE: tuple[Message, ...] = (
     "",
@@ -95,7 +95,7 @@ def check_dialect(
         _check_dial(factory, cassette)
         outputs = play_cassette(factory, cassette, frame_samples=frame_samples)
         if play_cassette(factory, cassette, frame_samples=frame_samples) != outputs:
-            raise ConformanceError(f"{cassette.name}: two replays differ: the dialect is not pure")
+            raise ConformanceError(f"{cassette.name}: two replays differ: expected a pure dialect")
         clean = [output for output in outputs if not _is_malformed(output)]
         for state in _states(cassette):
             _check_calls(start, cassette, state)
@@ -110,7 +110,7 @@ def check_dialect(
 def _check_dial(factory: DialectFactory, cassette: Cassette) -> None:
     dial = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY))).dial()
     if dial.url.partition(":")[0] not in ("ws", "wss", "http", "https"):
-        raise ConformanceError(f"{cassette.name}: dial gives no address: {dial.url.partition('?')[0]!r}")
+        raise ConformanceError(f"{cassette.name}: dial returned no URL: {dial.url.partition('?')[0]!r}")
     if KEY in repr(dial):
         raise ConformanceError(f"{cassette.name}: the repr of Dial contains the key")
 
@@ -126,8 +126,8 @@ def _after(start: _Start, cassette: Cassette, state: int) -> Player:
 def _states(cassette: Cassette) -> Iterator[int]:
     """Yield the step counts after which the dialect may be in a new state, until the connection ends.
 
-    A step that has followed a step of the same kind twice before is taken to lead to a known state: a session
-    consists mostly of frames and audio chunks.
+    A step that has followed a step of the same kind twice before is assumed to lead to a known state: most
+    steps are frames and audio chunks.
     """
     yield 0
     seen: Counter[tuple[object, object]] = Counter()
@@ -167,7 +167,7 @@ def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
 
 
 def _check_leave(player: Player) -> None:
-    """Finish: `Close` must follow, immediately or after timers, and the end is then not a failure."""
+    """Check that `finish` leads to `Close`, at once or after timers, and that the end is not a failure."""
     outputs = list(player.call("finish"))
     for _ in range(_FIRED_AT_MOST):
         if any(isinstance(output, Close) for output in outputs) or not player.timers:
@@ -176,14 +176,14 @@ def _check_leave(player: Player) -> None:
         player.now_ns = max(player.now_ns, player.timers[name])
         outputs.extend(player.fire(name))
     if not any(isinstance(output, Close) for output in outputs):
-        raise player.fail("finish does not end in Close")
+        raise player.fail("finish did not lead to Close")
     for output in player.close(1000, ""):
         if isinstance(output, EndpointProblem) and output.fatal:
-            raise player.fail(f"the requested end is reported as a failure: {output}")
+            raise player.fail(f"the requested end was reported as a failure: {output}")
 
 
 def _check_garbage(start: _Start, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
-    """Send garbage in this state; garbage reported as malformed must have no other effect."""
+    """Check that garbage reported as malformed in this state has no other effect."""
     player = _after(start, cassette, state)
     for message in _GARBAGE:
         alone = player.receive(message)
@@ -206,7 +206,7 @@ def _is_malformed(output: Output) -> bool:
 
 
 def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) -> None:
-    """Send slightly modified messages, one after another; the dialect must not raise."""
+    """Check that slightly modified messages, sent one after another, do not make the dialect raise."""
     player = start(cassette)
     for message in _GARBAGE:
         player.receive(message)

@@ -216,7 +216,7 @@ def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> No
             seed=seed,
             frame_samples=spec.input_rate_hz * spec.frame_ms // 1000,
         )
-        click.echo(f"{name}: {count} sessions, no rule broken")
+        click.echo(f"{name}: {count} sessions, no violations")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ __all__ = ["Link", "MemoryPeer", "MemoryTransport", "memory_pair"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The delivery of messages in one direction.
+    """Delivery of messages in one direction.
 
     Args:
         delay_ns: Delay of message n (from 0); a message with a short delay can overtake an earlier message.
@@ -84,7 +84,7 @@ class MemoryTransport:
         return {}
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
-        """Record the connection attempt, or refuse the connection."""
+        """Record the connection attempt, and refuse it if so configured."""
         self.dial = dial
         await asyncio.sleep(0)
         if self._refuse is not None:
@@ -108,7 +108,7 @@ class MemoryTransport:
 
 
 class MemoryPeer:
-    """The endpoint side of the connection, for a test that acts as the endpoint."""
+    """The endpoint side of the connection, driven by the test."""
 
     def __init__(self, up: _Channel, down: _Channel) -> None:
         self._up, self._down = up, down

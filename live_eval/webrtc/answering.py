@@ -1,4 +1,4 @@
-"""The answering side of one WebRTC connection, with aiortc: a channel and a media track.
+"""Answer one WebRTC connection with aiortc: a data channel and a media track.
 
 The user's packets carry kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets
 become silence. Sent packets are stamped just before they are passed to aiortc's sender.
@@ -49,7 +49,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class OfferError(LiveEvalError):
-    """An offer cannot be answered."""
+    """An offer that cannot be answered."""
 
 
 class RtcConnection:
@@ -84,7 +84,7 @@ class RtcConnection:
         self._peer.on("connectionstatechange", self._look)
         if not re.search(r"^m=audio ", offer, re.MULTILINE):
             await self._peer.close()
-            raise OfferError("expected a session description with audio, but it has no line 'm=audio'")
+            raise OfferError("expected a session description with audio, got none with 'm=audio'")
         try:
             _check_encrypted(offer)
             await self._peer.setRemoteDescription(RTCSessionDescription(offer, "offer"))
@@ -247,7 +247,7 @@ def _check_encrypted(offer: str) -> None:
             known = " or ".join(X509_DIGEST_ALGORITHMS)
             raise OfferError(
                 f"expected the lines 'a=setup:' and 'a=fingerprint:', with {known}, for the section "
-                f"{section.kind!r}, but its fingerprints are: {', '.join(given)[:100] or 'none'}"
+                f"{section.kind!r}, got fingerprints: {', '.join(given)[:100] or 'none'}"
             )
 
 

@@ -10,7 +10,7 @@ __all__ = ["InputPacket", "MediaTrack"]
 
 @dataclass(frozen=True, slots=True)
 class InputPacket:
-    """A packet of the user's audio with its arrival.
+    """A packet of the user's audio and its arrival time.
 
     Args:
         pcm: int16 little-endian mono at 48 kHz, preceded by silence in place of lost packets.

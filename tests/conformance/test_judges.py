@@ -118,7 +118,7 @@ def test_a_plain_judge_passes() -> None:
 @pytest.mark.parametrize(
     ("judge", "complaint"),
     [
-        (Moody(), "again and in another order"),
+        (Moody(), "repeated in another order"),
         (Relative(length), "expected"),
         (Forgetful(length), "judgements for"),
         (Local(lambda _: Scored({"": math.nan})), "gave nan"),
@@ -213,7 +213,7 @@ def test_an_llm_judge_is_checked_with_bad_and_good_answers() -> None:
     ("judge", "complaint"),
     [
         (Trusting(), "expected Failed"),
-        (Chatty(), "the same request again"),
+        (Chatty(), "an equal request on repetition"),
         (Raw(), "JSON values"),
         (Closable(), "'closing mark' only as a JSON string"),
         (HalfQuoting(), "only as a JSON string"),
@@ -252,7 +252,7 @@ class Terse(Comparing):
 def test_a_pairwise_judge_follows_the_same_rules() -> None:
     pairwise = replace(LLM, kind=JudgeKind.PAIRWISE)
     check_judge(pairwise, Comparing(), good_answers={'{"score": 4}': 4.0})
-    with pytest.raises(AssertionError, match="expected to be asked about"):
+    with pytest.raises(AssertionError, match="expected a request for"):
         check_judge(pairwise, Aloof())
     with pytest.raises(AssertionError, match="expected a reason"):
         check_judge(pairwise, Terse())

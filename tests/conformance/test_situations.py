@@ -8,7 +8,7 @@ from live_eval.cassettes import read_cassette
 from live_eval.testing import Situation, situations_in
 from tests.support.bundled import CASSETTES, DIALECTS, GOLDEN, SPECS, frame_samples
 
-NO_TURN_EVENTS = "media are continuous: it cannot separate responses"
+NO_TURN_EVENTS = "media are continuous, without response boundaries"
 OWN_BOT = {
     Situation.MANUAL_TURN: "full duplex",
     Situation.RATE_LIMIT: "your own bot has none",

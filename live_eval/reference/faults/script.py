@@ -184,7 +184,7 @@ def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
             continue
         fault = _parsed(item)
         if fault.name in found:
-            raise UsageError(f"fault {item.text!r}: {fault.name} is given twice")
+            raise UsageError(f"fault {item.text!r}: {fault.name} is repeated")
         found[fault.name] = fault
     return FaultScript(tuple(found.values()), seed)
 

@@ -204,7 +204,7 @@ def test_an_altered_cassette_is_detected(endpoint: int, speech: Path, tmp_path: 
     altered, kept = list(replay_run(out))
     assert kept.differences == ()
     assert any(difference.startswith("first_byte is") for difference in altered.differences)
-    assert any("the dialect reports ReplyAudio at" in difference for difference in altered.differences)
+    assert any("the dialect now reports ReplyAudio at" in difference for difference in altered.differences)
     result = CliRunner().invoke(command, [str(out)])
     assert result.exit_code == 3
     assert f"{altered.turn_id}: differs\n  " in result.output

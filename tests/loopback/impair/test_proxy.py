@@ -149,13 +149,13 @@ async def test_an_unreachable_endpoint_is_reported() -> None:
     async with ImpairingProxy("http://127.0.0.1:9", parse("delay=1ms"), SystemClock()) as proxy:
         answer = await said(proxy, REQUEST + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 502 ")
-    assert b"127.0.0.1:9 cannot be reached" in answer
+    assert b"cannot reach 127.0.0.1:9" in answer
 
 
 async def test_an_endpoint_that_times_out_is_reported() -> None:
     async with proxied("delay=1ms", connect_s=0) as (proxy, _):
         answer = await said(proxy, REQUEST + b"\r\n")
-    assert answer.rstrip().endswith(b"cannot be reached: TimeoutError")
+    assert answer.rstrip().endswith(b": TimeoutError")
 
 
 async def test_only_a_websocket_is_upgraded() -> None:

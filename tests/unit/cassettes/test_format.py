@@ -181,10 +181,10 @@ HEADER = '{"cassette": 1}'
         (["[" * 100_000], "line 1: expected JSON"),
         (
             [HEADER, '{"at_ms": 1, "direction": "in", "message": ' + "[" * 300 + "]" * 300 + "}"],
-            "line 2: not a step",
+            "line 2: expected a cassette step",
         ),
-        ([HEADER, '{"at_ms": 1e308, "call": "opened"}'], "line 2: not a step"),
-        ([HEADER, '{"at_ms": NaN, "call": "opened"}'], "line 2: not a step"),
+        ([HEADER, '{"at_ms": 1e308, "call": "opened"}'], "line 2: expected a cassette step"),
+        ([HEADER, '{"at_ms": NaN, "call": "opened"}'], "line 2: expected a cassette step"),
         ([HEADER, '{"at_ms": 1, "call": "frame", "silence": 1000000000000}'], "at most 65536"),
         ([HEADER, '{"at_ms": 1, "call": "frame", "count": 1000000000000}'], "at most 100000"),
         ([HEADER, '{"at_ms": 1, "call": "end_turn", "at_ns": 5}'], "unknown arguments at_ns"),

@@ -247,8 +247,8 @@ def test_a_retried_attempt_is_replayed(tmp_path: Path) -> None:
     assert outcome.events == 4
     doctor(path, lambda line: line.get("message") == "reply")
     outcome = only([*replay_run(tmp_path / "run")])
-    assert "the dialect does not report ResponseStarted at 1.200000000 s" in outcome.differences
-    assert outcome.differences[-1].startswith("failure is None, and was ('stalled'")
+    assert "the dialect no longer reports ResponseStarted at 1.200000000 s" in outcome.differences
+    assert outcome.differences[-1].startswith("failure: now None, before ('stalled'")
 
 
 def doctor(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -296,15 +296,15 @@ def another_message(line: dict[str, Any]) -> None:
     [
         (
             audio_later,
-            "the dialect reports ReplyAudio at 1.260000001 s, and reported ReplyAudio at 1.260000000 s",
+            "the dialect now reports ReplyAudio at 1.260000001 s instead of ReplyAudio at 1.260000000 s",
         ),
         (audio_later, "chunk_arrival_ns of response r is"),
-        (another_text, "text of ReplyText at 1.200000000 s is 'Hm.', and was 'Ah.'"),
+        (another_text, "text of ReplyText at 1.200000000 s: now 'Hm.', before 'Ah.'"),
         (another_sound, "crc32 of ReplyAudio at"),
-        (one_event_more, "the dialect reports ReplyText at 1.200000000 s, and did not"),
-        (one_event_less, "the dialect does not report ReplyAudio at 1.260000000 s"),
-        (one_message_more, "the dialect sends 'thanks', which it did not"),
-        (another_message, "the dialect does not send 'thank you'"),
+        (one_event_more, "the dialect now reports ReplyText at 1.200000000 s"),
+        (one_event_less, "the dialect no longer reports ReplyAudio at 1.260000000 s"),
+        (one_message_more, "the dialect now sends 'thanks'"),
+        (another_message, "the dialect no longer sends 'thank you'"),
     ],
 )
 def test_differences_are_reported(
@@ -328,7 +328,7 @@ def test_latencies_of_older_definitions_are_recomputed(tmp_path: Path) -> None:
         older = json.loads(timing) | {"stalls": 7}
         db.execute("UPDATE turns SET timing = ?", (json.dumps(older),))
     db.close()
-    assert only([*replay_run(tmp_path / "run")]).differences == ("stalls is 0, and was 7",)
+    assert only([*replay_run(tmp_path / "run")]).differences == ("stalls: now 0, before 7",)
     with sqlite3.connect(tmp_path / "run" / RUN_FILE) as db:
         db.execute("UPDATE turns SET timing_version = 0")
     db.close()
@@ -361,7 +361,7 @@ def test_a_golden_session_is_replayed(tmp_path: Path) -> None:
 
 
 def test_an_unplayable_cassette_is_a_data_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError, match=r"does not say turn_id, .*--endpoint"):
+    with pytest.raises(DataError, match=r"turn_id, .* is missing; .*--endpoint"):
         replay_file(GOLDEN)
     with pytest.raises(UsageError, match="single cassette"):
         CliRunner().invoke(command, [str(GOLDEN), "--turn", "x"], catch_exceptions=False)

@@ -70,7 +70,7 @@ def test_noise_comes_from_a_folder(clean: Audio, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_recordings_is_an_error_of_the_case(clean: Audio, tmp_path: Path) -> None:
-    with pytest.raises(AudioError, match="expected recordings of noise"):
+    with pytest.raises(AudioError, match="expected noise recordings"):
         impaired(clean, f"noise=10dB,noise_type={tmp_path}")
 
 
