@@ -66,13 +66,17 @@ class PromptTemplate:
         try:
             text = file.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise JudgeError(f"{file}: cannot be read as a prompt: {error}") from error
+            raise JudgeError(f"cannot read prompt {file}: {error}") from error
         found = set(_PLACEHOLDER.findall(text))
         known = ", ".join(f"{{{name}}}" for name in sorted(places))
         if unknown := sorted(found - places):
-            raise JudgeError(f"{file}: unknown place {{{unknown[0]}}} in the prompt; there are: {known}")
+            raise JudgeError(
+                f"{file}: unknown placeholder {{{unknown[0]}}} in the prompt; expected one of {known}"
+            )
         if absent := sorted(needed - found):
-            raise JudgeError(f"{file}: expected the place {{{absent[0]}}} in the prompt; there are: {known}")
+            raise JudgeError(
+                f"{file}: expected the placeholder {{{absent[0]}}} in the prompt; placeholders: {known}"
+            )
         if (between := _BETWEEN_QUOTES.search(text)) is not None:
             raise JudgeError(
                 f"{file}: remove the quotes around {{{between[1] or between[2]}}}: it becomes a JSON string"

@@ -177,7 +177,7 @@ def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BY
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
 
 
 def read_rows(

@@ -141,7 +141,7 @@ def _named(group: str, name: str, what: str) -> ClientSpec | JudgeSpec:
             return plugin.spec
     names = [plugin.name for plugin in plugins]
     known = ", ".join(names) or "none; is live-eval installed?"
-    raise PluginError(f"unknown {what} {name!r}{did_you_mean(name, names)}; there are: {known}")
+    raise PluginError(f"unknown {what} {name!r}{did_you_mean(name, names)}; expected one of {known}")
 
 
 def load(reference: str) -> Any:

@@ -231,13 +231,13 @@ def parse_bound(text: str, form: str) -> Assertion:
     name, comparison, number, unit = found.groups()
     if unit not in _UNITS:
         expected = f"expected a unit of {', '.join(filter(None, _UNITS))} or none"
-        raise UsageError(f"assertion {text!r}: {expected}, but it is {unit!r}")
+        raise UsageError(f"assertion {text!r}: {expected}, got {unit!r}")
     try:
         bound = float(number)
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise UsageError(f"assertion {text!r}: expected a number after {comparison}, but it is {number!r}")
+        raise UsageError(f"assertion {text!r}: expected a number after {comparison}, got {number!r}")
     measured_in, factor = _UNITS[unit]
     return Assertion(
         expression=text.strip(),
@@ -269,4 +269,4 @@ def check_unit(assertion: Assertion, unit: str) -> None:
     """
     if assertion.unit != unit:
         found = assertion.expression.rpartition(assertion.comparison)[2].strip()
-        raise UsageError(f"assertion {assertion.expression!r}: expected {_BOUNDS[unit]}, but it is {found!r}")
+        raise UsageError(f"assertion {assertion.expression!r}: expected {_BOUNDS[unit]}, got {found!r}")

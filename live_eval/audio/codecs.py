@@ -168,7 +168,7 @@ class Decoder:
         if rate_hz != self._codec.rate_hz:
             raise AudioError(
                 FailureKind.WRONG_RATE,
-                f"expected a WAV file at {self._codec.rate_hz} Hz, but it is at {rate_hz} Hz",
+                f"expected a WAV file at {self._codec.rate_hz} Hz, got {rate_hz} Hz",
             )
         return np.ascontiguousarray(samples[:, 0], dtype=np.int16)
 

@@ -80,7 +80,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
             if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
                 raise AudioError(
                     FailureKind.AUDIO_RATE,
-                    f"{path}: expected a rate of {MIN_RATE_HZ} to {MAX_RATE_HZ} Hz, but it is {rate_hz} Hz",
+                    f"{path}: expected a rate of {MIN_RATE_HZ} to {MAX_RATE_HZ} Hz, got {rate_hz} Hz",
                 )
             most = max_s * rate_hz
             if container in _LENGTH_IS_SURE and declared > most:

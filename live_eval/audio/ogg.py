@@ -112,7 +112,7 @@ class OggWriter:
             granule: Position at the end of the packet; for Opus in samples at 48 kHz.
         """
         if len(packet) > _LACING * _LACING - 1:
-            raise ValueError(f"expected a packet of at most 65024 bytes, but it has {len(packet)}")
+            raise ValueError(f"expected a packet of at most 65024 bytes, got {len(packet)}")
         lacing = bytes([_LACING] * (len(packet) // _LACING) + [len(packet) % _LACING])
         flags = _FIRST if self._sequence == 0 else 0
         header = _HEADER.pack(_CAPTURE, 0, flags, granule, self._serial, self._sequence, 0, len(lacing))

@@ -113,7 +113,7 @@ class CampaignDocument:
             with atomic_text(path) as file:
                 file.write(json.dumps(SECRETS.values(document), indent=2) + "\n")
         except OSError as error:
-            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+            raise StoreError(f"cannot write {path}: {error.strerror}") from None
 
 
 LATENCY_CAMPAIGN = CampaignDocument(

@@ -119,7 +119,7 @@ class CommandGroup(click.Group):
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             raise UsageError(
-                f"unknown command {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+                f"unknown command {name!r}{did_you_mean(name, known)}; expected one of {', '.join(known)}"
             )
         return super().resolve_command(ctx, args)
 

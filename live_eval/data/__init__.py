@@ -78,7 +78,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     raise DataError(f"{path}: {_EXPECTED}, but it contains {', '.join(names[:10]) or 'nothing'}{more}")
 

@@ -36,10 +36,10 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
         lettered = bool(lines) and all(map(_OPTION.match, lines))
         found = _lettered(lines) if lettered else [(_letter(n), line) for n, line in enumerate(lines)]
     else:
-        raise ValueError(f"expected options, but they are {value!r:.80}")
+        raise ValueError(f"expected options, got {value!r:.80}")
     letters = "".join(letter for letter, _ in found)
     if len(found) < 2 or letters != ascii_uppercase[: len(found)]:
-        raise ValueError(f"expected at least two options, lettered from A on, but they are {value!r:.200}")
+        raise ValueError(f"expected at least two options, lettered from A on, got {value!r:.200}")
     if blank := [letter for letter, text in found if not text]:
         raise ValueError(f"the option {blank[0]} is empty")
     first_with: dict[str, str] = {}
@@ -67,9 +67,9 @@ def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
     if same := [letter for letter, option in options if _key(option) == _key(stated)]:
         return same[0]
     if letter not in texts:
-        raise ValueError(f"expected one of {', '.join(texts)} as the answer, but it is {stated!r}")
+        raise ValueError(f"expected one of {', '.join(texts)} as the answer, got {stated!r}")
     raise ValueError(
-        f"expected a letter, or a letter with its option's text, as the answer, but it is {stated!r}, "
+        f"expected a letter, or a letter with its option's text, as the answer, got {stated!r}, "
         f"and {letter} is {texts[letter]!r}"
     )
 
@@ -77,7 +77,7 @@ def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
 def _text(value: Any, letter: str) -> str:
     if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return str(value).strip()
-    raise ValueError(f"expected text as the option {letter}, but it is {value!r:.80}")
+    raise ValueError(f"expected text as the option {letter}, got {value!r:.80}")
 
 
 def _letter(number: int) -> str:
@@ -89,7 +89,7 @@ def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
     for line in lines:
         if (option := _OPTION.match(line)) is not None:
             if option[1].upper() != _letter(len(found)):
-                raise ValueError(f"expected the option {_letter(len(found))}, but it is {line.strip()!r:.80}")
+                raise ValueError(f"expected the option {_letter(len(found))}, got {line.strip()!r:.80}")
             found.append((option[1].upper(), option[2].strip()))
         elif found and line.strip():
             letter, text = found[-1]

@@ -60,7 +60,7 @@ class FieldMap:
             if name not in known:
                 raise UsageError(
                     f"unknown field {name!r}{did_you_mean(name, known)} in the field mapping; "
-                    f"there are: {', '.join(known)}"
+                    f"expected one of {', '.join(known)}"
                 )
         self._mapping = dict(mapping)
         self._known = {name: tuple(paths) for name, paths in known.items()}
@@ -83,7 +83,7 @@ class FieldMap:
                 raise UsageError(
                     f"{where}: no {row} has the field {spelled!r} mapped to {prefix}{name}"
                     f"{did_you_mean(spelled, field_names(records[0]) if records else ())}; "
-                    f"there are: {_first_fields(records)}"
+                    f"found {_first_fields(records)}"
                 )
 
     def check_recordings(
@@ -94,7 +94,7 @@ class FieldMap:
             tried = ", ".join(self.paths("audio", Variant.TARGET))
             raise DataError(
                 f"{where}: no {row} names a recording; expected one of the fields {tried}; "
-                f"there are: {_first_fields(records)}; map yours with fields = {{ audio = … }}"
+                f"found {_first_fields(records)}; map yours with fields = {{ audio = … }}"
             )
 
     def paths(self, name: str, variant: Variant) -> list[str]:
@@ -159,7 +159,7 @@ class Row:
             return value.strip()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return str(value)
-        self.complain(f"expected text as {name}, but it is {_kind(value)}")
+        self.complain(f"expected text as {name}, got {_kind(value)}")
         return None
 
     def value(self, name: str) -> Any:
@@ -233,7 +233,7 @@ class Row:
         try:
             return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
         except ValueError:
-            self.complain(f"expected {', '.join(SpeechKind)} as speech, but it is {stated!r:.80}")
+            self.complain(f"expected {', '.join(SpeechKind)} as speech, got {stated!r:.80}")
             return SpeechKind.TURN
 
     def anchor(self) -> Anchor | None:
@@ -269,9 +269,9 @@ def read_entries(path: Path) -> list[Any]:
     content = parse_json(read_text(path, links=True), str(path))
     if not isinstance(content, list):
         is_a = f"an object with {', '.join(field_names(content))}" if isinstance(content, dict) else content
-        raise DataError(f"{path}: expected a list of entries, but it is {is_a!s:.200}")
+        raise DataError(f"{path}: expected a list of entries, got {is_a!s:.200}")
     if not content:
-        raise DataError(f"{path}: expected a list of entries, but it is empty")
+        raise DataError(f"{path}: expected a list of entries, got an empty list")
     return content
 
 
@@ -297,7 +297,7 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
         )
     words_end = values.get("words_end_ms")
     if not 0 <= onset < voice_end or (words_end is not None and not onset < words_end <= voice_end):
-        raise ValueError(f"expected 0 <= onset_ms < words_end_ms <= voice_end_ms, but they are {values}")
+        raise ValueError(f"expected 0 <= onset_ms < words_end_ms <= voice_end_ms, got {values}")
     apart = 0.0 if words_end is None else voice_end - words_end
     return SpeechBoundaries(
         onset_ns=round(onset * 1e6),
@@ -324,15 +324,15 @@ def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise ValueError(f"expected a list as parts, but it is {_kind(value):.200}")
+        raise ValueError(f"expected a list as parts, got {_kind(value):.200}")
     parts: list[SpokenPart] = []
     for number, each in enumerate(value, 1):
         if not isinstance(each, Mapping):
-            raise ValueError(f"expected an object as part {number}, but it is {_kind(each):.200}")
+            raise ValueError(f"expected an object as part {number}, got {_kind(each):.200}")
         onset, end = (_milliseconds(each.get(name), f"{name} of part {number}") for name in _PART)
         text = each.get("text", "")
         if not isinstance(text, str):
-            raise ValueError(f"expected text as text of part {number}, but it is {_kind(text):.200}")
+            raise ValueError(f"expected text as text of part {number}, got {_kind(text):.200}")
         part = SpokenPart(round(onset * 1e6), round(end * 1e6), text.strip())
         if not (parts[-1].end_ns if parts else 0) <= part.onset_ns < part.end_ns:
             raise ValueError(
@@ -351,7 +351,7 @@ def _milliseconds(value: Any, what: str) -> float:
     except (TypeError, ValueError, OverflowError):  # an integer may be arbitrarily long
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"expected a number of milliseconds as {what}, but it is {value!r:.80}")
+        raise ValueError(f"expected a number of milliseconds as {what}, got {value!r:.80}")
     return number
 
 

@@ -184,7 +184,7 @@ def select(
         UsageError: A value matches no case, no case matches all criteria, or the limit is not positive.
     """
     if limit is not None and limit < 1:
-        raise UsageError(f"expected a limit of at least 1, but it is {limit}")
+        raise UsageError(f"expected a limit of at least 1, got {limit}")
     chosen = everything = list(cases)
     criteria: list[tuple[str, Sequence[str], Callable[[Case], list[str]]]] = [
         ("part", [part] if part else [], lambda case: [case.source]),
@@ -202,7 +202,7 @@ def select(
             spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
             raise UsageError(
                 f"no case with the {what} {', '.join(map(repr, unknown))}"
-                f"{did_you_mean(unknown[0], spelled)}; there are: {_listed(spelled)}"
+                f"{did_you_mean(unknown[0], spelled)}; expected one of {_listed(spelled)}"
             )
         keys = {value.casefold() for value in wanted}
         chosen = [case for case in chosen if any(name.casefold() in keys for name in names_of(case))]

@@ -161,7 +161,7 @@ def _load_part(
                 variant=Variant.TARGET,
                 audio_path=part.audio_root,
                 source=part.name,
-                problem=f"{where}: expected an object, but it is {entry!r:.80}",
+                problem=f"{where}: expected an object, got {entry!r:.80}",
             )
             cases.append(unread)
             continue
@@ -279,9 +279,7 @@ class _Annotations:
         marks = self._boundaries[name]
         try:
             if not isinstance(marks, dict):
-                raise ValueError(
-                    f"expected an object with onset_ms and voice_end_ms, but it is {marks!r:.80}"
-                )
+                raise ValueError(f"expected an object with onset_ms and voice_end_ms, got {marks!r:.80}")
             return speech_boundaries(marks)
         except ValueError as error:
             row.complain(f"{self._path.name}, {name}: {error}")

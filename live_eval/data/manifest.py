@@ -204,7 +204,7 @@ def _json_lines(path: Path) -> Iterator[_Line]:
             yield _Line(where, {}, str(error))
             continue
         if not isinstance(record, dict):
-            yield _Line(where, {}, f"{where}: expected an object, but it is {record!r:.80}")
+            yield _Line(where, {}, f"{where}: expected an object, got {record!r:.80}")
         elif _TURNS in record:
             yield from _turns(where, record)
         else:
@@ -216,14 +216,14 @@ def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
     shared = {name: value for name, value in row.items() if name != _TURNS}
     turns = row[_TURNS]
     if not isinstance(turns, list) or not turns:
-        problem = f"{where}: expected a list of turns under {_TURNS!r}, but it is {turns!r:.80}"
+        problem = f"{where}: expected a list of turns under {_TURNS!r}, got {turns!r:.80}"
         yield _Line(where, shared, problem, row)
         return
     for number, turn in enumerate(turns):
         if isinstance(turn, Mapping):
             yield _Line(where, {**shared, **turn}, None, row, number)
         else:
-            problem = f"{where}: expected an object as turn {number + 1}, but it is {turn!r:.80}"
+            problem = f"{where}: expected an object as turn {number + 1}, got {turn!r:.80}"
             yield _Line(where, shared, problem, row, number)
 
 
@@ -315,7 +315,7 @@ def _variant(row: Row) -> Variant:
     try:
         return Variant(stated.casefold())
     except ValueError:
-        row.complain(f"expected {', '.join(Variant)} as variant, but it is {stated!r}")
+        row.complain(f"expected {', '.join(Variant)} as variant, got {stated!r}")
         return Variant.TARGET
 
 

@@ -205,7 +205,7 @@ def _read_file(
         if isinstance(entry, dict):
             cases.append(_case(row, file, scripts, case_id, question_id))
         else:
-            row.complain(f"expected an object, but it is {entry!r:.80}")
+            row.complain(f"expected an object, got {entry!r:.80}")
             unread = Case(
                 case_id=case_id,
                 script_id=question_id,

@@ -186,7 +186,7 @@ def _write_user(path: Path, turn: LiveCapture) -> None:
         private_folder(path.parent)
         write_flac(path, turn.utterance, turn.rate_hz)
     except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
+        raise StoreError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _state(record: TurnRecord) -> tuple[object, ...]:

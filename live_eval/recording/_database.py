@@ -216,7 +216,7 @@ def _uses_rollback(path: Path) -> bool:
         with open_regular(path) as file:
             return file.read(20)[18:] == b"\1\1"  # sqlite.org/fileformat.html, 1.3.3
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+        raise StoreError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
@@ -278,7 +278,7 @@ def _check_journal(path: Path) -> None:
             file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
             end = file.read()
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+        raise StoreError(f"cannot read {path}: {error.strerror}") from None
     if end == _JOURNAL_MARK:
         raise StoreError(f"{path}: expected the journal of a single database, but it refers to another file")
 
@@ -342,7 +342,7 @@ def _connected(path: Path, query: str = "") -> sqlite3.Connection:
             factory=_Connection,
         )
     except _UNREADABLE as error:
-        raise StoreError(f"{path}: cannot be opened: {error}") from None
+        raise StoreError(f"cannot open {path}: {error}") from None
     db.path = path
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
     db.row_factory = _row
@@ -424,7 +424,7 @@ def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iter
         db.close()
         if isinstance(error, _UNREADABLE):
             if creates:
-                raise StoreError(f"{path}: cannot be created: {in_one_line(error)}") from None
+                raise StoreError(f"cannot create {path}: {in_one_line(error)}") from None
             why = blocking_reason(error) or f"expected a database of live-eval: {in_one_line(error)}"
             raise StoreError(f"{path}: {why}") from None
         raise

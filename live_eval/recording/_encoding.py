@@ -79,7 +79,7 @@ def decoding(where: str) -> Iterator[None]:
     except StoreError:
         raise
     except sqlite3.Error as error:
-        raise StoreError(f"{where}: cannot be read: {in_one_line(error)}") from error
+        raise StoreError(f"cannot read {where}: {in_one_line(error)}") from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise StoreError(f"{where} is damaged: {in_one_line(error)}") from error
 

@@ -155,7 +155,7 @@ def _own(folder: Path, path: Path) -> os.stat_result:
         raise StoreError(f"{path}: is missing") from None
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a link loop, before Python 3.13
         reason = error.strerror if isinstance(error, OSError) else "invalid path"
-        raise StoreError(f"{path}: cannot be opened: {reason}") from None
+        raise StoreError(f"cannot open {path}: {reason}") from None
     if not inside:
         raise StoreError(f"{path}: points outside the run's folder")
     return found

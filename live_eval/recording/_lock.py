@@ -35,7 +35,7 @@ class WriterLock:
             self._acquire()
         except OSError as error:
             _check_kind(path)
-            raise StoreError(f"{path.parent}: cannot be written: {error.strerror}") from None
+            raise StoreError(f"cannot write {path.parent}: {error.strerror}") from None
         # A mandatory lock prevents the write; other processes then cannot identify the holder.
         with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")

@@ -95,7 +95,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
             known = _known(db, kind)
             found += (path for path in recorded_files(folder, kind) if path.name not in known)
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be read: {error.strerror}") from None
+        raise StoreError(f"cannot read {folder}: {error.strerror}") from None
     return found
 
 

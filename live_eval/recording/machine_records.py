@@ -58,7 +58,7 @@ class MachineRecords(Generic[T]):
                 kept = self._records.dump_python([*others, record], mode="json")
                 file.write(json.dumps(kept, indent=2) + "\n")
         except (OSError, Timeout) as error:
-            raise DataError(f"{path}: cannot be written: {error}") from None
+            raise DataError(f"cannot write {path}: {error}") from None
         return path
 
     def _path(self) -> Path:

@@ -229,7 +229,7 @@ class RunWriter:
             StoreError: The failure cannot be written, or the record has no failure.
         """
         if record.failure is None:
-            raise StoreError(f"turn {record.turn_id!r}: expected a failed attempt, but it has no failure")
+            raise StoreError(f"turn {record.turn_id!r}: expected a failed attempt, got one without a failure")
         try:
             self._insert_failure(record, retried=True)
         except (sqlite3.Error, UnicodeError) as error:
@@ -418,7 +418,7 @@ class RunWriter:
             for path in unused:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{self._audio}: cannot be written: {error.strerror}") from None
+            raise StoreError(f"cannot write {self._audio}: {error.strerror}") from None
 
 
 def _make_folder(path: Path) -> None:

@@ -151,28 +151,25 @@ class ReferenceSettings:
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if value not in (None, NEVER) and not least <= value <= most:
-                raise UsageError(f"{name}: expected {least} to {most}, but it is {value}")
+                raise UsageError(f"{name}: expected {least} to {most}, got {value}")
         if self.stall_ms and self.stall_ms >= self.stall_every_ms:
             raise UsageError(
-                f"stall_ms: expected less than stall_every_ms, {self.stall_every_ms}, "
-                f"but it is {self.stall_ms}"
+                f"stall_ms: expected less than stall_every_ms, {self.stall_every_ms}, got {self.stall_ms}"
             )
         if len(self.label) > _LABEL_CHARACTERS:
-            raise UsageError(
-                f"label: expected at most {_LABEL_CHARACTERS} characters, but it has {len(self.label)}"
-            )
+            raise UsageError(f"label: expected at most {_LABEL_CHARACTERS} characters, got {len(self.label)}")
         self._check_overlap()
 
     def _check_overlap(self) -> None:
         stop_ms = self.stop_ms
         if self.after_stop is AfterStop.RESUME and not isinstance(stop_ms, int):
-            raise UsageError(f"after_stop=resume: expected stop_ms in milliseconds, but it is {stop_ms}")
+            raise UsageError(f"after_stop=resume: expected stop_ms in milliseconds, got {stop_ms}")
         if self.on_backchannel is OnBackchannel.IGNORE and (
             stop_ms is None or (isinstance(stop_ms, int) and stop_ms < self.backchannel_ms)
         ):
             raise UsageError(
                 f"on_backchannel=ignore: expected stop_ms=never or at least backchannel_ms, "
-                f"{self.backchannel_ms}, so that the length of the speech is known, but it is {stop_ms}"
+                f"{self.backchannel_ms}, so that the length of the speech is known, got {stop_ms}"
             )
 
     @property

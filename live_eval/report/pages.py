@@ -102,5 +102,5 @@ def write_page(page: Path, pieces: Iterable[str], *, links: bool = False) -> Pat
         with atomic_text(page, links=links) as file:
             file.writelines(pieces)
     except OSError as error:
-        raise UsageError(f"{page}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"cannot write {page}: {error.strerror}") from None
     return page

@@ -317,7 +317,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise RunFileError(f"{path}: cannot be read as a run file: {reason}") from None
+        raise RunFileError(f"cannot read run file {path}: {reason}") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -52,7 +52,7 @@ class Voice:
             UsageError: The speed is out of range.
         """
         if not MIN_SPEED <= speed <= MAX_SPEED:
-            raise UsageError(f"expected a speed of {MIN_SPEED} to {MAX_SPEED}, but it is {speed}")
+            raise UsageError(f"expected a speed of {MIN_SPEED} to {MAX_SPEED}, got {speed}")
         with self._lock:
             samples = self._hibari(text, speed, _SEED)
         limit = np.float32(32767 / 32768)

@@ -242,7 +242,7 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
         with atomic_text(record) as file:
             json.dump({"files": files, "licence": spec.licence, "source": spec.source}, file, indent=2)
     except OSError as error:
-        raise UsageError(f"{record}: cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"cannot write {record}: {error.strerror or error}") from error
 
 
 def package_folder(package: str) -> Path | None:

@@ -133,7 +133,7 @@ def fetch_weights(
     except Timeout:
         raise StoreLockedError(f"{folder}: another process is fetching these weights") from None
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}{_RESUME}") from error
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}{_RESUME}") from error
     return find_weights(spec)
 
 

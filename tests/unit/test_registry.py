@@ -69,7 +69,7 @@ def test_plugins_are_found_and_broken_ones_have_a_reason() -> None:
 @pytest.mark.usefixtures("plugins")
 def test_an_unknown_name_lists_the_known_ones() -> None:
     assert registry.client("good") is GOOD
-    with pytest.raises(PluginError, match="unknown endpoint 'bad'; there are: absent, good"):
+    with pytest.raises(PluginError, match="unknown endpoint 'bad'; expected one of absent, good"):
         registry.client("bad")
     with pytest.raises(PluginError, match=r"endpoint 'absent' .* is broken"):
         registry.client("absent")

@@ -242,4 +242,4 @@ def write_verdicts(arena: ArenaResult, path: Path, *, links: bool = False) -> No
         with atomic_text(path, links=links) as file:
             file.writelines(verdict_lines(arena))
     except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error}") from error
+        raise StoreError(f"cannot write {path}: {error}") from error

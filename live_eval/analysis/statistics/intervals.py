@@ -203,7 +203,7 @@ def estimate_means(
     """Return the mean of each column, of shape (n,), with its interval; see `estimate_mean`."""
     arrays = [finite(values) for values in columns]
     if len({len(array) for array in arrays}) > 1:
-        raise ValueError(f"expected columns of one length, but they have {[len(array) for array in arrays]}")
+        raise ValueError(f"expected columns of one length, got {[len(array) for array in arrays]}")
     if not arrays:
         return []
     members, count = cluster_numbers(clusters, len(arrays[0]))

@@ -107,7 +107,7 @@ def parse_json(message: str | bytes) -> Any:
         text = message if isinstance(message, str) else message.decode("latin-1")
         values = sum(map(text.count, (",", "[", "{")))
         if values > _MAX_VALUES:
-            body = f"Expected a message of at most {_MAX_VALUES} values, but it has {values}."
+            body = f"Expected a message of at most {_MAX_VALUES} values, got {values}."
             raise MessageError("message_too_large", body)
     try:
         return orjson.loads(message)
@@ -120,7 +120,7 @@ def parse_object(message: str | bytes) -> dict[str, Any]:
     given = parse_json(message)
     if not isinstance(given, dict):
         kind = type(given).__name__
-        raise MessageError("invalid_type", f"Expected a JSON object, but it is a {kind}.")
+        raise MessageError("invalid_type", f"Expected a JSON object, got a {kind}.")
     return given
 
 

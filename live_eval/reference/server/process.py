@@ -189,7 +189,7 @@ class ReferenceProcess:
             private_folder(self._log.parent)
             return open(self._log, "wb" if self._port is None else "ab", opener=private_opener)
         except OSError as error:
-            raise LiveEvalError(f"{self._log}: cannot be written: {error.strerror}") from None
+            raise LiveEvalError(f"cannot write {self._log}: {error.strerror}") from None
 
 
 @contextlib.asynccontextmanager

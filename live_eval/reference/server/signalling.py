@@ -120,7 +120,7 @@ class WebRtcSessions:
         session = (await _json(request)).get("session") if request.can_read_body else None
         kept = orjson.dumps(session if isinstance(session, dict) else {})
         if len(kept) > _MOST_SECRET_BYTES:
-            message = f"Expected a session of at most {_MOST_SECRET_BYTES} bytes, but it has {len(kept)}."
+            message = f"Expected a session of at most {_MOST_SECRET_BYTES} bytes, got {len(kept)}."
             raise RefusedError(413, "request_too_large", message)
         now_s = self._host.clock.wall_ns() // _SECOND_NS
         self._forget_secrets(now_s)

@@ -46,6 +46,6 @@ def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int)
             with atomic_write(sounds / file) as place:
                 soundfile.write(place, pcm, rate_hz, format="FLAC", subtype="PCM_16")
         except (OSError, soundfile.LibsndfileError) as error:
-            raise UsageError(f"{sounds / file}: cannot be written: {error}") from None
+            raise UsageError(f"cannot write {sounds / file}: {error}") from None
         links.append((side, f"{SOUNDS}/{quote(file)}"))
     return links

@@ -16,10 +16,10 @@ def test_a_bound_has_a_name_a_comparison_and_a_unit() -> None:
 
 
 def test_a_malformed_assertion_is_refused_with_the_expected_form() -> None:
-    for text, why in [("fast", "expected NAME >= SHARE"), ("a > 5kg", "of ms, s, % or none, but it is 'kg'")]:
+    for text, why in [("fast", "expected NAME >= SHARE"), ("a > 5kg", "of ms, s, % or none, got 'kg'")]:
         with pytest.raises(UsageError, match=why):
             parse_bound(text, "NAME >= SHARE")
-    with pytest.raises(UsageError, match="expected a time in ms or s, but it is '50 %'"):
+    with pytest.raises(UsageError, match="expected a time in ms or s, got '50 %'"):
         check_unit(HALF, MS)
     with pytest.raises(UsageError, match=r"unknown probe 'bargein' \(did you mean barge-in\?\)"):
         check_known("x", "probe", "bargein", ["pause", "barge-in"])

@@ -19,9 +19,12 @@ from live_eval.recording import RunWriter
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("lattency", "unknown command 'lattency' (did you mean latency?); there are: run, "),
-        ("weights fetc", "unknown command 'fetc' (did you mean fetch?); there are: add, fetch, list, path"),
-        ("run opnai", "unknown endpoint 'opnai' (did you mean openai?); there are: "),
+        ("lattency", "unknown command 'lattency' (did you mean latency?); expected one of run, "),
+        (
+            "weights fetc",
+            "unknown command 'fetc' (did you mean fetch?); expected one of add, fetch, list, path",
+        ),
+        ("run opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("run --lmit 3", "unknown flag --lmit (did you mean --limit?); see live-eval run --help"),
         ("show", "expected RUN; see live-eval show --help"),
         ("show nothing", "RUN 'nothing': not found; `live-eval runs list` lists runs"),

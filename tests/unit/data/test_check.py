@@ -294,7 +294,7 @@ class TestQuestions:
         [
             ({"options_text": None}, "expected options"),
             ({"options_text": "A. One alone"}, "at least two options"),
-            ({"answer": "E"}, "expected one of A, B as the answer, but it is 'E'"),
+            ({"answer": "E"}, "expected one of A, B as the answer, got 'E'"),
             ({"question": None}, "expected a question"),
             ({"audio_name": None}, "expected a recording"),
         ],

@@ -88,13 +88,16 @@ def test_a_limit_is_of_each_task() -> None:
     [
         (
             {"cues": ["yawn"]},
-            "no case with the cue 'yawn'; there are: rain, sound of raining, weather, environment",
+            "no case with the cue 'yawn'; expected one of rain, sound of raining, weather, environment",
         ),
-        ({"topics": ["work", "sport"]}, "no case with the topic 'sport'; there are: Work, family"),
-        ({"variants": ["loud"]}, "no case with the variant 'loud'; there are: target, neutral, alternative"),
-        ({"case_ids": ["z"]}, "no case with the case id 'z'; there are: a/target, a, "),
+        ({"topics": ["work", "sport"]}, "no case with the topic 'sport'; expected one of Work, family"),
+        (
+            {"variants": ["loud"]},
+            "no case with the variant 'loud'; expected one of target, neutral, alternative",
+        ),
+        ({"case_ids": ["z"]}, "no case with the case id 'z'; expected one of a/target, a, "),
         ({"cues": ["sigh"], "topics": ["work"]}, "no case matches all of: cue sigh; topic work"),
-        ({"limit": 0}, "expected a limit of at least 1, but it is 0"),
+        ({"limit": 0}, "expected a limit of at least 1, got 0"),
     ],
 )
 def test_unmatched_values_are_reported_with_the_existing_ones(

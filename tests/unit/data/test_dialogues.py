@@ -80,9 +80,9 @@ def test_two_dialogues_with_one_id(tmp_path: Path) -> None:
     ("turns", "said"),
     [
         ([], "expected a list of turns under 'turns', but it is []"),
-        ("x", "expected a list of turns under 'turns', but it is 'x'"),
+        ("x", "expected a list of turns under 'turns', got 'x'"),
         ({"audio": "a.wav"}, "expected a list of turns under 'turns'"),
-        ([turn("a"), 7], "expected an object as turn 2, but it is 7"),
+        ([turn("a"), 7], "expected an object as turn 2, got 7"),
         ([turn("a"), {"text": "no recording"}], "expected a recording under one of the fields"),
     ],
 )

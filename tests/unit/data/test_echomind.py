@@ -122,8 +122,8 @@ class TestLayout:
         (folder / "MCQ").mkdir()
         (folder / "MCQ" / "reasoning.json").write_text('[{"question_id": "q1"}]')
         for content, said in (
-            ("[]", "expected a list of entries, but it is empty"),
-            ("{}", "expected a list of entries, but it is an object with"),
+            ("[]", "expected a list of entries, got an empty list"),
+            ("{}", "expected a list of entries, got an object with"),
             ("[oops]", "understanding.json, line 1, column 2: not JSON"),
         ):
             (folder / "MCQ" / "understanding.json").write_text(content)
@@ -185,13 +185,11 @@ class TestFields:
         assert data.cases[0].text == "Dotted."
 
     def test_a_mapping_to_a_missing_field_lists_the_existing_ones(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            UsageError, match=r"no entry has the field 'txt' mapped to text; there are: case_id, "
-        ):
+        with pytest.raises(UsageError, match=r"no entry has the field 'txt' mapped to text; found case_id, "):
             read(tmp_path, [entry()], DataOptions(fields={"text": "txt"}))
 
     def test_a_mapping_of_an_unknown_field(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"unknown field 'words' .* there are: id, text, "):
+        with pytest.raises(UsageError, match=r"unknown field 'words' .* expected one of id, text, "):
             read(tmp_path, [entry()], DataOptions(fields={"words": "script"}))
 
     def test_missing_optional_fields_are_noted_with_the_spellings_tried(self, tmp_path: Path) -> None:
@@ -294,14 +292,14 @@ class TestUnusableFiles:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("[]", "expected a list of entries, but it is empty"),
-            ('{"data": [], "n": 1}', "expected a list of entries, but it is an object with data, n"),
-            ("3", "expected a list of entries, but it is 3"),
+            ("[]", "expected a list of entries, got an empty list"),
+            ('{"data": [], "n": 1}', "expected a list of entries, got an object with data, n"),
+            ("3", "expected a list of entries, got 3"),
             ("", "line 1, column 1: not JSON"),
             ("[" * 100_000, "nested too deeply"),
             ("[" + "1" * 5_000 + "]", "not JSON: Exceeds the limit"),
-            ('[{"case_id": "a", "sound": "b"}]', "no entry names a recording.*there are: case_id, sound"),
-            ("[1, 2]", "no entry names a recording.*there are: none"),
+            ('[{"case_id": "a", "sound": "b"}]', "no entry names a recording.*; found case_id, sound"),
+            ("[1, 2]", "no entry names a recording.*; found none"),
         ],
     )
     def test_json_that_is_not_a_list_of_entries(self, tmp_path: Path, content: str, message: str) -> None:

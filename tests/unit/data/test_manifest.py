@@ -112,7 +112,7 @@ class TestBadRows:
             ({"audio": "/etc/passwd"}, "is outside"),
             ({"text": "no recording"}, "expected a recording under one of the fields audio, "),
             ({"audio": "  "}, "the entry's fields are: audio"),
-            ({"audio": ["a.wav"]}, "expected text as audio, but it is a list of 1"),
+            ({"audio": ["a.wav"]}, "expected text as audio, got a list of 1"),
             ({"audio": "a.wav", "variant": "loud"}, "expected target, neutral, alternative as variant"),
             ({"audio": "a.wav", "voice_end_ms": "late"}, "expected a number of milliseconds"),
             ({"audio": "a.wav", "clean_audio": "/x.wav"}, "as clean_audio is outside"),
@@ -222,9 +222,7 @@ def test_a_manifest_without_a_readable_row(tmp_path: Path, lines: tuple[str, ...
 
 
 def test_a_mapping_that_matches_no_row(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"no row has the field 'wav' mapped to audio; there are: audio, text"
-    ):
+    with pytest.raises(UsageError, match=r"no row has the field 'wav' mapped to audio; found audio, text"):
         jsonl(tmp_path, ROW, options=DataOptions(fields={"audio": "wav"}))
 
 

@@ -70,14 +70,14 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
     [
         ({"options_text": None}, "expected options"),
         ({"options_text": "A. only one"}, "at least two options"),
-        ({"options_text": "A. one\nC. three"}, "expected the option B, but it is 'C. three'"),
-        ({"options_text": "A. one\nB. two\nB. three"}, "expected the option C, but it is 'B. three'"),
-        ({"options_text": "A. one\nC. three\nB. two"}, "expected the option B, but it is 'C. three'"),
+        ({"options_text": "A. one\nC. three"}, "expected the option B, got 'C. three'"),
+        ({"options_text": "A. one\nB. two\nB. three"}, "expected the option C, got 'B. three'"),
+        ({"options_text": "A. one\nC. three\nB. two"}, "expected the option B, got 'C. three'"),
         ({"options_text": "A. one\nB."}, "option B is empty"),
         ({"options_text": "A. Rain.\nB. rain"}, "the options A and B are the same: 'rain'"),
         ({"options_text": [None, "x"]}, "expected text as the option A, but it is None"),
         ({"options_text": {"A": "x", "B": True}}, "expected text as the option B, but it is True"),
-        ({"answer": "E"}, "expected one of A, B as the answer, but it is 'E'"),
+        ({"answer": "E"}, "expected one of A, B as the answer, got 'E'"),
         ({"answer": "B. A dog."}, "it is 'B. A dog.', and B is 'A cat.'"),
         ({"question": " "}, "expected a question under one of the fields question, question_text, query"),
         ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "is outside"),
@@ -132,7 +132,7 @@ def test_a_shared_question_id_is_numbered_and_noted(tmp_path: Path) -> None:
     assert again.case_id == "understanding/q1_id_7#2"
     assert "several questions have the id q1_id_7; repeated ids are numbered" in " ".join(data.notes)
     assert none.problem is not None
-    assert none.problem.endswith("entry 4: expected an object, but it is 3")
+    assert none.problem.endswith("entry 4: expected an object, got 3")
 
 
 def test_fields_of_questions_can_be_mapped(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_fields_of_questions_can_be_mapped(tmp_path: Path) -> None:
 
 
 def test_a_mapping_that_matches_no_question_is_refused(tmp_path: Path) -> None:
-    told = r"MCQ/understanding.json: no entry has the field 'NOPE' mapped to question.answer; there are: ques"
+    told = r"MCQ/understanding.json: no entry has the field 'NOPE' mapped to question.answer; found ques"
     with pytest.raises(UsageError, match=told):
         asked(tmp_path, DataOptions(fields={"question.answer": "NOPE"}))
     (tmp_path / "data_synthesis" / "MCQ" / "reasoning.json").write_text(json.dumps([{"NOPE": "A"}]))

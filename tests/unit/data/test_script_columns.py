@@ -55,9 +55,9 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ),
         ({"anchor": "soon"}, "expected an anchor such as reply_audible+900ms"),
         ({"anchor": ["x"]}, "expected text as anchor"),
-        ({"parts": "later"}, "expected a list as parts, but it is 'later'"),
+        ({"parts": "later"}, "expected a list as parts, got 'later'"),
         ({"parts": {"onset_ms": 1}}, "expected a list as parts"),
-        ({"parts": [7]}, "expected an object as part 1, but it is 7"),
+        ({"parts": [7]}, "expected an object as part 1, got 7"),
         (
             {"parts": [{"onset_ms": 1}]},
             "a number of milliseconds as end_ms of part 1, but it is None",

@@ -58,11 +58,11 @@ def test_a_byte_order_mark_is_none_of_the_prompt(tmp_path: Path) -> None:
     [
         (
             b"{delivery} {mood}",
-            r"unknown place \{mood\} in the prompt; there are: \{delivery\}, \{reply_text\}",
+            r"unknown placeholder \{mood\} in the prompt; expected one of \{delivery\}, \{reply_text\}",
         ),
         (b"{reply_text}", r"expected the place \{delivery\}"),
         (b"", r"expected the place \{delivery\}"),
-        (b"{delivery} \xff", "cannot be read as a prompt"),
+        (b"{delivery} \xff", "cannot read prompt"),
         (b'State: "{delivery}".', r"remove the quotes around \{delivery\}: it becomes a JSON string"),
         (b'{delivery}, {"reply": "{reply_text} "}', r"remove the quotes around \{reply_text\}"),
         (b'{delivery}"', r"remove the quotes around \{delivery\}"),
@@ -76,7 +76,7 @@ def test_a_prompt_that_cannot_be_used_is_refused(tmp_path: Path, text: bytes, co
 
 
 def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JudgeError, match=r"nowhere\.md: cannot be read as a prompt"):
+    with pytest.raises(JudgeError, match=r"cannot read prompt .*nowhere\.md"):
         load(tmp_path / "nowhere.md")
 
 

@@ -80,5 +80,5 @@ def test_two_that_are_kept_at_once_are_both_kept() -> None:
 
 def test_a_place_that_cannot_be_written_is_named(file: Path) -> None:
     file.parent.write_text("a file, and no folder")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(DataError, match="cannot write"):
         keep(made(1))

@@ -90,7 +90,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
 def test_malformed_toml_and_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match="not valid TOML"):
         check(tmp_path, "[turns\n")
-    with pytest.raises(RunFileError, match="cannot be read"):
+    with pytest.raises(RunFileError, match="cannot read run file"):
         read_run_file(tmp_path / "absent.toml")
 
 

@@ -223,7 +223,7 @@ def test_files_in_different_folders_are_refused(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_written(tmp_path: Path, folder: Path) -> None:
     written(folder, b"a file where the folder is to be")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         add_weights(ONE, written(tmp_path / "mine.pt", b"mine"))
 
 

@@ -115,5 +115,5 @@ def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise UsageError(
-                f"unknown {what} {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+                f"unknown {what} {name!r}{did_you_mean(name, known)}; expected one of {', '.join(known)}"
             )

@@ -54,7 +54,7 @@ async def test_its_log_is_not_written_through_a_link(tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     diary.write_text("dear diary")
     (tmp_path / LOG_NAME).symlink_to(diary)
-    with pytest.raises(LiveEvalError, match=f"{LOG_NAME}: cannot be written"):
+    with pytest.raises(LiveEvalError, match=f"cannot write .*{LOG_NAME}"):
         async with ReferenceProcess(log_folder=tmp_path, calibrate=True):
             pass
     assert diary.read_text() == "dear diary"

@@ -261,7 +261,7 @@ def test_invalid_votes_are_reported_by_line(tmp_path: Path) -> None:
         read_votes(votes_file(file, heading="case_id,first,second"), ["short", "long"], {})
     with pytest.raises(DataError, match="no vote on these runs"):
         read_votes(votes_file(file), ["short", "long"], {})
-    with pytest.raises(DataError, match=r"none\.csv: cannot be read"):
+    with pytest.raises(DataError, match=r"cannot read .*none\.csv"):
         read_votes(tmp_path / "none.csv", ["short", "long"], {})
 
 

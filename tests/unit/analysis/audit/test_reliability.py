@@ -220,7 +220,7 @@ class TestLabels:
             read_labels(labels_file(tmp_path, text), SPEC, TURNS)
 
     def test_a_missing_or_binary_file_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"none\.csv: cannot be read"):
+        with pytest.raises(DataError, match=r"cannot read .*none\.csv"):
             read_labels(tmp_path / "none.csv", SPEC, TURNS)
         (tmp_path / "bytes.csv").write_bytes(b"turn_id,score\nt0,\xff\n")
         with pytest.raises(DataError, match=r"bytes\.csv: expected UTF-8, but byte 17 is not"):

@@ -49,9 +49,9 @@ def test_an_assertion_on_a_judge_without_scores_fails(run_folder: Path) -> None:
     [
         ("blue.mean > 1", r"unknown score or latency 'blue' \(did you mean bleu\?\)"),
         ("bleu.p50 > 1", "unknown statistic 'p50'"),
-        ("bleu.mean > 1ms", "expected a number without a unit, but it is '1ms'"),
-        ("failed < 3", "expected a share in %, but it is '3'"),
-        ("voice_to_voice.p95 < 3", "expected a time in ms or s, but it is '3'"),
+        ("bleu.mean > 1ms", "expected a number without a unit, got '1ms'"),
+        ("failed < 3", "expected a share in %, got '3'"),
+        ("voice_to_voice.p95 < 3", "expected a time in ms or s, got '3'"),
     ],
 )
 def test_a_mistake_is_named(expression: str, why: str) -> None:

@@ -86,7 +86,7 @@ def test_an_assertion_without_a_value_fails(expression: str, trials: list[TrialR
         ("barge_in.stop.p95 < 90%", "expected a time in ms or s"),
         ("barge_in.stop.p99 < 90ms", "unknown statistic 'p99'"),
         ("barge_in.halt.p95 < 90ms", "unknown duration 'halt'"),
-        ("barge_in.passed >= 90", "expected a share in %, but it is '90'"),
+        ("barge_in.passed >= 90", "expected a share in %, got '90'"),
     ],
 )
 def test_a_mistake_is_named(expression: str, why: str) -> None:

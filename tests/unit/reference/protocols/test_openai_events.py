@@ -194,7 +194,7 @@ def test_a_message_with_too_many_values_is_refused() -> None:
     client = OpenAiClient()
     (refused,) = client.update(**{f"key{number}": 1 for number in range(30_000)})
     assert refused["error"]["code"] == "message_too_large"
-    assert "at most 20000 values, but it has 30003" in refused["error"]["message"]
+    assert "at most 20000 values, got 30003" in refused["error"]["message"]
     (refused,) = client.text("[" * 30_000)
     assert refused["error"]["code"] == "message_too_large"
     assert client.update(instructions="Be brief.")[0]["type"] == "session.updated"

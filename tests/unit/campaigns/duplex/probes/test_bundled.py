@@ -157,7 +157,7 @@ def test_the_drift_check_asks_one_question() -> None:
 
 
 def test_an_unknown_probe_is_named() -> None:
-    with pytest.raises(UsageError, match="unknown probe 'hum'; there are: response-latency, "):
+    with pytest.raises(UsageError, match="unknown probe 'hum'; expected one of response-latency, "):
         probes_for(["hum"], None)
     with pytest.raises(UsageError, match="needs --data"):
         probes_for([OWN], None)
@@ -170,5 +170,5 @@ def test_a_plan_can_be_limited_to_some_conditions() -> None:
         ("barge-in", ["400 ms", "1500 ms"]),
     ]
     assert [probe.name for probe in probes_for(["pause", "barge-in"], None, ["200 ms"])] == ["pause"]
-    with pytest.raises(UsageError, match=r"unknown condition '40 ms'.*; there are: 200 ms, 400 ms"):
+    with pytest.raises(UsageError, match=r"unknown condition '40 ms'.*; expected one of 200 ms, 400 ms"):
         probes_for(["pause"], None, ["40 ms"])
