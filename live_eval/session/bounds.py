@@ -1,7 +1,7 @@
-"""Limit how much data an endpoint may send in a turn, and the length of its strings. Pure.
+"""Limit the data that an endpoint may send in a turn, and the length of its strings. Pure.
 
-Names and text are truncated on arrival, so that later code need not check their length. A turn with more
-messages than any conversation needs fails and ends its session.
+Names and text are truncated on arrival, so that later code need not check their length. A turn with far too
+many messages fails and ends its session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 NAME_CHARACTERS: Final = 200
-"""Maximum length of a name; longer names are truncated and get a digest, so that they stay distinct."""
+"""Maximum length of a name; longer names are truncated, with a digest appended to keep them distinct."""
 WORDS_CHARACTERS: Final = 2_000
 """Maximum length of an error message or reason."""
 TEXT_CHARACTERS: Final = 100_000
@@ -77,8 +77,8 @@ def flood_of(messages: int, size: int) -> str | None:
     if messages <= MOST_MESSAGES and size <= MOST_BYTES:
         return None
     return (
-        f"expected at most {MOST_MESSAGES} messages and {MOST_BYTES} bytes in one turn, but the endpoint "
-        f"sent {messages} and {size}, and continues"
+        f"expected at most {MOST_MESSAGES} messages and {MOST_BYTES} bytes in one turn, got {messages} "
+        f"and {size}"
     )
 
 

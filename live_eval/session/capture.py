@@ -1,4 +1,4 @@
-"""The capture of a turn: its messages, and its replies as they arrived.
+"""Data captured in a turn: its messages, and its replies as they arrived.
 
 `live_eval.recording.record.finish` makes the stored record from it.
 """
@@ -24,7 +24,7 @@ __all__ = ["CapturedResponse", "LoggedMessage", "TurnCapture", "no_packet"]
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """A message in either direction as stored: audio is replaced by its size, and secrets are removed.
+    """A message in either direction as stored: audio is replaced by its size, secrets are removed.
 
     Args:
         at_ns: Time at which the message arrived or was passed to the transport.
@@ -76,7 +76,7 @@ class TurnCapture:
         late_speech_frames: Number of speech frames sent more than a frame late to catch up.
         skipped_silence_frames: Number of silence frames skipped to catch up.
         failure: Why the turn failed; None if it ended normally.
-        retry_after_s: Delay before a retry that the endpoint requests, in seconds, or None; not stored.
+        retry_after_s: Retry delay requested by the endpoint, in seconds, or None; not stored.
         warnings: Anomalies that did not fail the turn.
         media: Packet statistics of the media track; None without a track.
     """
@@ -98,5 +98,5 @@ class TurnCapture:
 
 
 def no_packet(response_id: str) -> str:
-    """Return the error message for a response whose playback was announced but sent no packet."""
-    return f"the sound of response {response_id} began and ended without a packet"
+    """Return the error message for a response with announced playback but no packets."""
+    return f"playback of response {response_id} began and ended without a packet"

@@ -1,7 +1,7 @@
 """The endpoint's side of a session: pass arrivals to the dialect, and execute its actions.
 
-Only this module uses the transport, which a dialect may replace. The module does not handle pacing or turns;
-it reports all events to the timeline.
+Only this module uses the transport, which a dialect may replace. Pacing and turns are handled elsewhere: all
+events are reported to the timeline.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _FAREWELL_NS = 5_000_000_000
 
 @dataclass(slots=True)
 class Departure:
-    """A frame that waits for its deadline.
+    """A frame waiting for its deadline.
 
     Args:
-        transport: Transport for which the frame is encoded; None if the connection has ended.
+        transport: Transport that the frame is encoded for; None if the connection has ended.
         messages: Messages of the frame, if audio travels in messages; None before encoding.
         writes: Functions that pass the frame to the network; each returns False if the connection has ended.
         left_ns: Time at which the frame was passed to the network, or None.
@@ -57,9 +57,9 @@ class Departure:
 
 
 class Connection:
-    """Connection between a dialect and its transports.
+    """The connection between a dialect and its transports.
 
-    Call order: `connect`, `open`; then the others; `leave`; `close` in any case.
+    Call order: `connect`, `open`; the other methods; `leave`; always `close`.
 
     Args:
         transport: Factory of connections: called once, unless the dialect requests a reconnect.
@@ -80,7 +80,7 @@ class Connection:
         self._new_transport = transport
         self._loaded = loaded
         self._first: Transport | None = None
-        self._used: list[Transport] = []  # transports of the turn in progress
+        self._used: list[Transport] = []  # transports used in the current turn
         self._reopening = False  # the dialect may buffer frames until its new connection accepts them
         self._kept_ns: list[int] = []  # deadlines of the buffered frames
         self._transport: Transport  # set by `connect`
@@ -92,7 +92,7 @@ class Connection:
         self._connect_s = connect_s
         self._timeline = timeline
         self._timers: dict[str, int] = {}
-        self._closing = False  # this side ends the connection
+        self._closing = False  # whether this side ends the connection
         self._leaving = False  # further events are not part of a turn
         self._tasks: asyncio.TaskGroup  # set by `open`, like the next attribute
         self._listening: asyncio.Task[None]
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def stamping(self) -> Stamping:
-        """Timestamp source of the turn's arrivals: the kernel if all of the turn's transports report it."""
+        """Timestamp source of the turn's arrivals: the kernel only if all of the turn's transports use it."""
         kinds = {getattr(each, "stamps", StampKind.USER) for each in self._used}
         return Stamping(
             StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER,
@@ -117,7 +117,7 @@ class Connection:
         )
 
     def turn_begins(self) -> None:
-        """Start collecting the connections that a turn uses."""
+        """Start a turn: record which connections it uses."""
         self._used = self._used[-1:]
 
     async def sent_stats(self) -> MediaStats | None:
@@ -145,13 +145,13 @@ class Connection:
         self._frames_ahead = track if isinstance(track, EncodesFramesAhead) else None
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Listen in a task of `tasks` until `leave`, and request the session."""
+        """Request the session, and listen in a task of `tasks` until `leave`."""
         self._tasks = tasks
         self._listening = tasks.create_task(self._listen())
         await self._opened()
 
     def prepare(self, pcm: bytes, tick: Tick) -> Departure:
-        """Encode a frame of the user's audio ahead of time, so that only a write remains at its deadline."""
+        """Encode a frame of the user's audio ahead of time, so that its deadline requires only a write."""
         departure = Departure(None if self._listening.done() else self._transport, pcm, tick)
         if departure.transport is None:
             return departure
@@ -167,7 +167,7 @@ class Connection:
         return departure
 
     def hand_over(self, departure: Departure) -> int:
-        """Pass a frame to the network at once, and return the time."""
+        """Pass a frame to the network now, and return the time."""
         left = bool(departure.writes)
         for write in departure.writes:
             left = write() is not False and left
@@ -203,7 +203,7 @@ class Connection:
         return True
 
     def _kept_frames_left(self) -> None:
-        """Report the dialect's buffered frames as sent now, so that their lateness counts towards lag."""
+        """Record the dialect's buffered frames as sent now, so that their delay counts as lag."""
         now_ns = self._clock.now_ns()
         for due_ns in self._kept_ns:
             self._timeline.frame_sent(due_ns, now_ns)
@@ -228,13 +228,13 @@ class Connection:
         await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
 
     async def stop_reply(self) -> None:
-        """Make the dialect stop the reply that the user speaks over."""
+        """Make the dialect stop the interrupted reply."""
         now_ns = self._clock.now_ns()
         for response_id, heard_ms in self._timeline.stop_reply(now_ns).items():
             await self._interrupt(response_id, heard_ms, now_ns)
 
     async def fire_timers(self) -> None:
-        """Fire the dialect's timers that are due."""
+        """Fire the dialect's due timers."""
         if not self._timers:
             return
         now_ns = self._clock.now_ns()
@@ -246,7 +246,7 @@ class Connection:
             await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
 
     async def wait(self, until_ns: int) -> None:
-        """Wait for the next event, at most until `until_ns`; fire the timers that are due."""
+        """Wait for the next event, at most until `until_ns`; fire due timers."""
         alarm_ns = min([until_ns, *self._timers.values()])
         self._nap = self._tasks.create_task(self._clock.sleep_until(alarm_ns))
         await asyncio.wait((self._nap,))
@@ -256,7 +256,7 @@ class Connection:
     async def leave(self) -> None:
         """End the session, and wait for the endpoint's final message if the dialect sets a timer for it.
 
-        Later events do not belong to a turn, and no new connection is awaited.
+        Later events belong to no turn, and a pending new connection is not awaited.
         """
         self._closing = self._leaving = True
         self._timers.clear()
@@ -287,7 +287,7 @@ class Connection:
     # -- The connection ----------------------------------------------------------------------------------
 
     async def _opened(self) -> None:
-        """Report to the dialect that the connection is open."""
+        """Notify the dialect that the connection is open."""
         now_ns = self._clock.now_ns()
         self._timeline.called("opened", now_ns)
         await self._carry_out(self._dialect.opened(now_ns), now_ns)
@@ -324,7 +324,7 @@ class Connection:
                 return
 
     async def _stop_listening(self, why: str) -> None:
-        """End the connection because the endpoint sends too much."""
+        """End the connection because the endpoint sends too much data."""
         end = TransportClosedError(None, why, self._clock.now_ns(), kind=FailureKind.ENDLESS)
         if not self._closing:
             self._closing = True
@@ -333,7 +333,7 @@ class Connection:
         self._wake()
 
     async def _ended(self, end: TransportClosedError) -> None:
-        """Report that the endpoint or the network ended the connection."""
+        """Handle the end of the connection by the endpoint or the network."""
         self._timers.clear()
         self._timeline.connection_ended(end)
         if end.kind is FailureKind.CLOSED:

@@ -3,9 +3,8 @@
 A sound card counts samples with its own crystal, which is some parts per million fast or slow, and its
 blocks arrive with a varying delay. The delay is never negative, so the line below all (sample, arrival)
 points represents the clock: offset and drift of the lower convex hull, as for one-way network delays (Moon,
-Skelly,
-Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). If a device
-loses samples without counting them, all later blocks are above the line, and the estimate restarts.
+Skelly, Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). If a
+device loses samples without counting them, all later blocks are above the line, and the estimate restarts.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ _SECOND_NS = 1_000_000_000
 _WINDOW = 60  # seconds: a crystal's rate changes with its temperature, over minutes
 _MOST_DRIFT = 1e-3
 _LOSS_NS = 5_000_000
-_LOSS_S = 2  # blocks that stay `_LOSS_NS` above the line for this long indicate lost samples
+_LOSS_S = 2  # blocks more than `_LOSS_NS` above the line for this long indicate lost samples
 
 
 class DeviceClock:
-    """Estimator of capture times from the arrivals of blocks.
+    """Estimate capture times from the arrival times of blocks.
 
-    The constant part of the delay cannot be measured and counts as capture time.
+    The constant part of the delay cannot be measured, so it shifts the capture times.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -42,7 +41,7 @@ class DeviceClock:
         return -self._slope * 1e6
 
     def observe(self, samples: int, at_ns: int) -> None:
-        """Add an observation: the device's first `samples` samples had arrived at `at_ns`."""
+        """Record that the device's first `samples` samples had arrived at `at_ns`."""
         device_ns = samples * _SECOND_NS // self._rate_hz
         offset_ns = at_ns - device_ns
         second = device_ns // _SECOND_NS
@@ -70,13 +69,13 @@ class DeviceClock:
         return self._offset_ns + round((device_ns - self._at_ns) * self._slope)
 
     def _forget_before_loss(self) -> None:
-        """Keep only the last seconds if samples were lost."""
+        """Discard all but the last seconds of points if samples were lost."""
         last = list(self._earliest)[-_LOSS_S:]
         if all(offset_ns - self._offset_at(device_ns) > _LOSS_NS for device_ns, offset_ns in last):
             self._earliest = deque(last, maxlen=_WINDOW)
 
     def _fit(self) -> None:
-        """Fit the line along the edge of the lower convex hull that spans the middle of the window."""
+        """Fit the line through the edge of the lower convex hull that spans the middle of the window."""
         hull: list[tuple[int, int]] = []
         for point in self._earliest:
             while len(hull) > 1 and _turns_down(hull[-2], hull[-1], point):

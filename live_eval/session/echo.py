@@ -1,4 +1,4 @@
-"""Mix the echo of replies into the user's microphone, as without echo cancellation. Pure.
+"""Mix the echo of replies into the microphone signal, as without echo cancellation. Pure.
 
 Chunks are decoded when they are due, because a complete reply may arrive at once.
 """
@@ -23,7 +23,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class EchoMixer:
-    """Mixer of the echo of replies into the user's frames.
+    """Mix the echo of replies into the user's frames.
 
     Args:
         level_db: Level of the echo relative to the reply, in decibels.
@@ -38,7 +38,7 @@ class EchoMixer:
         self._replies: dict[int, _Playout] = {}  # keyed by the identity of the response
 
     def listen(self, responses: Iterable[OpenResponse]) -> None:
-        """Add the responses that may be heard now."""
+        """Register responses that may be heard now."""
         for response in responses:
             if id(response) not in self._replies and response.codec is not None:
                 self._replies[id(response)] = _Playout(response, self._rate_hz)
@@ -97,7 +97,7 @@ class _Playout:
         return at_ns * self._rate_hz // _SECOND_NS
 
     def _decode(self, until_ns: int) -> None:
-        """Decode the chunks whose playout begins before a given time."""
+        """Decode the chunks whose playout starts before a given time."""
         response = self._response
         while self._chunks < len(response.chunks):
             at = self._chunks

@@ -1,4 +1,4 @@
-"""Create the event loop that times sessions, keep it undisturbed, and probe its lateness."""
+"""Run the event loop that times sessions, keep it undisturbed, and measure its lateness."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeReading:
-    """Probe readings over a time span.
+    """Readings of the probe over a time span.
 
     Args:
         at_ns: Due time of each probe, int64, shape (probes,).
@@ -55,7 +55,7 @@ class ProbeReading:
 
 
 class LoopProbe:
-    """Probe that wakes every 5 ms and keeps the last `kept` lateness readings of the event loop (200 s)."""
+    """Measure the event loop's lateness every 5 ms; keep the last `kept` readings (200 s)."""
 
     def __init__(self, clock: Clock, *, kept: int = 200_000_000_000 // _INTERVAL_NS) -> None:
         self._clock = clock
@@ -64,7 +64,7 @@ class LoopProbe:
         self._count = 0
 
     async def run(self) -> None:
-        """Probe until cancelled."""
+        """Take readings until cancelled."""
         due_ns = self._clock.now_ns()
         while True:
             due_ns = max(due_ns + _INTERVAL_NS, self._clock.now_ns())
@@ -83,7 +83,7 @@ class LoopProbe:
 
 
 class Collector:
-    """Garbage collection at the end of sessions, while the automatic collector is off (see `undisturbed`).
+    """Collect garbage at the end of sessions, while the automatic collector is off (see `undisturbed`).
 
     A full collection blocks the event loop, for 4 ms with 10 sessions over WebRTC or 40 over WebSocket, so it
     waits until no session is timed. The number of uncollected sessions is limited: each leaves cycles of 60
@@ -101,11 +101,11 @@ class Collector:
         """Collect garbage after a session.
 
         Args:
-            timed: Function that returns whether a pause would now falsify the session's latencies.
+            timed: Return whether a pause now would distort the session's latencies.
         """
         if not gc.isenabled() and len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
-            gc.freeze()  # the first sessions import their transport: 30,000 objects that are never garbage
+            gc.freeze()  # the first sessions import their transport: 30,000 objects that never become garbage
         self._held.add(timed)
         try:
             yield
@@ -163,7 +163,7 @@ class Priority(StrEnum):
     """The scheduling priority of a thread."""
 
     REAL_TIME = "real-time"
-    """This priority preempts all ordinary threads."""
+    """Preempts all ordinary threads."""
     RAISED = "raised"
     NORMAL = "normal"
 
@@ -186,7 +186,7 @@ def raise_priority() -> Priority:
 
 
 class _Holders(threading.local):
-    """The uses of `undisturbed` in this thread, and the settings before the first."""
+    """Count of active `undisturbed` contexts in this thread, and the settings to restore."""
 
     number = 0
     interval_s = 0.0
@@ -201,8 +201,8 @@ def undisturbed() -> Iterator[Priority]:
     """Protect timed code from interpreter pauses and other programs.
 
     The garbage collector is off (long-lived objects are frozen; see `Collector`), CPU-bound threads release
-    the interpreter lock within half a millisecond, and the calling thread's priority is raised. If uses
-    overlap in a thread, only the first use collects, and the end of the last use restores all settings.
+    the interpreter lock within half a millisecond, and the calling thread's priority is raised. If contexts
+    overlap in a thread, only the first one collects, and the end of the last one restores all settings.
 
     Yields:
         The thread's priority.

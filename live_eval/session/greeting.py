@@ -1,4 +1,4 @@
-"""Detect the greeting of an endpoint that speaks first, and let the user wait until it has ended. Pure."""
+"""Detect the greeting of an endpoint that speaks first, and make the user wait for its end. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["AfterGreeting", "GreetingWatch"]
 
 
 class GreetingWatch:
-    """Detector of a greeting: a response before the user's first utterance.
+    """Detect a greeting: a response before the user's first utterance.
 
     A greeting lasts until its response has ended and its last sample has been heard. A stalled greeting
-    counts as ended. A greeting that exceeds the limits of a reply is the last one: the user then speaks over
-    it.
+    counts as ended. After a greeting that exceeds the limits of a reply, none is awaited: the user speaks
+    over it.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class GreetingWatch:
 
 
 class AfterGreeting:
-    """A `Speaker` that waits until the endpoint's greeting has been heard to its end.
+    """A `Speaker` that waits for the end of the endpoint's greeting.
 
     Args:
         silence: A frame of silence, int16 little-endian mono, as long as the speaker's frames.

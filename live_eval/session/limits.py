@@ -1,4 +1,4 @@
-"""Timeouts for an endpoint, and the failures when they expire. Pure."""
+"""Timeouts for an endpoint, and the failures that they cause. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from live_eval.types import Failure
 __all__ = ["SessionLimits", "answer_by_ns", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
-_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that continues longer ignored the user's speech
+_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that lasts longer has ignored the user's speech
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """Timeouts of each stage, in seconds.
+    """Timeouts by stage, in seconds.
 
     Args:
         connect_s: Timeout for the connection.
@@ -28,8 +28,7 @@ class SessionLimits:
         linger_s: Wait after a response has ended, for late audio or another response.
         transcript_s: Wait after a response has ended, for the input transcription, which may be slower.
         silence_s: Length of silence that ends a reply on continuous media.
-        listen_s: Wait for a reaction to an utterance that expects no answer, or that the endpoint talked
-            over.
+        listen_s: Wait for a reaction to an utterance that expects no answer or that the endpoint talked over.
     """
 
     connect_s: float = 15.0
@@ -72,10 +71,10 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
 
 
 def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) -> int:
-    """Return the deadline for a response that is due since `since_ns`.
+    """Return the deadline of a response due since `since_ns`.
 
-    An endpoint that talks over the user answers soon after that reply, or never: `earlier_until_ns` is the
-    end of the replies to earlier turns as heard, or 0.
+    An endpoint that talks over the user answers soon after its reply, or never. `earlier_until_ns` is the
+    time at which the replies to earlier turns were heard to their end, or 0.
     """
     due_ns = since_ns + round(limits.reply_s * _SECOND_NS)
     if earlier_until_ns - since_ns <= _TALKS_THROUGH_NS:
@@ -93,8 +92,8 @@ def unanswered(limits: SessionLimits, did: str, user_done_ns: int, earlier_until
     if talked_ns <= _TALKS_THROUGH_NS:
         return f"no response within {limits.reply_s:g} s after the user's turn; the endpoint {did}"
     quiet_s = (at_ns - earlier_until_ns) / _SECOND_NS
-    then = f"no other followed within {quiet_s:.1f} s" if quiet_s >= 0.1 else "had not ended"
+    then = f"no further response began within {quiet_s:.1f} s" if quiet_s >= 0.1 else "was still in progress"
     return (
-        "no response to the user's turn: the endpoint talked through it; its earlier reply was heard for "
+        "no response to the user's turn: the endpoint talked over it; its earlier reply continued for "
         f"{talked_ns / _SECOND_NS:.1f} s after the turn and {then}"
     )

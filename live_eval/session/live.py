@@ -1,4 +1,4 @@
-"""A live speaker: streams the audio of a microphone or a browser's track as it arrives. Pure.
+"""Stream the audio of a microphone or a browser's track as it arrives. Pure.
 
 Each frame of the session contains the audio that the device captured a fixed `delay_ns` earlier. As the two
 clocks drift apart, single samples are repeated or omitted (five per second at 200 ppm and 24 kHz) where the
@@ -33,12 +33,12 @@ _MOST_DELAY_NS = 300_000_000
 
 @dataclass(slots=True)
 class LiveStats:
-    """Counts of a device's samples, at the endpoint's rate.
+    """Sample counts of a device, at the endpoint's rate.
 
     Args:
-        repeated: Number of samples sent twice, to follow a slow device.
-        omitted: Number of samples omitted, to follow a fast device.
-        underruns: Number of frames with audio that arrived too late.
+        repeated: Number of samples sent twice because the device is slow.
+        omitted: Number of samples omitted because the device is fast.
+        underruns: Number of frames whose audio arrived too late.
         overruns: Number of times that unread samples were dropped.
         dropped: Number of samples dropped in overruns, in pauses to reduce the delay, and before the first
             frame.
@@ -62,9 +62,9 @@ class Live:
         device_hz: Nominal sample rate of the device.
         rate_hz: Input sample rate of the endpoint.
         frame_ns: Frame length of the endpoint.
-        delay_ns: Initial delay from a sample's capture to its time in the session: at least the sum of a
-            frame, a device block, the block jitter and the resampler's delay. It is not part of the
-            endpoint's latency.
+        delay_ns: Initial delay from a sample's capture to its time in the session: at least a frame, plus a
+            device block, the block jitter and the resampler's delay. It is not part of the endpoint's
+            latency.
         detector: Detector of utterances; None for the default settings.
     """
 
@@ -100,7 +100,7 @@ class Live:
         self._began_ns = 0
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
-        """Add a block of the device. Call it on the event loop, as soon as the block has arrived."""
+        """Add a block from the device. Call on the event loop as soon as the block arrives."""
         self._captured += len(pcm)
         self._clock.observe(self._captured, at_ns)
         self._spans.extend(map(self._at_our_rate, self._detector.push(pcm)))
@@ -128,7 +128,7 @@ class Live:
         self._stopped = True
 
     def hear(self, heard: Heard) -> None:
-        """Do nothing, because a person hears the reply."""
+        """Do nothing: a person hears the reply."""
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
         """Return the audio that the device captured `delay_ns` before the frame."""
@@ -164,7 +164,7 @@ class Live:
         self._head = to
 
     def _taken(self, samples: int, slip: int) -> bytes:
-        """Return the next samples, produced from `slip` more or fewer input samples."""
+        """Return the next samples, made from `slip` more or fewer input samples."""
         there = self._tail - self._head
         used = min(samples + slip, there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")
@@ -194,7 +194,7 @@ class Live:
         )
 
     def _marks(self, at_ns: int) -> tuple[UtteranceBegan | None, UtteranceEnded | None]:
-        """Return an utterance that has begun or ended; the next sample is spoken at `at_ns`."""
+        """Return the utterance that began or ended, given that the next sample is spoken at `at_ns`."""
         if not self._spans:
             return None, None
         span = self._spans[0]

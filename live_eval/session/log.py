@@ -1,4 +1,4 @@
-"""The append-only part of a turn: the user's speech, the times of frames, and the messages. Pure."""
+"""The append-only part of a turn: the user's speech, frame times and messages. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live_eval.types import SpeechBoundaries
 __all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "FrameTimes", "MessageLog", "RawMessage", "UserMarks"]
 
 RawMessage: TypeAlias = tuple[int, bool, Message]
-"""Time of a message, whether the endpoint sent it, and the message."""
+"""A message with its time and whether the endpoint sent it."""
 
 MOST_FRAMES = 30_000
 """Maximum number of frame times kept per turn: ten minutes of 20 ms frames, counted from the utterance."""
@@ -24,7 +24,7 @@ MOST_LOGGED_BYTES = 64_000_000
 
 @dataclass(slots=True)
 class UserMarks:
-    """The user's part of a turn. Timestamps are defined in `TurnTrace`.
+    """The user's timestamps in a turn; see `TurnTrace`.
 
     Args:
         done_ns: Completion time of the utterance, and of the commit in a manual turn; None while the user
@@ -46,10 +46,10 @@ class UserMarks:
     owed_answer: bool = False
 
     def locate(self, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set the boundaries of the user's audio, up to the end of an utterance that began at `began_ns`.
+        """Set the boundaries of the user's audio, including an utterance that began at `began_ns`.
 
         Args:
-            began_ns: Time at which sample 0 of the turn's first or a later utterance is spoken.
+            began_ns: Time at which sample 0 of the utterance is spoken.
             boundaries: Boundaries relative to `began_ns`; None while the end is unknown.
         """
         assert self.t0_ns is not None
@@ -90,7 +90,7 @@ class FrameTimes:
         Args:
             deadline_ns: Deadline of the frame.
             sent_ns: Time at which the frame was passed to the transport.
-            spoken: Whether the turn's utterance has begun; after that, the earliest times are kept.
+            spoken: Whether the turn's utterance has begun; afterwards, the earliest times are kept.
         """
         self.number += 1
         if len(self.sent_ns) >= MOST_FRAMES:

@@ -1,6 +1,6 @@
 """A speaker that streams recordings, each after a pause that follows the previous reply as heard. Pure.
 
-Recordings that begin at a different time, or expect no answer, need `live_eval.session.script`.
+Use `live_eval.session.script` for recordings that begin at other times or expect no answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAUSE_NS = 600_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """A recording that is ready to be streamed.
+    """A recording ready for streaming.
 
     Args:
         frames: Wire frames of the recording (int16 little-endian mono), at least one.
@@ -52,7 +52,7 @@ class Playback:
     """A `Speaker` that streams recordings one after the other.
 
     Args:
-        utterances: Recordings, at least one, all with the same frame length.
+        utterances: At least one recording, all with the same frame length.
     """
 
     listens = False

@@ -1,8 +1,8 @@
-"""Find the beginning of a reply on a media track if the event that announces the reply arrived late. Pure.
+"""Find the beginning of a reply on a media track if its event arrived late. Pure.
 
 Packets and events travel separately: a lost event is retransmitted after a second or more, while the reply's
-packets arrive. The packets before the event are kept, back to the sender's last idle gap, and decoded to find
-the first audible sample.
+packets arrive. The packets since the sender's last idle gap are kept and decoded to find the first audible
+sample.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from live_eval.timing import WINDOWS_PER_S, audible_onset, loud_windows
 __all__ = ["MARGIN_NS", "Beginning", "Preroll", "beginning"]
 
 MARGIN_NS = 100_000_000
-"""Margin before the first audible sample or the event of a reply, so that no onset is cut."""
+"""Margin before the first audible sample or the event of a reply, so that the onset is not cut."""
 
 _SILENCE_S = 1.0
 """Length of silence in an unbroken stream that counts as an idle gap."""
@@ -27,7 +27,7 @@ _SILENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Preroll:
-    """Part of a track that had arrived before an event announced a reply.
+    """The part of a track that arrived before the event of a reply.
 
     Args:
         chunks: Number of the response's chunks that had arrived.
@@ -41,7 +41,7 @@ class Preroll:
 
 
 class Beginning(NamedTuple):
-    """Beginning of a reply.
+    """The beginning of a reply.
 
     Args:
         chunk: Index of the reply's first chunk.
@@ -67,7 +67,7 @@ def beginning(
     follows. Otherwise it begins with its first audible sample or with the event, whichever is earlier.
 
     Args:
-        preroll: Part of the track that had arrived before the event.
+        preroll: Part of the track that arrived before the event.
         arrivals: Arrival of each chunk.
         pcm: Decoded chunks, int16 mono, shape (samples,).
         rate_hz: Sample rate.

@@ -53,7 +53,7 @@ class StreamStretch:
 
 
 class EnergySegmenter:
-    """Splitter of a stream into stretches of audible audio.
+    """Split a stream into stretches of audible audio.
 
     Args:
         silence_ns: Length of silence that ends a stretch.
@@ -67,8 +67,10 @@ class EnergySegmenter:
         self._before: deque[Chunk] = deque()
         self._quiet: list[Chunk] = []
         self.voice_end_ns: int | None = None
-        """End of the user's speech. A stretch that began earlier ends after a short silence (a breath);
-        otherwise a "mm-hm" and an answer within `silence_ns` would be one reply with a negative latency."""
+        """End of the user's speech. A stretch that began earlier ends after a short silence (a breath):
+        otherwise, a backchannel and an answer within `silence_ns` would count as one reply with a negative
+        latency.
+        """
         self.stretches: list[StreamStretch] = []
         """All stretches so far; the last stretch may be open."""
 
@@ -99,7 +101,7 @@ class EnergySegmenter:
             self._quiet.append(chunk)
 
     def tick(self, at_ns: int) -> None:
-        """End the open stretch if the silence before `at_ns` is too long."""
+        """End the open stretch if the silence up to `at_ns` is long enough."""
         stretch = self.open
         if stretch is None or at_ns < (ends_ns := self._ends_ns(stretch)):
             return
@@ -109,7 +111,7 @@ class EnergySegmenter:
         stretch.ended_ns = ends_ns
 
     def _ends_ns(self, stretch: StreamStretch) -> int:
-        """Return the end of `stretch` if no audible audio follows."""
+        """Return the end of `stretch`, if no audible audio follows."""
         ends_ns = stretch.audible_ns + self._silence_ns
         if self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns:
             ends_ns = min(ends_ns, max(self.voice_end_ns, stretch.audible_ns + _BREATH_NS))

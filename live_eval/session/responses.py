@@ -31,7 +31,9 @@ __all__ = ["MOST_RESPONSES", "OnsetSearch", "OpenResponse", "Responses"]
 
 _SECOND_NS = 1_000_000_000
 MOST_RESPONSES = 200
-"""Maximum number of responses per turn, well above any conversation. Each becomes an audio file and a row."""
+"""Maximum number of responses per turn, far more than in any real conversation. Each is stored as an audio
+file and a row.
+"""
 _HISTORY_CHUNKS = 5  # enough for a codec with memory to decode the next chunk correctly
 
 
@@ -42,7 +44,7 @@ class OpenResponse:
     Args:
         response_id: Id assigned by the endpoint or, without one, by live-eval.
         began_ns: Arrival of the first event or audio.
-        playback_ns: Time at which the track began to carry the response.
+        playback_ns: Time at which the track began to play the response.
         progress_ns: Arrival of the latest event or audio.
         characters: Length of the text, including dropped text.
     """
@@ -79,7 +81,7 @@ class OpenResponse:
 
     @property
     def text(self) -> str | None:
-        """The completed parts, followed by the fragments of the current part."""
+        """The text: completed parts, followed by fragments of the current part."""
         text = " ".join([*self.parts, *(["".join(self.pieces)] if self.pieces else [])])
         return text or None
 
@@ -120,14 +122,14 @@ class OpenResponse:
         return max(0, heard - self.preroll_samples) * 1000 // rate_hz
 
     def _place_chunks(self) -> int:
-        """Place the chunks that arrived since the last call on the time axis; return the sample rate."""
+        """Compute the playout times of chunks that arrived since the last call; return the sample rate."""
         rate_hz = self.codec.rate_hz if self.codec is not None else 1
         for at in range(len(self.starts), len(self.chunks)):
             self.starts.append(self.queue.push(self.arrivals[at], self.samples[at], rate_hz))
         return rate_hz
 
     def _heard_samples(self, at: int, until_ns: int, rate_hz: int) -> int:
-        """Return the number of a chunk's samples that are heard before `until_ns`."""
+        """Return how many samples of a chunk are heard before `until_ns`."""
         return min(self.samples[at], max(0, until_ns - self.starts[at]) * rate_hz // _SECOND_NS)
 
     @property
@@ -140,7 +142,7 @@ class OpenResponse:
     def pcm(self, at: int) -> NDArray[np.int16] | None:
         """Return a chunk, decoded once, preceded by silence for lost samples; None if decoding fails.
 
-        The record is decoded again, outside the event loop, with a codec state that persists across
+        For the record, the audio is decoded again outside the event loop, with one codec state for all
         responses.
 
         Args:
@@ -161,7 +163,7 @@ class OpenResponse:
             concealed = np.zeros(self.concealed[first + len(self.decoded)], np.int16)
             try:
                 pcm = self.decoder.decode(chunk) if isinstance(chunk, bytes) else chunk
-            except AudioError:  # the turn fails when it is decoded for the record
+            except AudioError:  # decoding for the record fails the turn later
                 self.undecodable = True
             else:
                 self.decoded.append(np.concatenate((concealed, pcm)) if len(concealed) else pcm)
@@ -204,7 +206,7 @@ class OpenResponse:
             self.converters[codec] = Decoder(codec)
         try:
             pcm = resample_int16(self.converters[codec].decode(data), codec.rate_hz, self.codec.rate_hz)
-        except AudioError:  # the turn fails when it is decoded for the record
+        except AudioError:  # decoding for the record fails the turn later
             return data, samples
         return pcm, len(pcm)
 
@@ -248,7 +250,7 @@ class OpenResponse:
 
 
 class OnsetSearch:
-    """Search for the first audible sample of a response."""
+    """Find the first audible sample of a response."""
 
     def __init__(self, response: OpenResponse, *, paced: bool = False) -> None:
         self._paced = paced
@@ -259,7 +261,9 @@ class OnsetSearch:
         self._done = False
 
     def look(self) -> int | None:
-        """Return the time at which the first audible sample is heard, only once, when the sample is found."""
+        """Return the time at which the first audible sample is heard; None before it is found and
+        afterwards.
+        """
         response = self._response
         if self._done or response.codec is None:
             return None
@@ -304,7 +308,7 @@ class OnsetSearch:
 
 
 class Responses:
-    """The responses of a turn, in the order in which they began; at most `MOST_RESPONSES` are kept."""
+    """The responses of a turn, in start order; at most `MOST_RESPONSES` are kept."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, OpenResponse] = {}
@@ -324,9 +328,9 @@ class Responses:
         return self._by_id.get(response_id)
 
     def touch(self, response_id: str, at_ns: int) -> OpenResponse:
-        """Return the response to which an arrival at `at_ns` belongs; create it if it is new.
+        """Return the response that an arrival at `at_ns` belongs to; create it if necessary.
 
-        Responses beyond the limit are dropped immediately.
+        Responses beyond the limit are dropped.
         """
         response = self._by_id.get(response_id)
         if response is None:

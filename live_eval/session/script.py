@@ -1,4 +1,4 @@
-"""A speaker that streams recordings at set times in the conversation: over a reply, or right after it. Pure.
+"""A speaker that streams recordings at scripted times: during a reply, or right after it. Pure.
 
 The first sample of the speaker's audio is spoken exactly at the anchor's time, as heard: a recording may
 begin within a frame. If the anchor is too early for the recording's lead-in silence, the lead-in is cut; if
@@ -38,8 +38,8 @@ _SECOND_NS = 1_000_000_000
 class ScriptPlayback:
     """A `Speaker` that streams recordings, each at its anchor. Each utterance begins a new turn.
 
-    The script ends when the last turn is over and its reply was heard to the end, or when the next
-    utterance's anchor does not occur.
+    The script ends when the reply of the last turn was heard to its end, or when the next utterance's anchor
+    does not occur.
 
     Args:
         utterances: Recordings, at least one, all with the same frame length; the first has no anchor.
@@ -56,10 +56,10 @@ class ScriptPlayback:
         self._patience_ns = patience_ns
         self.frame_ns = utterances[0].frame_ns
         self._silence = Frame(bytes(len(utterances[0].frames[0])))
-        self._samples = len(self._silence.pcm) // 2  # samples in a frame
+        self._samples = len(self._silence.pcm) // 2  # samples per frame
         self._playing = -1
         self._pcm = b""
-        self._at = 0  # number of bytes of the recording that were streamed
+        self._at = 0  # number of streamed bytes of the recording
         self._over = False
         self._audible: dict[str, int] = {}  # playout times of each response
         self._quiet_from_ns: int | None = None
@@ -67,7 +67,7 @@ class ScriptPlayback:
         self._asked_ns = 0  # of the latest utterance that expects an answer
 
     def hear(self, heard: Heard) -> None:
-        """Handle the reports that anchors depend on."""
+        """Handle a report that anchors may depend on."""
         match heard:
             case UtteranceAnswered():
                 self._over = True
@@ -103,7 +103,7 @@ class ScriptPlayback:
     # -- Start of the next utterance --------------------------------------------------------------------
 
     def _due_ns(self, following: Utterance) -> int | None:
-        """Return the start of the next utterance's recording; None while unknown."""
+        """Return the start time of the next utterance's recording; None while unknown."""
         onset_ns = following.boundaries.onset_ns
         match following.anchor:
             case Anchor(AnchorKind.REPLY_AUDIBLE, after_ns):
@@ -146,11 +146,11 @@ class ScriptPlayback:
     # -- The frames ----------------------------------------------------------------------------------------
 
     def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
-        """Return the frame in which a recording begins: at `t0_ns`, or later without part of its lead-in.
+        """Return the frame in which a recording begins: at `t0_ns`, or later with part of its lead-in cut.
 
         The tail of the previous recording, after the speaker's audio, is dropped.
         """
-        at = -((start_ns - t0_ns) * self._samples // self.frame_ns)  # the first sample at `t0_ns` or after it
+        at = -((start_ns - t0_ns) * self._samples // self.frame_ns)  # the first sample at or after `t0_ns`
         lead_in = utterance.boundaries.onset_ns * self._samples // self.frame_ns
         at = max(at, -lead_in)
         t0_ns = start_ns + at * self.frame_ns // self._samples
@@ -172,7 +172,7 @@ class ScriptPlayback:
         return self._said(start_ns, began, before)
 
     def _said(self, start_ns: int, began: UtteranceBegan | None = None, before: bytes = b"") -> Frame:
-        """Return the next frame of the recording, preceded by the samples `before`."""
+        """Return the next frame of the recording, starting with the samples `before`."""
         size = len(self._silence.pcm)
         pcm = before + self._pcm[self._at : self._at + size - len(before)]
         self._at += size - len(before)

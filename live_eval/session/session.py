@@ -36,7 +36,9 @@ from live_eval.types import Failure, Modality, TurnMode
 __all__ = ["OnTurn", "Session", "logged"]
 
 OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
-"""Callback for an ended turn, with a function that returns the turn's log; call it off the event loop."""
+"""Callback for an ended turn, with a function that returns the turn's log; call that function off the event
+loop.
+"""
 
 _LEAD_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
@@ -71,7 +73,7 @@ def _any_moment(frame_ns: int) -> contextlib.nullcontext[Callable[[int], int]]:
 
 
 class Session:
-    """A conversation over one connection.
+    """Run a conversation over one connection.
 
     Args:
         transport: Factory of connections: called once, unless the dialect requests a reconnect.
@@ -130,13 +132,13 @@ class Session:
         """Connect, stream the recordings one after the other, and disconnect.
 
         A recording begins at its anchor or, without an anchor, a pause after the end of the previous reply
-        as heard. A turn that fails ends the session. Late audio of an earlier turn's response stays with
-        that turn.
+        as heard. A turn that fails ends the session. Late audio of an earlier response belongs to its own
+        turn.
 
         Args:
             utterances: The user's recordings, at least one.
             pause_ns: Pause from the end of a reply, as heard, to the next recording.
-            greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to the end; 0 to speak
+            greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to its end; 0 to speak
                 at once.
 
         Returns:
@@ -179,8 +181,8 @@ class Session:
 
         Args:
             bound_ns: Maximum length of the session; None for no limit while it makes progress.
-            on_turn: Callback for each turn soon after it has ended, so that memory does not grow with the
-                length of the session; None to return all turns.
+            on_turn: Called with each turn soon after its end, so that memory does not grow with the session's
+                length; None to return all turns.
             perseveres: Whether the session continues after a turn without a complete reply.
 
         Returns:
@@ -227,7 +229,7 @@ class Session:
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
 
     async def load(self) -> None:
-        """Load the requirements of a process's first connection, as `run` also does before measuring.
+        """Load everything that a process's first connection needs; `run` also does this before measuring.
 
         An error is reported when the session connects.
         """
@@ -239,19 +241,19 @@ class Session:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the turn in progress failed; None if it has not failed, and before the first turn."""
+        """Why the current turn failed; None if it has not failed or no turn has begun."""
         timeline = self._timeline
         return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
-        """Call `take` with the current state of the turns that are still kept; `run` later calls it again."""
+        """Call `take` with the current state of the kept turns; `run` calls it again later."""
         for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
             reading = self._reading() if turn is self._timeline.current else None
             messages = tuple(turn.log.messages)
             take(self._captured(number, turn, reading), functools.partial(logged, messages, self._dialect))
 
     def timed(self) -> bool:
-        """Return whether a pause of this process would now falsify the latencies.
+        """Return whether a pause of this process would now distort the latencies.
 
         A pause has no effect before the session is dialled, or while the user speaks.
         """
@@ -263,17 +265,17 @@ class Session:
         return logged(self.messages(turn), self._dialect)
 
     def messages(self, turn: int = 0) -> Sequence[RawMessage]:
-        """Return every message of a turn as it was sent, for `logged`; they may contain secrets."""
+        """Return the messages of a turn unredacted, for `logged`; they may contain secrets."""
         turns = self._timeline.turns[turn : turn + 1]
         return turns[0].log.messages if turns else ()
 
     @property
     def wire(self) -> WireRecord:
-        """All recorded calls and messages; empty without `records_wire`."""
+        """The recorded calls and messages; empty without `records_wire`."""
         return self._wire
 
     async def _guard(self, bound_ns: int | None) -> None:
-        """End a session that its limits cannot end: an endpoint that stops reading blocks sending."""
+        """End a session that has no other limit: an endpoint that stops reading blocks sending."""
         clock, limits = self._clock, self._limits
         if bound_ns is not None:
             await clock.sleep_until(clock.now_ns() + bound_ns)
@@ -286,8 +288,8 @@ class Session:
             what = f"the session made no progress for {patience_ns / _SECOND_NS:g} s"
         self._timeline.failed(
             FailureKind.STALLED,
-            f"{what}, without reaching another limit: the endpoint stopped reading "
-            f"after {self._timeline.sent_frames} frames, or its responses keep interrupting each other",
+            f"{what}, without reaching another limit: the endpoint stopped reading after "
+            f"{self._timeline.sent_frames} frames, or its responses interrupt each other without end",
             clock.now_ns(),
         )
         await self._connection.close()
@@ -325,12 +327,12 @@ class Session:
 
     @property
     def _failed(self) -> bool:
-        """Whether the turn in progress has failed in a way that ends the session."""
+        """Whether the current turn has failed and ends the session."""
         failure = self._timeline.failure
         return failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN)
 
     async def _place(self, frame: Frame) -> None:
-        """Begin the frame's turn, if it is not the turn in progress."""
+        """Begin the frame's turn, unless it is already in progress."""
         timeline, began = self._timeline, frame.began
         user_continues = began is not None and began.own_turn and timeline.spoken and not timeline.over
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
@@ -363,7 +365,7 @@ class Session:
             self._release(_TURNS_KEPT)
 
     async def _say(self, frame: Frame) -> None:
-        """Send a frame at its deadline; only wait if the endpoint does not accept the silence."""
+        """Send a frame at its deadline; only wait if no silence is sent."""
         if not (self._flows or frame.speech):
             self._on_grid = False
             await self._clock.sleep_until(self._clock.now_ns() + TICK_NS)
@@ -379,7 +381,7 @@ class Session:
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
     async def _stop_reply(self, onset_ns: int) -> None:
-        """In a manual turn, stop the reply that the user speaks over: the endpoint detects no speech."""
+        """In a manual turn, stop the interrupted reply: the endpoint does not detect speech."""
         if self._clock.now_ns() >= onset_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:
@@ -409,7 +411,7 @@ class Session:
         if turn.ready_ns is None:
             self._timeline.failed(
                 FailureKind.NO_SESSION,
-                f"the endpoint accepted the connection, but its session was not ready within "
+                f"the endpoint accepted the connection, but the session was not ready within "
                 f"{self._limits.ready_s:g} s; {self._last_words()}",
                 self._clock.now_ns(),
             )
@@ -420,12 +422,12 @@ class Session:
         if not came:
             return "no message arrived"
         last = bounded_body(self._dialect.redact(came[-1]).get("type"))
-        return f"{len(came)} messages arrived, the last of type {last!r}"
+        return f"{len(came)} messages arrived; the last has the type {last!r}"
 
     # -- Captures ------------------------------------------------------------------------------------
 
     def _reading(self) -> ProbeReading:
-        """Return the event loop's lateness in the turn that ends now."""
+        """Return the event loop's lateness during the ending turn."""
         if self._probe is None:
             return ProbeReading()
         return self._probe.between(self._timeline.current.timed_from_ns, self._clock.now_ns())

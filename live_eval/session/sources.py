@@ -1,7 +1,7 @@
 """Sources of response audio: messages, a media track, or a continuous stream. Pure.
 
-In `Messages`, each chunk has a response id. On a `Track`, events announce which packets belong to a reply. In
-a `Stream`, which a track may carry, replies are detected by energy.
+`Messages`: each chunk has a response ID. `Track`: events mark the packets of a reply. `Stream`, possibly on a
+track: replies are detected by energy.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["Messages", "Stream", "Track"]
 # Events and packets race: the last packets of a reply may arrive after the event that ends it.
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
-# An event that was lost three times arrives within 7 s (RFC 9260, 6.3.1).
+# An event lost three times arrives within 7 s (RFC 9260, 6.3.1).
 _KEPT_NS = 10_000_000_000
 _KEPT_PACKETS = 1_000
-# After its end event, a response becomes audible within this time or not at all.
+# A response that has not become audible this long after its end event never will.
 _SOUNDS_WITHIN_NS = 2_000_000_000
 
 
@@ -56,7 +56,7 @@ class Messages:
         self._user = user
         self.packets = packets
         self.playing: OpenResponse | None = None
-        """The response that the track currently carries."""
+        """The response currently on the track."""
 
     def event(self, event: Event, at_ns: int) -> None:
         """Handle a playback event of a track, or an event of a stream.
@@ -77,10 +77,10 @@ class Messages:
             self._take(packet, placed)
 
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
-        """Handle a packet to play out."""
+        """Handle a packet to be played out."""
 
     def carries(self, at_ns: int) -> bool:
-        """Return whether a packet at `at_ns` belongs to a response that is playing or has just stopped."""
+        """Return whether a packet at `at_ns` belongs to a response that is playing or just stopped."""
         return self.playing is not None
 
     def is_open(self, response: OpenResponse, at_ns: int) -> bool:
@@ -94,15 +94,15 @@ class Messages:
         """Set the end of the user's speech, in this turn or over its reply; None while unknown."""
 
     def ended(self) -> None:
-        """Assign text without a subsequent reply when the turn is over."""
+        """Assign pending text when the turn is over."""
 
     def unanswered(self, *, heard_speech: bool) -> str:
-        """Return what the endpoint did instead of answering, for the error message."""
+        """Describe for the error message what the endpoint did instead of answering."""
         return "heard speech" if heard_speech else "reported no speech"
 
 
 class _Heard(NamedTuple):
-    """A packet, and whether the track was idle before it."""
+    """A packet and whether the track was idle before it."""
 
     packet: RtpPacket
     placed: Placed
@@ -140,7 +140,7 @@ class Track(Messages):
     def _started(self, response_id: str, at_ns: int) -> None:
         """Switch the track to a response.
 
-        The response's first packets may have arrived before its event; decoding identifies them later.
+        The first packets may have arrived before the event; they are identified later, by decoding.
         """
         response = self._responses.touch(response_id, at_ns)
         response.playback_ns = at_ns
@@ -247,7 +247,7 @@ class Stream(Messages):
     def unanswered(self, *, heard_speech: bool) -> str:
         """See `Messages.unanswered`."""
         sent_s = self._samples / self._pcm.rate_hz if self._samples else 0
-        audio = f"{sent_s:.1f} s of audio, in which no reply is audible" if sent_s else "no audio"
+        audio = f"{sent_s:.1f} s of audio without an audible reply" if sent_s else "no audio"
         stretches = self._segmenter.stretches if self._segmenter is not None else []
         if stretches:
             heard_s = sum(each.audible_ns - each.began_ns for each in stretches) / 1e9
@@ -325,7 +325,7 @@ class Stream(Messages):
         return response
 
     def _cut_off(self, stretch: StreamStretch) -> str:
-        """Return why a stretch does not answer the user, or an empty text."""
+        """Return why a stretch does not answer the user; empty if it does."""
         onset_ns, voice_end_ns = self._user.onset_ns, self._user.voice_end_ns
         if onset_ns is not None and stretch.began_ns < onset_ns:
             return "it began before the user spoke"

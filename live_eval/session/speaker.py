@@ -1,4 +1,4 @@
-"""The contract of speakers: recordings, a script, a microphone, a caller. Pure.
+"""The interface of speakers: recordings, a script, a microphone, a caller. Pure.
 
 Before each frame is due, the session reports what the user hears and requests the frame from the speaker. The
 speaker returns speech or silence, and marks where its utterances begin and end. The session derives the turns
@@ -60,13 +60,13 @@ class UtteranceEnded:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The user's audio during one frame.
+    """One frame of the user's audio.
 
     Args:
         pcm: int16 little-endian mono, with the endpoint's input rate and frame length.
         speech: Whether the frame must not be lost: late speech catches up, late silence is dropped.
-        began: The utterance that begins in this frame, or whose beginning was detected in it.
-        ended: The end of the utterance, reported once this frame was sent.
+        began: The utterance that began in this frame or was detected in it.
+        ended: The end of the utterance, reported after this frame was sent.
     """
 
     pcm: bytes = field(repr=False)
@@ -80,7 +80,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudible:
-    """The first audible sample of a response is heard at `at_ns` or later. Only for listening speakers."""
+    """The first audible sample of a response is heard at `at_ns` or later. Only for speakers that listen."""
 
     response_id: str
     at_ns: int
@@ -105,7 +105,7 @@ class ReplyContinues:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceAnswered:
-    """The endpoint has answered the last utterance; the session awaits no more of the answer."""
+    """The endpoint has answered the last utterance; the session does not wait for more."""
 
     at_ns: int
 
@@ -126,7 +126,7 @@ class GreetingEnded:
 
 @dataclass(frozen=True, slots=True)
 class EndpointEvent:
-    """A dialect event: a transcript, detected speech, a response. Only for listening speakers."""
+    """A dialect event: a transcript, detected speech, a response. Only for speakers that listen."""
 
     event: Event
     at_ns: int
@@ -134,7 +134,7 @@ class EndpointEvent:
 
 @dataclass(frozen=True, slots=True)
 class EndpointPacket:
-    """A packet of the endpoint's media track. Only for listening speakers."""
+    """A packet of the endpoint's media track. Only for speakers that listen."""
 
     packet: RtpPacket
 
@@ -152,7 +152,7 @@ Heard: TypeAlias = (
 
 
 class Speaker(Protocol):
-    """The user of a session. The session calls the methods from the event loop, so they must not block."""
+    """The user in a session. Methods are called on the event loop, so they must not block."""
 
     @property
     def frame_ns(self) -> int:
@@ -165,7 +165,7 @@ class Speaker(Protocol):
         ...
 
     def hear(self, heard: Heard) -> None:
-        """Handle a report of what the user hears. Called before `frame`."""
+        """Handle a report about what the user hears. Called before `frame`."""
         ...
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:

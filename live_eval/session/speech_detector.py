@@ -22,7 +22,7 @@ _WINDOW_MS = 10
 _BEGINS_WINDOWS = 3
 _HANGOVER = 40  # windows
 _REACHES_BACK_WINDOWS = 15
-_AGGRESSIVENESS = 3  # the mode that classifies most audio as noise
+_AGGRESSIVENESS = 3  # the most aggressive mode
 _ABOVE_NOISE = 10.0  # power ratio: 10 dB
 
 
@@ -40,11 +40,11 @@ class Span:
 
 
 class SpeechDetector:
-    """Detector of speech stretches in audio as it arrives.
+    """Detect speech stretches in audio as it arrives.
 
     Speech begins with three consecutive voiced windows of 10 ms, and ends after 400 ms without a voiced
-    window. webrtcvad extends speech by up to 90 ms, so the end is the last window that is 10 dB louder than
-    the silence after it.
+    window. webrtcvad extends speech by up to 90 ms, so speech ends with the last window that is 10 dB louder
+    than the following silence.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -97,7 +97,7 @@ class SpeechDetector:
         return None
 
     def _end(self) -> int:
-        """Return the window after the last window that is louder than the silence after it."""
+        """Return the window after the last one that is louder than the following silence."""
         powers = list(self._power)
         noise = float(np.median(powers[-_HANGOVER:])) + 1.0
         end = self._windows - _HANGOVER

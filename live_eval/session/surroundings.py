@@ -1,4 +1,4 @@
-"""Mix background noise and the echo of replies into the user's microphone. Pure."""
+"""Mix background noise and the echo of replies into the microphone signal. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Surroundings"]
 class Surroundings:
     """A `Speaker` with background noise, or the echo of an output device.
 
-    The recordings contain their own noise. Between two of them, the background of the previous one continues;
-    before the first one, its own background is heard.
+    Recordings already contain noise. Between two recordings, the background of the earlier one continues;
+    before the first, its own background is used.
 
     Args:
         utterances: The speaker's utterances with their backgrounds, in order.
@@ -41,7 +41,7 @@ class Surroundings:
         self._speaker.hear(heard)
 
     def overhear(self, responses: Iterable[OpenResponse]) -> None:
-        """Add the responses that may be heard now to the echo."""
+        """Register responses that may be heard now for the echo."""
         if self._echo is not None:
             self._echo.listen(responses)
 
@@ -72,6 +72,6 @@ class Surroundings:
 
 
 def _filled(pcm: bytes, behind: bytes) -> bytes:
-    """Return a frame in which a recording begins or ends, with background instead of silence."""
+    """Replace the silence in a frame in which a recording begins or ends with background."""
     samples = np.frombuffer(pcm, "<i2")
     return np.where(samples == 0, np.frombuffer(behind, "<i2"), samples).astype("<i2").tobytes()

@@ -1,6 +1,7 @@
-"""The turns of a session: dispatch events to their turns. Only this module changes turns.
+"""Dispatch the events of a session to its turns. Only this module changes turns.
 
-The session reports the user's speech, the connection the traffic; `Timeline.look` yields what is heard.
+The session reports the user's speech and the connection reports the traffic. `Timeline.look` yields reports
+for the speaker.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ class Timeline:
         self._wire = wire
         self._new_turn = new_turn
         self.on_track = False
-        """Whether audio travels on a media track."""
+        """Whether audio is sent on a media track."""
         self._listens = listens
         self._news: list[Heard] = []
         self._lost: Failure | None = None
         self._anchor_ns = 0
         self._pacer: Pacer | None = None
         self.over = False
-        """Whether the turn in progress has been answered."""
+        """Whether the current turn has been answered."""
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # the last reported end of the reply
         self._audible: list[Turn] = []  # the turn in progress, after earlier ones whose replies continue
         self._spoken_over: list[Turn] = []  # turns whose replies the session stops, in manual mode
         self.turns: list[Turn] = []
-        """The turns that are still kept, in order."""
+        """The turns still kept, in order."""
         self.finished = 0
         """Number of turns released earlier."""
 
@@ -70,12 +71,12 @@ class Timeline:
 
     @property
     def current(self) -> Turn:
-        """The turn in progress."""
+        """The current turn."""
         return self.turns[-1]
 
     @property
     def failure(self) -> Failure | None:
-        """Why the turn in progress failed."""
+        """Why the current turn failed."""
         return self.turns[-1].failure
 
     @property
@@ -84,19 +85,19 @@ class Timeline:
         return self._lost or self.turns[-1].lost
 
     def replies_at(self, at_ns: int) -> bool:
-        """Return whether a reply is in progress or still heard when the user begins to speak at `at_ns`."""
+        """Return whether a reply is in progress or still audible when the user begins to speak at `at_ns`."""
         if self.over:  # the complete reply may have arrived at once
             return at_ns < self._quiet_from_ns
         return self.current.replying
 
     def sounding(self) -> Iterator[OpenResponse]:
-        """Yield the responses of the turn in progress, and of earlier turns whose replies continue."""
+        """Yield the responses of the current turn, and of earlier turns whose replies continue."""
         for turn in self._audible:
             yield from turn.replies
 
     @property
     def spoken(self) -> bool:
-        """Whether the user has begun to speak in the turn in progress."""
+        """Whether the user has begun to speak in the current turn."""
         return self.current.user.t0_ns is not None
 
     @property
@@ -105,12 +106,14 @@ class Timeline:
 
     @property
     def sent_frames(self) -> int:
-        """Number of frames sent in the kept turns."""
+        """The number of frames sent in the kept turns."""
         return sum(turn.frames.number for turn in self.turns)
 
     @property
     def flooded(self) -> str | None:
-        """Why the session must end: the endpoint exceeded a turn's message limits. None within the limits."""
+        """The message for an endpoint that exceeded a turn's message limits, which ends the session, or
+        None.
+        """
         return flood_of(self.current.log.received, self.current.log.received_bytes)
 
     # -- Turns -------------------------------------------------------------------------------------------
@@ -129,12 +132,12 @@ class Timeline:
     def next_turn(
         self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, user_continues: bool = False
     ) -> None:
-        """End the turn in progress and begin another in the same session.
+        """End the current turn and begin the next.
 
-        If the connection was lost meanwhile, that turn has failed.
+        If the connection was lost in the meantime, the new turn fails.
 
         Args:
-            reading: Lateness of the event loop in the ending turn.
+            reading: The event loop's lateness during the ending turn.
             sent: Counts of sent packets.
             user_continues: Whether the user speaks without waiting for the answer to the last utterance; the
                 answer is then due in the new turn.
@@ -177,7 +180,7 @@ class Timeline:
             yield turn
 
     def not_reached(self, at_ns: int) -> TurnCapture:
-        """Return the capture of a turn that the session had not reached when it ended."""
+        """Return the capture of a turn that the session did not reach."""
         last = self.current
         why = "the anchor of the next utterance did not occur"
         if last.failure is not None:
@@ -194,7 +197,9 @@ class Timeline:
     # -- The user ----------------------------------------------------------------------------------------
 
     def utterance_began(self, began: UtteranceBegan, pacer: Pacer) -> None:
-        """Let the user begin to speak in the turn in progress, or continue before it was answered."""
+        """Record the start of an utterance in the current turn, which may have earlier unanswered
+        utterances.
+        """
         turn = self.current
         user, frames = turn.user, turn.frames
         if user.t0_ns is None:
@@ -209,7 +214,7 @@ class Timeline:
         self._user_speaks(turn, began.t0_ns, began.boundaries)
 
     def utterance_ended(self, ended: UtteranceEnded, began_ns: int, at_ns: int) -> None:
-        """Complete the utterance that began at `began_ns` (and was committed, in a manual turn)."""
+        """Record the end of the utterance that began at `began_ns` (in a manual turn, after its commit)."""
         turn = self.current
         if turn.user.boundaries is None or began_ns != turn.user.t0_ns:
             self._user_speaks(turn, began_ns, ended.boundaries)
@@ -233,7 +238,7 @@ class Timeline:
                 earlier.source.user_speaks_until(user.voice_end_ns)
 
     def interrupted(self, at_ns: int, *, backchannel: bool) -> None:
-        """Let the user begin to speak over each reply that has not been heard to its end."""
+        """Record that the user begins to speak over each reply that has not been heard to its end."""
         for turn in self._audible:
             user = turn.user
             if (user.barge_in_ns is None or user.backchannel) and turn.answering(at_ns):
@@ -242,11 +247,10 @@ class Timeline:
                 self._spoken_over.append(turn)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:
-        """Stop the replies that the user speaks over, for an endpoint that does not detect it.
+        """Stop the interrupted replies, for an endpoint that does not detect speech.
 
         Returns:
-            The number of milliseconds heard of each stopped response; empty if the reply will have been
-            heard to its end.
+            The number of milliseconds heard of each stopped response; empty if the reply ends before that.
         """
         spoken_over, self._spoken_over = self._spoken_over, []
         return {name: heard for turn in spoken_over for name, heard in turn.stop_reply(at_ns).items()}
@@ -273,7 +277,7 @@ class Timeline:
         self.turns[-1].log.add(at_ns, message, incoming=True)
 
     def packet_received(self, packet: RtpPacket) -> None:
-        """Handle a packet of the endpoint's track in the turn whose reply it continues."""
+        """Pass a packet of the endpoint's track to the turn whose reply it continues."""
         self._wire.keep(_itself, packet)
         if self._listens and packet.payload:
             self._news.append(EndpointPacket(packet))
@@ -310,7 +314,7 @@ class Timeline:
         return next((turn for turn in self._audible if turn.speaking(at_ns)), self.current)
 
     def failed(self, kind: FailureKind, message: str, at_ns: int, retry_after_s: float | None = None) -> None:
-        """Fail the turn in progress; the first failure is kept."""
+        """Fail the current turn; the first failure is kept."""
         turn = self.current
         self._wire.keep(SessionReport, at_ns, "failed", {"kind": kind.value, "message": message})
         turn.fail(kind, message, at_ns)
@@ -319,7 +323,7 @@ class Timeline:
     def connection_ended(self, end: TransportClosedError) -> None:
         """Handle the end of the connection, unless the session closed it; `connection_lost` follows.
 
-        Before that, the dialect may report the reason.
+        The dialect may report the reason in between.
         """
         turn = self.current
         turn.retry_after_s = end.retry_after_s or turn.retry_after_s
@@ -339,7 +343,7 @@ class Timeline:
     # -- What the user hears -----------------------------------------------------------------------------
 
     def look(self, now_ns: int) -> Iterator[Heard]:
-        """Decide whether the turn is over, and yield the reports for the speaker."""
+        """Yield reports for the speaker, after deciding whether the turn is over."""
         turn = self.current
         if self._listens:
             if self._news:
@@ -357,7 +361,7 @@ class Timeline:
             yield from self._end_of_reply(now_ns)
 
     def _is_over(self, turn: Turn, now_ns: int) -> bool:
-        """Return whether the turn in progress is over; a turn without an answer lasts as long as a reply."""
+        """Return whether the current turn is over; a turn without an answer may last as long as a reply."""
         earlier = self._audible[:-1]
         if turn.expects_answer:
             heard_ns = 0

@@ -1,4 +1,4 @@
-"""A turn of a session: convert events to timestamps, responses and failures. Pure.
+"""Convert the events of a turn to timestamps, responses and failures. Pure.
 
 `live_eval.session.verdict` decides when a turn is over and whether it failed.
 """
@@ -58,12 +58,12 @@ _USER_STAMPS = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
 
 
 class Turn:
-    """State of the user and the endpoint in one turn.
+    """The state of the user and the endpoint in one turn.
 
     Args:
         track: Whether replies arrive as packets of a media track.
         continuous: Whether replies are detected by energy.
-        begun_ns: Start of dialling, or, for a later turn, start of the turn.
+        begun_ns: Start of dialling or, for a later turn, of the turn.
         wall_ns: Nanoseconds since the Unix epoch at `begun_ns`.
     """
 
@@ -87,7 +87,7 @@ class Turn:
         self.log = MessageLog()
         self.transcripts = Transcripts(awaited=transcribes and not continuous, pieces_count=continuous)
         self.replies = Responses()
-        """The responses so far, in the order in which they began."""
+        """The responses so far, in start order."""
         packets = RtpTrack(before.source.packets if before is not None else None) if track else None
         self.source: Messages
         if continuous:
@@ -107,7 +107,7 @@ class Turn:
         self.rate_limits: tuple[RateLimit, ...] = ()
         self.failure: Failure | None = None
         self.lost: Failure | None = None
-        """The failure after the end of the turn, which ends the session."""
+        """A failure after the end of the turn, which ends the session."""
         self.retry_after_s: float | None = None
         self.warnings: list[Failure] = []
         self.closed = False
@@ -130,11 +130,11 @@ class Turn:
         self.source.user_speaks_until(voice_end_ns)
 
     def user_done(self, at_ns: int) -> None:
-        """Mark the utterance as complete (and committed, in a manual turn)."""
+        """Mark the utterance as complete (in a manual turn, as committed)."""
         self.user.done_ns = at_ns
 
     def settle(self) -> None:
-        """Accept the turn in its current state: later failures do not fail it."""
+        """Freeze the outcome of the turn: later failures do not affect it."""
         self._settled = True
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
@@ -145,7 +145,7 @@ class Turn:
             self.failure = Failure(kind, message, at_ns)
 
     def close(self, message: str, at_ns: int) -> None:
-        """Handle the end of the connection: a failure, unless the turn has been answered."""
+        """Handle the end of the connection, which is a failure unless the turn has been answered."""
         last = self.last_answer
         answered = last is not None and last.status not in (ResponseStatus.OPEN, ResponseStatus.CANCELLED)
         if self.user.done_ns is None or not answered:
@@ -208,7 +208,7 @@ class Turn:
                 self.retry_after_s = event.retry_after_s or self.retry_after_s
                 (self.fail if event.fatal else self.warn)(event.kind, event.message, at_ns)
             case UnknownEvent():
-                message = f"the endpoint sent events of the unknown type {event.type!r}"
+                message = f"the endpoint sent events of unknown type {event.type!r}"
                 if all(warning.message != message for warning in self.warnings):
                     self.warn(FailureKind.UNKNOWN_EVENT, message, at_ns)
         self.limit_responses(at_ns)
@@ -217,20 +217,19 @@ class Turn:
         """Add a warning; only the first warnings of each kind are kept."""
         number = 1 + sum(warning.kind is kind for warning in self.warnings)
         if number <= _MOST_WARNINGS:
-            rest = " (further ones of this kind are not kept)" if number == _MOST_WARNINGS else ""
+            rest = " (further warnings of this kind are dropped)" if number == _MOST_WARNINGS else ""
             self.warnings.append(Failure(kind, message + rest, at_ns))
 
     def limit_responses(self, at_ns: int) -> None:
         """Fail a turn that has too many responses."""
         if self.replies.full:
-            message = f"more than {MOST_RESPONSES} responses began in one turn; the others are not kept"
+            message = f"more than {MOST_RESPONSES} responses began in one turn; the rest are dropped"
             self.fail(FailureKind.TOO_MANY_RESPONSES, message, at_ns)
 
     def stop_reply(self, at_ns: int) -> dict[str, int]:
-        """Stop the responses that are in progress or still heard; return the milliseconds heard of each.
+        """Stop the responses in progress or still audible; return the milliseconds heard of each.
 
-        Audio not yet played is dropped, except on a track, where the endpoint controls playout and reports
-        when it stops.
+        Unplayed audio is dropped, except on a track, where the endpoint controls playout and reports its end.
         """
         stopped: dict[str, int] = {}
         for response in self.replies:
@@ -245,7 +244,7 @@ class Turn:
 
     @property
     def timed_from_ns(self) -> int:
-        """Time from which a late event loop would falsify the latencies."""
+        """The time from which lateness of the event loop would distort the latencies."""
         user = self.user
         if user.t0_ns is None:
             return self.begun_ns
@@ -258,7 +257,7 @@ class Turn:
 
     @property
     def speech_at_ns(self) -> int | None:
-        """Arrival of the endpoint's last report that speech began or ended; None without a report."""
+        """Arrival of the endpoint's last speech start or end event, or None."""
         return max(self.speech_started_ns[-1:] + self.speech_stopped_ns[-1:], default=None)
 
     @property
@@ -275,15 +274,14 @@ class Turn:
 
     @property
     def answer_due(self) -> bool:
-        """Whether an answer is expected and has not begun."""
+        """Whether an expected answer has not begun."""
         return self.expects_answer and self.waiting_since(0) is not None
 
     def waiting_since(self, user_done_ns: int) -> int | None:
-        """Return the time since which another response is due, or None if the last response was the answer.
+        """Return the time since which a response is due, or None if the last response was the answer.
 
-        A response is due if no response except a greeting has begun, if the last response was cancelled or
-        had begun before the user spoke, and if the endpoint heard the user continue after the last response
-        began.
+        A response is due if none except a greeting has begun, if the last one was cancelled or had begun
+        before the user spoke, or if the endpoint detected that the user continued after it began.
         """
         last, speech_at_ns = self.last_answer, self.speech_at_ns
         if last is None:
@@ -296,7 +294,7 @@ class Turn:
 
     @property
     def progress_ns(self) -> int | None:
-        """Latest arrival for any response; None without a response."""
+        """The latest arrival for any response; None without a response."""
         return max((response.progress_ns for response in self.replies), default=None)
 
     @property
@@ -316,13 +314,13 @@ class Turn:
         return any(self.source.is_open(response, at_ns) for response in self.replies)
 
     def continues(self, at_ns: int) -> bool:
-        """Return whether an open response exists that is neither interrupted nor overdue."""
+        """Return whether any open response is neither interrupted nor overdue."""
         return self.speaking(at_ns) and any(
             self.overdue_of(response, at_ns) is None for response in self._uninterrupted(at_ns)
         )
 
     def overdue(self, at_ns: int) -> Failure | None:
-        """Return the failure of an open response that stalls or does not end; None without one."""
+        """Return the failure of an open response that stalls or does not end, if any."""
         found = (self.overdue_of(response, at_ns) for response in self._uninterrupted(at_ns))
         return next(filter(None, found), None)
 
@@ -337,7 +335,7 @@ class Turn:
                 yield response
 
     def answering(self, at_ns: int) -> bool:
-        """Return whether a response is open or still heard at `at_ns`."""
+        """Return whether a response is open or still audible at `at_ns`."""
         is_open = any(
             self.source.is_open(response, at_ns) or at_ns < (response.done_ns or 0)
             for response in self.replies
@@ -359,7 +357,7 @@ class Turn:
                 yield ReplyAudible(response.response_id, at_ns)
 
     def owns(self, event: Event) -> bool:
-        """Return whether an event has the id of a response or an item of this turn."""
+        """Return whether an event has the ID of a response or item in this turn."""
         event = bounded(event)
         response_id, item_id = getattr(event, "response_id", None), getattr(event, "item_id", None)
         if response_id is not None:

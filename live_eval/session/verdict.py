@@ -1,4 +1,4 @@
-"""Decide when a turn is over and whether it failed. Pure functions of a `Turn`."""
+"""Decide when a turn is over and whether it failed, as pure functions of a `Turn`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
     """Return whether a turn is over, and set its failure if it failed.
 
     Args:
-        quiet_ns: Time at which the user has heard the last sample of all replies so far or, if an answer is
-            expected, of the replies to earlier turns.
+        quiet_ns: Time at which the user has heard all replies so far or, if an answer is expected, the
+            replies to earlier turns.
     """
     turn.source.tick(at_ns)
     turn.limit_responses(at_ns)
@@ -54,10 +54,10 @@ def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
 
 
 def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
-    """Judge a turn that is ended early, and set its failure if it failed.
+    """Judge a turn that ends early, and set its failure if it failed.
 
     Args:
-        turn: The turn; a reply that the user spoke over need not be complete.
+        turn: The turn; an interrupted reply need not be complete.
         user_continues: Whether an utterance follows without waiting for the answer, which may arrive later.
     """
     answer = _answer(turn)
@@ -68,7 +68,7 @@ def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
     elif answer.status in _NOT_WHOLE:
         _judge_answer(turn, answer, at_ns)
     elif not may_be_partial and is_cut_off(answer.record()):
-        _cut_off(turn, answer, "the turn ended before another followed", at_ns)
+        _cut_off(turn, answer, "the turn ended before another response", at_ns)
     elif not may_be_partial and answer.status is ResponseStatus.COMPLETED:
         _judge_answer(turn, answer, at_ns)
     _judge_warnings(turn)
@@ -96,21 +96,20 @@ def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
     turn.source.ended()
     limits, media, answer = turn.limits, turn.source.packets, _answer(turn)
     if pending := turn.transcripts.pending:
-        late = f"{pending} of the user's items were not transcribed in time"
+        late = f"{pending} user items were not transcribed in time"
         turn.warn(FailureKind.TRANSCRIPT_LATE, late, at_ns)
     if not turn.expects_answer:
         if answer is not None and answer.status in _NOT_WHOLE:
             _judge_answer(turn, answer, at_ns)
     elif answer is not None and is_cut_off(answer.record()):
-        _cut_off(turn, answer, f"no other followed within {limits.reply_s:g} s", at_ns)
+        _cut_off(turn, answer, f"no further response began within {limits.reply_s:g} s", at_ns)
     elif answer is not None:
         _judge_answer(turn, answer, at_ns)
     elif turn.source.continuous and media is not None and not media.stats.packets:
         _fail_without(
             turn,
             FailureKind.NO_RTP,
-            f"expected the endpoint's audio, but no RTP packet arrived within {limits.reply_s:g} s "
-            "after the user's turn",
+            f"no RTP packet from the endpoint within {limits.reply_s:g} s after the user's turn",
             at_ns,
         )
     else:
@@ -148,7 +147,7 @@ def _judge_warnings(turn: Turn) -> None:
 
 
 def _fail_without(turn: Turn, kind: FailureKind, message: str, at_ns: int) -> None:
-    """Fail a turn because of a missing arrival; an earlier parse error may be the reason."""
+    """Fail a turn because something did not arrive; an earlier parse error takes precedence."""
     broken, error = _first_warning(turn, *_UNREADABLE), _first_warning(turn, FailureKind.NOT_FATAL_ERROR)
     if error is not None:
         message = f"{message}; an error had been reported: {error.message}"

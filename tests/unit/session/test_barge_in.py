@@ -236,8 +236,8 @@ async def test_the_wait_for_an_endpoint_that_talks_through_the_user_is_bounded()
     assert second.failure is not None
     assert second.failure.kind is FailureKind.NO_RESPONSE
     assert second.failure.message == (
-        "no response to the user's turn: the endpoint talked through it; its earlier reply was heard for "
-        "6.4 s after the turn and no other followed within 2.0 s"
+        "no response to the user's turn: the endpoint talked over it; its earlier reply continued for "
+        "6.4 s after the turn and no further response began within 2.0 s"
     )
     assert second.trace.user_done_ns is not None
     assert second.failure.at_ns is not None

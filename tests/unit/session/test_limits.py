@@ -29,8 +29,12 @@ def test_an_endpoint_that_talks_through_the_user_answers_soon_or_not_at_all(
     ("earlier_until_s", "at_s", "words"),
     [
         (0, 40, "no response within 30 s after the user's turn; the endpoint reported no speech"),
-        (25, 29, "its earlier reply was heard for 15.0 s after the turn and no other followed within 4.0 s"),
-        (40, 40, "its earlier reply was heard for 30.0 s after the turn and had not ended"),
+        (
+            25,
+            29,
+            "its earlier reply continued for 15.0 s after the turn and no further response began within 4.0 s",
+        ),
+        (40, 40, "its earlier reply continued for 30.0 s after the turn and was still in progress"),
     ],
 )
 def test_the_message_of_a_missing_response_describes_the_earlier_reply(

@@ -348,7 +348,7 @@ def stream(turn: Turn, from_ms: int, to_ms: int, *, loud: bool) -> None:
     ("said", "words"),
     [
         ("", "sent no audio, and no text"),
-        ("Hm.", "sent 2.4 s of audio, in which no reply is audible, and some text"),
+        ("Hm.", "sent 2.4 s of audio without an audible reply, and some text"),
     ],
 )
 def test_the_failure_of_a_stream_without_a_reply_describes_its_audio(said: str, words: str) -> None:

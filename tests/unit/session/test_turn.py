@@ -481,7 +481,7 @@ def test_the_first_warnings_of_each_kind_are_kept() -> None:
         feed(turn, (1, UnknownEvent(f"x{number}")))
     feed(turn, (1, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "no JSON", False)))
     assert len(turn.warnings) == 21
-    assert turn.warnings[19].message.endswith("(further ones of this kind are not kept)")
+    assert turn.warnings[19].message.endswith("(further warnings of this kind are dropped)")
 
 
 def test_long_names_are_cut_wherever_they_are_asked_for() -> None:
