@@ -22,16 +22,16 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def open_run(path: str | os.PathLike[str]) -> RecordedRun:
-    """Return a recorded run, to read it in Python.
+    """Open a recorded run for reading in Python.
 
     >>> turns = live_eval.open_run("recordings/demo").turns  # doctest: +SKIP
     >>> turns["latency_ms.voice_to_voice"].median()  # doctest: +SKIP
 
     Args:
-        path: The run's folder.
+        path: The run folder.
 
     Raises:
-        StoreError: The folder contains no run.
+        StoreError: The folder is not a run.
         SchemaVersionError: Another version of live-eval wrote the run.
     """
     from pathlib import Path  # imported here to keep `import live_eval` fast

@@ -72,7 +72,7 @@ class CalibrationPlan:
         delay_ms: Shortest and longest endpoint delay after the end of speech.
         lead_silence_ms: Shortest and longest silence before the reply.
         cadences: Chunk pacing, chosen for each turn: ``burst`` or ``realtime``.
-        noise: Whether other processes keep all cores busy.
+        noise: Whether to keep all cores busy with other processes.
         processes: Number of processes that run the sessions; 0 for this process.
         floor_wakes: Number of wakes that measure the machine's floor.
     """
@@ -176,7 +176,7 @@ class Calibration:
 
     @property
     def why_not_kept(self) -> str:
-        """Why the result is not stored as the error bar of later reports, or an empty string."""
+        """Why the result is not stored as the error bar of later reports; empty if it is."""
         default = client_for(_SHORT[client(self.plan.endpoint).transport_kind])
         if self.failed:
             return f"expected no failed turn, {len(self.failed)} failed"
@@ -207,7 +207,7 @@ async def calibrate(
     """
     emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # blocking: reads entry points from disk
     if emulation.exclusive and plan.sessions > 1:
-        raise UsageError(f"{plan.endpoint} takes one session at a time, not {plan.sessions}")
+        raise UsageError(f"{plan.endpoint} runs one session at a time, got {plan.sessions}")
     if plan.processes and transport is not None:
         raise UsageError("expected either a custom transport or session processes, got both")
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")
@@ -234,7 +234,7 @@ async def _measure(
 
 
 class _Bench:
-    """Runner of a calibration's turns."""
+    """Run the turns of a calibration."""
 
     def __init__(
         self,
@@ -389,7 +389,7 @@ def _compare(plan: CalibrationPlan, measured: _Measured, truth: Mapping[str, Tru
             if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # no chunk was lost or merged
                 arrivals.append(response.chunk_arrival_ns - np.asarray(true.chunk_sent_ns, np.int64))
     if not lags:
-        raise LiveEvalError(f"none of {len(records)} turns could be compared; the first: {failed[0]}")
+        raise LiveEvalError(f"could not compare any of {len(records)} turns; the first: {failed[0]}")
     arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}
     return Calibration(
         plan=plan,

@@ -1,4 +1,4 @@
-"""Read time, sleep and pace frames; no other module reads time or sleeps."""
+"""Read time, sleep and pace frames. No other module reads time or sleeps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock(Protocol):
         ...
 
     def catch_up(self) -> None:
-        """Call the actions that are due; long jobs must call this between their steps."""
+        """Call due actions; long jobs must call this between steps."""
         ...
 
 
@@ -128,7 +128,7 @@ class _Timer(Protocol):
 
 
 class _KernelTimer:
-    """A timer of the kernel; see timerfd_create(2)."""
+    """A kernel timer; see timerfd_create(2)."""
 
     class _Itimerspec(ctypes.Structure):
         _fields_ = tuple((name, ctypes.c_long) for name in ("every_s", "every_ns", "at_s", "at_ns"))
@@ -200,7 +200,7 @@ class Tick:
 
 
 class FrameSlots:
-    """Slots that spread the frames of a process's sessions over one frame length.
+    """Spread the frames of a process's sessions over one frame length.
 
     A slot lasts two milliseconds. The sessions in a slot share their deadlines, so that the loop wakes once
     for all their frames; separate wakes would cost a third of a session's CPU time.
@@ -212,7 +212,7 @@ class FrameSlots:
 
     @contextlib.contextmanager
     def slot(self, frame_ns: int) -> Iterator[Callable[[int], int]]:
-        """Occupy the slot with the fewest sessions.
+        """Occupy the slot that has the fewest sessions.
 
         Yields:
             A function that returns the first time of the slot at or after a given time.
@@ -229,7 +229,7 @@ class FrameSlots:
 
 
 class Pacer:
-    """Absolute frame deadlines on the monotonic clock.
+    """Compute absolute frame deadlines on the monotonic clock.
 
     Frame k of a stream that starts at `t0_ns` contains the samples spoken from ``t0 + k·frame`` to
     ``t0 + (k+1)·frame`` and is sent at the latter: when its last sample is spoken, as from a microphone.

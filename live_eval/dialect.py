@@ -1,4 +1,4 @@
-"""The contract of endpoint dialects: pure protocol code with messages in, actions and events out.
+"""The interface of endpoint dialects: pure protocol code with messages in, actions and events out.
 
 A dialect imports no socket, no event loop and no clock. The session reports every input with its time, and
 executes the dialect's outputs in order:
@@ -68,7 +68,7 @@ Message: TypeAlias = str | bytes
 
 
 class TransportKind(StrEnum):
-    """Kind of connection for messages and audio."""
+    """The kind of connection for messages and audio."""
 
     WEBSOCKET = "websocket"
     WEBRTC = "webrtc"
@@ -239,7 +239,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send this message now."""
+    """Send a message now."""
 
     message: Message
 
@@ -344,14 +344,14 @@ class ReplyAudioDone:
 
 @dataclass(frozen=True, slots=True)
 class PlaybackStarted:
-    """The media track starts to carry this response."""
+    """The media track starts to play this response."""
 
     response_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybackStopped:
-    """The media track no longer carries this response."""
+    """The media track no longer plays this response."""
 
     response_id: str
 
@@ -435,7 +435,7 @@ class EndpointProblem:
         message: Expected and actual value.
         fatal: Whether the error ends the session.
         code: The endpoint's error code.
-        retry_after_s: Wait before the next attempt that the endpoint requests, in seconds.
+        retry_after_s: Retry delay requested by the endpoint, in seconds.
     """
 
     kind: FailureKind

@@ -160,7 +160,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.RESPONSE_CANCELLED: FailureCause.ENDPOINT,
     FailureKind.TOO_MANY_RESPONSES: FailureCause.ENDPOINT,
     FailureKind.EMPTY_REPLY: FailureCause.ENDPOINT,
-    # The cause is the earlier turn's, if known.
+    # The cause is that of the earlier turn, if known.
     FailureKind.DIALOGUE_ENDED: FailureCause.ENDPOINT,
 }
 """The cause of each kind of failure."""
@@ -179,7 +179,7 @@ class RunFileError(UsageError):
 
 
 class PluginError(UsageError):
-    """A client or judge is unknown or could not be loaded."""
+    """A client or judge is unknown or cannot be loaded."""
 
 
 class DataError(LiveEvalError):

@@ -175,7 +175,9 @@ def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BY
         data = _read_any(path, most_bytes) if links else read_regular(path, most_bytes)
         return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig").read()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
+        raise DataError(
+            f"{path}: expected UTF-8, got an invalid byte at offset {error.start}: {error.reason}"
+        ) from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
 
@@ -273,7 +275,8 @@ def private_opener(path: str | os.PathLike[str], flags: int) -> int:
     Raises:
         OSError: The file cannot be opened, is not a regular file, or is a symbolic or hard link.
     """
-    # Truncate only after the checks: an archive can contain a hard link to a file outside its folder.
+    # Truncate only after the checks: an extracted archive may contain a hard link to a file outside its
+    # folder.
     more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags & ~os.O_TRUNC | more, 0o600)
     try:
@@ -315,7 +318,7 @@ def _check_heading(
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """Return each folder's name, with its parent's name, then a number, where needed to be unique."""
+    """Return unique names of folders: where necessary, with the parent's name, then with a number."""
     count = Counter(path.name for path in paths)
     longer = [f"{path.parent.name}/{path.name}" if count[path.name] > 1 else path.name for path in paths]
     count = Counter(longer)

@@ -1,12 +1,12 @@
-"""The contract of judges: turns in, judgements out. Judges read the store, never the session.
+"""The interface of judges: turns in, judgements out. Judges read the store, never the session.
 
 A local judge is a pure function of a batch (`LocalJudge.score`). An LLM judge is a pair of pure functions
 (`LlmJudge.request`, `LlmJudge.parse`); the driver calls the model, retries and counts. A pairwise judge is
 an LLM judge of two replies to one case.
 
-A judgement is `Scored`, `Unscored` (the turn lacks an input of the judge) or `Failed` (the judge could not
-score a turn that it should have scored). `Unscored` and `Failed` have a reason. A score is never NaN, and
-never 0 for "did not run".
+A judgement is `Scored`, `Unscored` (an input of the judge is missing) or `Failed` (the judge could not score
+a turn that it should have scored). `Unscored` and `Failed` have a reason. A score is never NaN, and never 0
+for "did not run".
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TURN_FAILED = "the turn failed"
 
 
 class JudgeKind(StrEnum):
-    """The contract that a judge implements."""
+    """The interface that a judge implements."""
 
     LOCAL = "local"
     LLM = "llm"
@@ -203,7 +203,7 @@ class JudgeSpec:
         name: Judge name on the command line and in the store.
         version: Judge version; change it whenever the values may change. Scores are stored by version.
         title: Description for users.
-        kind: Contract that the judge follows.
+        kind: Interface that the judge implements.
         implementation: ``"module:Class"``; constructed with the options as keyword arguments, and with
             ``device`` if `on_device`.
         outputs: Numeric outputs.
@@ -316,7 +316,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """The turn lacks an input that the judge needs."""
+    """An input that the judge needs is missing."""
 
     reason: str
 
@@ -369,7 +369,7 @@ class LlmJudge(Protocol):
         ...
 
     def parse(self, answer: str) -> Judgement:
-        """Parse the judgement in an answer; return `Failed` if the answer contains no judgement.
+        """Parse the judgement in an answer; return `Failed` if there is none.
 
         The driver retries a `Failed` once, and includes its reason in the new request.
         """
@@ -393,7 +393,7 @@ class SelectiveJudge(Protocol):
     """An LLM or pairwise judge that can reject a turn without asking the model. Pure."""
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return the judgement of a turn about which the model is not asked, or None to ask it."""
+        """Return the judgement of a turn without asking the model, or None to ask it."""
         ...
 
 
@@ -407,7 +407,7 @@ def score_name(judge: str, output: str) -> str:
 
 
 def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
-    """Return which of `needs` the turn lacks, in words, or None.
+    """Describe which of `needs` are missing from the turn; None if none are.
 
     Empty text and audio without samples count as missing, except an empty heard text, which means that the
     transcriber heard no words.
@@ -445,14 +445,12 @@ def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
     if isinstance(judgement, (Unscored, Failed)):
         return judgement
     if not isinstance(judgement, Scored):
-        return Failed(f"the judge gave a {type(judgement).__name__}, expected a judgement")
+        return Failed(f"expected a judgement, got {type(judgement).__name__}")
     allowed = {output.name for output in spec.outputs}
     required = {output.name for output in spec.outputs if not output.optional}
     given = set(judgement.values)
     if not given or not required <= given <= allowed:
-        return Failed(
-            f"the judge gave the outputs {sorted(given)}, expected {sorted(allowed)}", judgement.detail
-        )
+        return Failed(f"expected the outputs {sorted(allowed)}, got {sorted(given)}", judgement.detail)
     for output in spec.outputs:
         if output.name not in given:
             continue
@@ -461,6 +459,6 @@ def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
         high = output.high if output.high is not None else math.inf
         if not (math.isfinite(value) and low <= value <= high):
             where = f" for {output.name}" if output.name else ""
-            problem = f"the judge gave {value}{where}, expected a finite number from {low:g} to {high:g}"
+            problem = f"expected a finite number from {low:g} to {high:g}{where}, got {value}"
             return Failed(problem, judgement.detail)
     return judgement

@@ -82,10 +82,10 @@ class ResponseRecord:
 
 
 class PlayoutQueue:
-    """Playout of consecutive chunks as they arrive, without a buffer."""
+    """Simulate playout of consecutive chunks as they arrive, without a buffer."""
 
     def __init__(self) -> None:
-        self._start_ns = -1 << 62  # start of the current uninterrupted samples
+        self._start_ns = -1 << 62  # start of the current uninterrupted stretch
         self._samples = 0
         self._rate_hz = 1
 
@@ -165,7 +165,9 @@ class Playout:
         chunk = int(np.searchsorted(ends, sample, side="right"))
         offset = sample - int(ends[chunk] - self.arrived[chunk]) if chunk < len(ends) else 0
         if sample < 0 or chunk == len(ends) or offset >= self.samples[chunk]:
-            raise IndexError(f"sample {sample} is never heard; the last one heard is {self.end_sample - 1}")
+            raise IndexError(
+                f"expected a sample up to {self.end_sample - 1} (the last one heard), got {sample}"
+            )
         return int(self.start_ns[chunk]) + offset * _SECOND_NS // self.rate_hz
 
     def runs(self) -> Iterator[Run]:

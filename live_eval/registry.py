@@ -76,13 +76,16 @@ def _examine(entry: metadata.EntryPoint, *, clash: bool) -> Plugin:
     try:
         loaded = entry.load()
     except Exception as error:
-        problem = f"{entry.value} cannot be loaded: {type(error).__name__}: {error}"
+        problem = f"cannot load {entry.value}: {type(error).__name__}: {error}"
     else:
         expected = _SPECS[entry.group]
         if not isinstance(loaded, expected):
-            problem = f"{entry.value} is a {type(loaded).__name__}, expected a {expected.__name__}"
+            problem = f"expected {entry.value} to be a {expected.__name__}, got {type(loaded).__name__}"
         elif loaded.name != entry.name:
-            problem = f"the entry point is named {entry.name!r}, its specification {loaded.name!r}"
+            problem = (
+                f"expected the name {entry.name!r} of the entry point in its specification, got "
+                f"{loaded.name!r}"
+            )
         elif clash:
             problem = "more than one distribution has a plugin with this name"
         else:
@@ -148,19 +151,19 @@ def load(reference: str) -> Any:
     """Return the object that ``"module:name"`` refers to.
 
     Raises:
-        PluginError: The module cannot be imported or lacks the name.
+        PluginError: The module cannot be imported or does not define the name.
     """
     module_name, _, name = reference.partition(":")
     try:
         return getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:
-        raise PluginError(f"{reference} cannot be loaded: {error}") from error
+        raise PluginError(f"cannot load {reference}: {error}") from error
 
 
 def missing_requirements(
     spec: ClientSpec | JudgeSpec, choices: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return the plugin's requirements that this machine lacks (a package, a key, weights, data), or None.
+    """Return the plugin's requirements that are missing here (a package, a key, weights, data), or None.
 
     Weights and files are not read; the judge checks them when it is loaded.
 
@@ -213,7 +216,9 @@ def _missing_for_option(option: OptionSpec, value: str) -> str | None:
 
 
 def package_clashes() -> list[str]:
-    """Return a warning for each other distribution with a package `live_eval`: pip overwrites silently."""
+    """Return a warning for each other distribution with a package `live_eval`, which pip overwrites
+    silently.
+    """
     owners = set(metadata.packages_distributions().get("live_eval", ()))
     return [
         f"the package 'live_eval' is also installed by {owner}" for owner in sorted(owners - {_DISTRIBUTION})

@@ -1,4 +1,4 @@
-"""The contract of transports: messages and media to and from an endpoint, stamped on arrival."""
+"""The interface of transports: messages and media to and from an endpoint, stamped on arrival."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message and its arrival, stamped before parsing."""
+    """A message and its arrival time, stamped before parsing."""
 
     message: Message
     at_ns: int
@@ -115,7 +115,7 @@ class Transport(Protocol):
         ...
 
     async def send(self, message: Message) -> None:
-        """Pass a message to the network.
+        """Send a message.
 
         Raises:
             TransportClosedError: The connection has ended.

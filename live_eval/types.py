@@ -49,7 +49,7 @@ class Task(StrEnum):
     UNDERSTANDING = "understanding"
     """Answer a multiple-choice question about the recording."""
     REASONING = "reasoning"
-    """Answer a multiple-choice question that needs inference from the recording."""
+    """Answer a multiple-choice question that requires inference from the recording."""
     CONVERSATION = "conversation"
     """Reply."""
 
@@ -68,18 +68,18 @@ class CoarseDimension(StrEnum):
 
 
 class TurnMode(StrEnum):
-    """The event that ends the user's turn."""
+    """What ends the user's turn."""
 
     SERVER_VAD = "server_vad"
     """The endpoint's own detector."""
     MANUAL = "manual"
-    """A commit after the recording's last frame."""
+    """The client's commit after the recording's last frame."""
     FULL_DUPLEX = "full_duplex"
     """No event: both sides may speak at any time."""
 
 
 class SpeechKind(StrEnum):
-    """The kind of an utterance, which determines the expected reaction of the endpoint."""
+    """The kind of an utterance, which determines the endpoint's expected reaction."""
 
     TURN = "turn"
     """Speech to the endpoint that expects an answer; over a reply, an interruption."""
@@ -197,7 +197,7 @@ class Anchor:
         if found is None or found["kind"] not in tuple(AnchorKind):
             raise ValueError(
                 f"expected an anchor such as reply_audible+900ms ({', '.join(AnchorKind)}, then + and a "
-                f"duration in ms or s), but it is {text!r:.80}"
+                f"duration in ms or s), got {text!r:.80}"
             )
         unit_ns = 1_000_000_000 if found["unit"] == "s" else 1_000_000
         return cls(AnchorKind(found["kind"]), round(float(found["after"] or 0) * unit_ns))
@@ -216,7 +216,7 @@ _ANCHOR = re.compile(r"(?P<kind>[a-z_]+)(?:\s*\+\s*(?P<after>[0-9]{1,9}(?:\.[0-9
 
 @dataclass(frozen=True, slots=True)
 class SpokenPart:
-    """A stretch of the speaker's audio in a recording with pauses, relative to the recording's first sample.
+    """A stretch of the speaker's audio between pauses, relative to the recording's first sample.
 
     Args:
         end_ns: Exclusive end of the stretch.
@@ -248,7 +248,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A recording, and the references for judging its reply.
+    """A recording and the references for judging its reply.
 
     Args:
         case_id: Id that is unique in the data set, such as ``"id_355/target"``.
@@ -262,7 +262,7 @@ class Case:
         source: ``synthesis``, ``human``, ``manifest`` or ``folder``.
         problem: Data error that prevents running the case (a missing field, an unreadable row); such a case
             becomes a failed turn and is never dropped.
-        lacks_recording: Whether the data specifies no recording.
+        lacks_recording: Whether the data does not specify a recording.
         instructions: System prompt of the session, or empty.
         dialogue_id: Dialogue of this turn, or None if the turn has a separate session.
         turn_index: Number of the turn in the dialogue, from 0.

@@ -20,16 +20,16 @@ __all__ = [
 AUDIBLE_DBFS = -50.0
 WINDOWS_PER_S = 100
 AUDIBLE_WINDOWS = 3
-"""Audio is audible if it exceeds `AUDIBLE_DBFS` for this number of consecutive windows."""
+"""Number of consecutive windows above `AUDIBLE_DBFS` that make audio audible."""
 PAUSE_NS = 100_000_000
 """Minimum pause between two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-# Two windows fewer than the pause, since onsets and ends are usually inside a window.
+# Two windows fewer than the pause, since an onset or end usually falls inside a window.
 _GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2
 
 
 def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return for each whole window of 10 ms whether its root mean square is above −50 dBFS.
+    """Return whether the RMS of each whole 10 ms window is above −50 dBFS.
 
     Args:
         pcm: int16 mono, shape (samples,).

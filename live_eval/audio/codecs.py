@@ -69,7 +69,7 @@ class PartlyDecodedError(AudioError):
     """Part of a chunk could not be decoded; `pcm` contains the other samples.
 
     Args:
-        cause: First error.
+        cause: The first error.
         pcm: int16 mono, shape (samples,).
     """
 
@@ -79,10 +79,10 @@ class PartlyDecodedError(AudioError):
 
 
 class Decoder:
-    """Decoder of one stream, whose chunks must be passed in order.
+    """Decode one stream, whose chunks must be passed in order.
 
     Args:
-        codec: Encoding of the chunks; for Opus, the rate must be 48 kHz.
+        codec: Encoding of the chunks; Opus requires a rate of 48 kHz.
 
     ::
 
@@ -92,7 +92,7 @@ class Decoder:
 
     def __init__(self, codec: Codec) -> None:
         if codec.name in (CodecName.OPUS, CodecName.OGG_OPUS) and codec.rate_hz != OPUS_RATE_HZ:
-            raise ValueError(f"Opus is decoded at {OPUS_RATE_HZ} Hz, not at {codec.rate_hz} Hz")
+            raise ValueError(f"expected {OPUS_RATE_HZ} Hz for Opus, got {codec.rate_hz} Hz")
         self._codec = codec
         self._ogg = OggReader()
         self._opus: AudioCodecContext | None = None
@@ -174,7 +174,7 @@ class Decoder:
 
 
 class OpusEncoder:
-    """Encoder of one stream's frames to Opus packets.
+    """Encode the frames of one stream as Opus packets.
 
     Args:
         rate_hz: Sample rate: 8, 12, 16, 24 or 48 kHz.
@@ -202,7 +202,7 @@ class OpusEncoder:
 
 
 class OggOpusEncoder:
-    """Encoder of one stream's frames to Ogg-Opus, with one page per packet.
+    """Encode the frames of one stream as Ogg-Opus, with one packet per page.
 
     Args:
         rate_hz: Sample rate: 8, 12, 16, 24 or 48 kHz.

@@ -1,4 +1,4 @@
-"""Read audio files, even if their headers are wrong, and write FLAC."""
+"""Read audio files, even with wrong headers, and write FLAC."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     """
     try:
         if not path.is_file():
-            raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such recording")
+            raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such file")
         with _opened(path) as file:
             declared = file.frames
             rate_hz, channels = int(file.samplerate), int(file.channels)
@@ -84,17 +84,17 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
                 )
             most = max_s * rate_hz
             if container in _LENGTH_IS_SURE and declared > most:
-                raise _too_long(path, max_s, f"it lasts {declared / rate_hz:.0f} s")
+                raise _too_long(path, max_s, f"got {declared / rate_hz:.0f} s")
             sound = _read_to_the_end(file, most)
     except (soundfile.LibsndfileError, RuntimeError, ValueError, MemoryError, OSError) as error:
         reason = getattr(error, "error_string", None) or getattr(error, "strerror", None) or error
         raise AudioError(
             FailureKind.AUDIO_UNREADABLE,
-            f"{path}: expected an audio file that libsndfile reads; {str(reason).rstrip('.')}",
+            f"{path}: expected an audio file that libsndfile can read; {str(reason).rstrip('.')}",
         ) from None
     count = len(sound.samples)
     if count > most:
-        raise _too_long(path, max_s, "it lasts longer")
+        raise _too_long(path, max_s, "got a longer one")
     if count == 0:
         raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected audio, but the file has no samples")
     finite = np.isfinite(sound.samples)
@@ -110,7 +110,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     if sound.peak == 0:
         notes.append("every sample is zero")
     elif sound.peak > 1:
-        notes.append(f"the peak is {sound.peak:.3g} times full scale: clipped when sent")
+        notes.append(f"the peak is {sound.peak:.3g} times full scale; the audio will be clipped")
     return AudioFile(Audio(sound.samples, rate_hz), channels, container, subtype, tuple(notes))
 
 
@@ -136,7 +136,7 @@ def recording_s(path: Path, *, max_s: float = MAX_RECORDING_S) -> float:
 def _too_long(path: Path, max_s: float, what: str) -> AudioError:
     return AudioError(
         FailureKind.AUDIO_TOO_LONG,
-        f"{path}: expected a recording of at most {max_s:g} s (--max-recording), but {what}",
+        f"{path}: expected a recording of at most {max_s:g} s (--max-recording), {what}",
     )
 
 
@@ -167,7 +167,7 @@ class _Content(mmap.mmap):
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     """Open an audio file, even one whose RIFF header was never completed."""
-    # A crashed writer leaves a data chunk that states zero bytes, from which libsndfile reads no samples.
+    # A crashed writer leaves a data chunk of zero stated bytes, which libsndfile reads as empty.
     chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
         with open_regular(path, links=True) as raw, _Stream(raw.fileno(), closefd=False) as file:
@@ -217,7 +217,7 @@ class _DataChunk:
         at: Offset of the samples.
         stated: Number of sample bytes that the chunk states.
         present: Number of bytes from `at` to the end of the file.
-        surplus: Whether the stated bytes are followed by something other than a chunk.
+        surplus: Whether something other than a chunk follows the stated bytes.
     """
 
     riff: int
@@ -253,9 +253,9 @@ def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str
     if chunk is not None and chunk.riff == _STREAM_SIZE:
         yield f"the header states the size of a stream (0x{_STREAM_SIZE:X})"
     elif chunk is not None and (chunk.stated > chunk.present or chunk.surplus):
-        yield f"the data chunk states {chunk.stated} bytes, but has {chunk.present}"
+        yield f"the data chunk states {chunk.stated} bytes but contains {chunk.present}"
     elif samples != stated_samples and 0 <= stated_samples < _UNKNOWN_SAMPLES:
-        yield f"the header states {stated_samples} samples, but the file has {samples}"
+        yield f"the header states {stated_samples} samples but the file contains {samples}"
 
 
 def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:

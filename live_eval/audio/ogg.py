@@ -23,7 +23,7 @@ _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class OggReader:
-    """Incremental reader of the packets of one logical stream."""
+    """Read the packets of one logical stream incrementally."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -36,9 +36,9 @@ class OggReader:
         The first page of a logical stream, even of another stream, restarts the reader.
 
         Raises:
-            AudioError: The bytes are not Ogg pages or a page has a wrong checksum, and the reader drops all
-                bytes up to the end of the broken page; or a page is out of order, and its packets are yielded
-                first. The reader accepts more bytes after an error.
+            AudioError: The bytes are not Ogg pages, or a page has a wrong checksum (all bytes up to its end
+                are dropped) or is out of order (its packets are yielded first). The reader accepts more bytes
+                after an error.
         """
         self._buffer += data
         while (page := self._page()) is not None:
@@ -66,7 +66,9 @@ class OggReader:
         actual = _crc(page[:_CRC_AT] + bytes(4) + page[_CRC_AT + 4 :])
         if stated != actual:
             self._partial = None
-            raise _broken(f"the checksum of a page of {size} bytes is {actual:#010x}, stated {stated:#010x}")
+            raise _broken(
+                f"expected the checksum {stated:#010x} for a page of {size} bytes, got {actual:#010x}"
+            )
         return page
 
     def _packets(self, page: bytes) -> Iterator[bytes]:
@@ -94,7 +96,7 @@ class OggReader:
 
 
 class OggWriter:
-    """Writer of one logical stream, with one packet per page.
+    """Write one logical stream, with one packet per page.
 
     Args:
         serial: Serial number of the stream.

@@ -43,7 +43,7 @@ class Audio:
 
     @property
     def duration_ns(self) -> int:
-        """Length in nanoseconds."""
+        """The duration in nanoseconds."""
         return len(self.samples) * 1_000_000_000 // self.rate_hz
 
     def int16(self) -> NDArray[np.int16]:
@@ -62,7 +62,7 @@ class CodecName(StrEnum):
     OPUS = "opus"
     """Each chunk is an Opus packet; decoded at 48 kHz."""
     OGG_OPUS = "ogg_opus"
-    """The chunks are pieces of an Ogg-Opus stream, with the headers in the first chunk; decoded at 48 kHz."""
+    """Chunks are pieces of an Ogg-Opus stream; the first contains the headers; decoded at 48 kHz."""
 
 
 @dataclass(frozen=True, slots=True)

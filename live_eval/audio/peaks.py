@@ -1,4 +1,4 @@
-"""Compute the peaks of audio, for waveform drawings."""
+"""Compute audio peaks for waveforms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PEAK_NS = 20_000_000
 
 
 def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -> NDArray[np.uint8]:
-    """Return the peak of each 20 ms of both sides.
+    """Return the peak of every 20 ms on both sides.
 
     Args:
         both_sides: int16, shape (samples, 2).
@@ -23,7 +23,7 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -
         uint8, shape (n, 2), 255 for full scale, on a square-root scale so that quiet speech is visible.
     """
     step = max(1, rate_hz * step_ns // 1_000_000_000)
-    # NumPy can vectorise only if each side's samples are contiguous.
+    # NumPy vectorises this only if each side's samples are contiguous.
     sides = np.zeros((2, -(-len(both_sides) // step), step), np.int16)
     sides.reshape(2, -1)[:, : len(both_sides)] = both_sides.T
     # abs() overflows for −32768.

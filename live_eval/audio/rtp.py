@@ -1,8 +1,8 @@
-"""RTP audio as it arrived: lost, late and duplicate packets, and the sender's idle gaps. Pure.
+"""Place RTP audio for playout: lost, late and duplicate packets, and idle gaps of the sender. Pure.
 
-The playout buffer has zero depth. A packet that arrives too late for playout is dropped. Packets missing
-before a packet are lost, and are concealed when that packet arrives. A gap in the timestamps without a gap in
-the sequence numbers is an idle gap, after which playout gets a new anchor. Source: RFC 3550.
+The playout buffer has zero depth. A packet that arrives too late for playout is dropped. Missing packets are
+concealed when the next packet arrives. A gap in the timestamps without a gap in the sequence numbers is an
+idle gap, after which playout gets a new anchor. Source: RFC 3550.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tap aiortc's receive path to get packets as they arrive, before the jitter buffer.
+"""Tap aiortc's receive path for packets as they arrive, before the jitter buffer.
 
 aiortc returns decoded frames after a jitter buffer that waits for four packets, conceals late packets and has
 no arrival times. The tap stamps each datagram before decryption and parsing, and intercepts each of the
@@ -50,9 +50,9 @@ def check_aiortc() -> None:
 
 
 def keep_no_packets(sender: RTCRtpSender) -> None:
-    """Stop a sender from keeping its last 128 packets for retransmission, which audio never requests.
+    """Disable the retransmission history of a sender, which audio never uses.
 
-    They are half of the objects of a session, which each garbage collection visits.
+    The history holds 128 packets: half of a session's objects, all visited by each garbage collection.
     """
     vars(sender)["_RTCRtpSender__rtp_history"] = _NoHistory()
 
@@ -65,7 +65,7 @@ class _NoHistory(dict[int, Any]):
 
 
 class RtcTap:
-    """Tap on one receiver's packets.
+    """Tap the packets of one receiver.
 
     Create the tap when the receiver's transport is known and no packet has arrived: an offerer that bundles
     all media can create it with the receiver, another offerer right after setting the answer, an answerer
@@ -74,7 +74,7 @@ class RtcTap:
     Args:
         receiver: Receiver of the audio track.
         now_ns: Monotonic clock.
-        heard: Callback for each packet, in arrival order; packets of an unknown codec have no payload.
+        heard: Called with each packet, in arrival order; packets of an unknown codec have no payload.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class RtcTap:
 
     async def _received(self, parameters: RTCRtpReceiveParameters) -> None:
         await self._receive(parameters)
-        await asyncio.to_thread(self._stop_decoder)  # the thread would wait forever
+        await asyncio.to_thread(self._stop_decoder)  # otherwise the thread would wait forever
 
     def _datagram(self, data: bytes, component: int) -> None:
         if not isinstance(data, StampedDatagram):  # the datagram arrived through a relay

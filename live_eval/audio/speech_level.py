@@ -1,4 +1,4 @@
-"""Measure active speech level by ITU-T P.56 (12/2011), method B: the level of speech without pauses. Pure."""
+"""Measure the active speech level (without pauses) by ITU-T P.56 (12/2011), method B. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEPS_PER_S = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SpeechLevel:
-    """Level of the active part of a recording.
+    """The level of the active part of a recording.
 
     Args:
         dbfs: Level over the active samples, dB relative to a square wave of full scale; -inf for silence.
@@ -43,7 +43,7 @@ class SpeechLevel:
 
 
 class SpeechEnvelope:
-    """Envelope of a recording: its magnitude, smoothed twice over 30 ms, one value per millisecond."""
+    """Compute the envelope of a recording: its magnitude, smoothed twice over 30 ms, per millisecond."""
 
     def __init__(self, rate_hz: int) -> None:
         self._step = max(1, rate_hz // _STEPS_PER_S)
@@ -105,7 +105,7 @@ def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> Spee
 
 
 def _active_share(loud: NDArray[np.bool_], hangover: int) -> float:
-    """Return the share of steps that are loud, or at most `hangover` steps after a loud step."""
+    """Return the share of steps that are loud or follow a loud step by at most `hangover` steps."""
     at = np.flatnonzero(loud)
     gaps = np.diff(np.append(at, len(loud)))
     return float(np.minimum(gaps, hangover + 1).sum()) / len(loud)

@@ -35,7 +35,7 @@ _LOCAL = "local"
 _MIN_VERSION = (2, 52)
 """The first Ray version with tokens. Without a token, anyone who can reach a cluster can run code on it."""
 _VARIABLES = {
-    "RAY_worker_niceness": "0",  # otherwise workers wait for all other programs
+    "RAY_worker_niceness": "0",  # otherwise workers would wait for all other programs
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
@@ -49,7 +49,7 @@ class Cluster:
         """The nodes that were alive when the cluster was joined."""
         here = ray.util.get_node_ip_address()
         self.is_one_machine = all(node.address == here for node in self.nodes)
-        """Whether this machine is the only node."""
+        """Whether this machine is the cluster's only node."""
 
     def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
         """Call a function in a separate process on a node; return an awaitable of its result."""
@@ -113,7 +113,7 @@ def _imported() -> Any:
     if found < _MIN_VERSION:
         least = ".".join(map(str, _MIN_VERSION))
         raise UsageError(
-            f"--ray needs Ray {least}, which has tokens, but {ray.__version__} is installed: "
+            f"--ray needs Ray {least}, which supports tokens, found {ray.__version__}: "
             f"{install_command('ray')}"
         )
     return ray
@@ -129,9 +129,7 @@ def _join(ray: Any, address: str, address_for_ray: str) -> None:
         )
     except Exception as error:  # Ray raises RuntimeError, ConnectionError, ValueError, AssertionError, …
         hint = "" if _has_token() else f"; it may require a token in {_TOKEN} or RAY_AUTH_TOKEN"
-        raise LiveEvalError(
-            f"the Ray cluster at {address} cannot be used: {error_text(error)}{hint}"
-        ) from error
+        raise LiveEvalError(f"cannot use the Ray cluster at {address}: {error_text(error)}{hint}") from error
 
 
 def _address_for_ray(address: str) -> str:
@@ -141,7 +139,7 @@ def _address_for_ray(address: str) -> str:
     named = os.environ.get("RAY_ADDRESS")
     if named and named != AUTO:  # with "auto", Ray trusts an address that any user can store
         return named
-    try:  # after a crash, the stored address may be a dead cluster's, for which Ray would retry for minutes
+    try:  # after a crash, the stored address may belong to a dead cluster, which Ray would retry for minutes
         stored = _stored_address()
         host, _, port = stored.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
@@ -198,7 +196,7 @@ def _check_private(token: Path) -> None:
     except OSError:
         return
     if os.name == "posix" and mode & 0o077:
-        raise UsageError(f"{token}: others can read this token (mode {mode:o}): run chmod 600 {token}")
+        raise UsageError(f"{token}: other users can read this token (mode {mode:o}): run chmod 600 {token}")
 
 
 def error_text(error: BaseException) -> str:
@@ -210,7 +208,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _check(address: str) -> None:
-    """Raise if nothing responds at an address, for which Ray itself would retry for minutes."""
+    """Raise if nothing responds at an address; Ray itself would retry for minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
     if address in (AUTO, _LOCAL):

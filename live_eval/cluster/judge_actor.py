@@ -35,7 +35,7 @@ class JudgeActor:
         self._judges = LoadedJudges(self._options)
 
     def missing(self, sealed: bytes) -> bytes:
-        """Return, sealed, the missing requirement of the judge with this sealed name, or None."""
+        """Return the missing requirement of a judge, or None; the name and the result are sealed."""
         spec = as_configured(registry.judge(self._seal.open(sealed)), self._options)
         return self._seal.close(missing_requirements(spec, self._options))
 

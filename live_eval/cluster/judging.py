@@ -1,4 +1,4 @@
-"""Run judges on cluster nodes; each worker has a processor, or a GPU if the judge can use one.
+"""Run judges on cluster nodes; each worker gets a processor, or a GPU if the judge can use one.
 
 The driver reads the run, calls models (with one budget and one response cache), and writes the scores.
 """
@@ -92,7 +92,7 @@ class _ActorWorker:
             raise
 
     def missing(self, judge: str) -> str | None:
-        """Return the requirement of a judge that the node lacks, or None."""
+        """Return the requirement of a judge that is missing on the node, or None."""
         asked = self._actor.missing.remote(self._seal.close(judge))
         found: str | None = self._seal.open(self._result(asked, _START_S))
         return found

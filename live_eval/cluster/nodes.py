@@ -66,7 +66,7 @@ class Software:
     python: str
 
     def differs(self, other: Software) -> str:
-        """Return how another machine's software differs, or an empty string."""
+        """Return how another machine's software differs; empty if it does not."""
         if other.live_eval != self.live_eval:
             return f"expected live-eval {self.live_eval}, found {other.live_eval}"
         if other.python != self.python:
@@ -157,18 +157,18 @@ def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def round_robin(places: Mapping[Node, int]) -> list[Node]:
-    """Return an entry per worker: the first worker of each node, then the second of each, and so on."""
+    """Return one entry per worker: the first worker of each node, then the second of each, and so on."""
     rounds = range(max(places.values(), default=0))
     return [node for number in rounds for node, count in places.items() if number < count]
 
 
 def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
-    """Return why a calibrated node may not time sessions, or an empty string.
+    """Return why a calibrated node must not time sessions; empty if it may.
 
     `failed` is the number of failed calibration turns; `bound_ms` is the maximum p99 of an absolute error.
     """
     if failed:
-        return f"its calibration had {counted(failed, 'failed turn')}"
+        return f"{counted(failed, 'failed turn')} in its calibration"
     for name, ms in sorted(calibration.errors_p99_ms.items()):
         if ms > bound_ms:
             return f"its error of {name} is {ms:.1f} ms (p99), expected at most {bound_ms:g} ms"

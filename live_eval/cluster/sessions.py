@@ -57,7 +57,7 @@ async def cluster_sessions(
 
     Raises:
         UsageError: The nodes cannot reach the endpoint's address.
-        LiveEvalError: No node may time sessions, or no worker starts.
+        LiveEvalError: All nodes are excluded from timed work, or no worker started.
     """
     if urlsplit(base_url).hostname in _LOOPBACK and not cluster.is_one_machine:
         raise UsageError(
@@ -89,7 +89,7 @@ async def _started(
     recalibrated. Each round has fewer nodes or workers, so the loop terminates.
 
     Raises:
-        LiveEvalError: No node may time sessions, or no worker starts.
+        LiveEvalError: All nodes are excluded from timed work, or no worker started.
     """
     while not (places := await _places(spread, examine, new_worker, announce)):
         pass
@@ -117,8 +117,8 @@ async def _places(
                 announce(report.in_words())
     if not spread.loads:
         raise LiveEvalError(
-            "all nodes of the cluster are excluded from timed work; `live-eval calibrate` on a node shows "
-            "its error, and --timing-bound allows a larger one"
+            "all nodes of the cluster are excluded from timed work; run `live-eval calibrate` on a node "
+            "to see its error, or allow a larger one with --timing-bound"
         )
     homes = [node for node, load in spread.loads.items() for _ in range(load.workers)]
     places = [Place(lambda node=node: new_worker(node)) for node in homes]  # type: ignore[misc]
@@ -154,8 +154,8 @@ async def _close(places: Sequence[Place]) -> None:
 def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Return the manifest's entries on the nodes: every node, and the worst calibration in use.
 
-    Nodes that are used again replace their entries in `earlier`, from before the run was resumed; the worst
-    calibration takes both into account.
+    Nodes used again replace their entries in `earlier` (from before the run was resumed); the worst
+    calibration considers both.
     """
     used = [report for report in reports if not report.refused]
     again, now = {report.node.name for report in used}, {report.node.name for report in reports}
@@ -232,7 +232,7 @@ def _node_error(error: Exception) -> str:
 
 
 class RayWorker:
-    """A session actor on a node; a `SessionWorker`."""
+    """A session actor on a node, as a `SessionWorker`."""
 
     def __init__(self, cluster: Cluster, node: Node, settings: ProcessSettings) -> None:
         self._cluster = cluster
@@ -251,7 +251,7 @@ class RayWorker:
                 self._actor = self._cluster.actor(SessionActor, node=self._node, max_concurrency=_CALLS)
                 theirs, self.process_id, public = await self._actor.introduce.remote()
                 if differs := (await asyncio.to_thread(software)).differs(theirs):
-                    raise LiveEvalError(f"no worker starts on node {self._node.name}: {differs}")
+                    raise LiveEvalError(f"cannot start a worker on node {self._node.name}: {differs}")
                 keys = KeyPair()
                 self._seal = keys.seal_with(public)
                 answer = await self._actor.open.remote(keys.public, self._seal.close(self._settings))
@@ -263,11 +263,11 @@ class RayWorker:
             raise
         except Exception as error:
             raise LiveEvalError(
-                f"no worker starts on node {self._node.name}: {_node_error(error)}"
+                f"cannot start a worker on node {self._node.name}: {_node_error(error)}"
             ) from error
         ready: Ready | Failure = self._seal.open(answer)
         if isinstance(ready, Failure):
-            raise LiveEvalError(f"no worker starts on node {self._node.name}: {ready.message}")
+            raise LiveEvalError(f"cannot start a worker on node {self._node.name}: {ready.message}")
         self._at_start = ready.cpu
         return ready
 
@@ -285,7 +285,7 @@ class RayWorker:
             self.ended = True
             raise TurnError(
                 FailureKind.PROCESS_DIED,
-                f"the worker on node {self._node.name} died while it ran the session: {error_text(error)}",
+                f"the worker on node {self._node.name} died during the session: {error_text(error)}",
             ) from None
         answer: SessionAnswer = await asyncio.to_thread(self._seal.open, reply)
         self.spent = Cpu(*(now - then for now, then in zip(answer.cpu, self._at_start, strict=True)))

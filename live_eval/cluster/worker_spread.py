@@ -12,7 +12,7 @@ __all__ = ["Load", "WorkerSpread"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A node's load: its number of workers, and their total number of concurrent sessions."""
+    """A node's load: its number of workers and their total number of concurrent sessions."""
 
     workers: int
     sessions: int

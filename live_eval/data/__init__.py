@@ -47,7 +47,7 @@ SAMPLE_DIALOGUES = "sample-dialogues"
 
 _EXPECTED = (
     "expected EchoMind's root (with data_synthesis or data_human), one of these folders, "
-    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or the word {SAMPLE!r} or "
+    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or {SAMPLE!r} or "
     f"{SAMPLE_DIALOGUES!r}"
 )
 
@@ -68,9 +68,9 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
             return load_manifest(path, options)
         if parts_of(path):
             return load_echomind(path, options)
-        raise DataError(f"{path}: {_EXPECTED}, but it is a file of another kind")
+        raise DataError(f"{path}: {_EXPECTED}, got another file type")
     if not os.path.isdir(path):
-        raise DataError(f"{path}: {_EXPECTED}, but it does not exist")
+        raise DataError(f"{path}: {_EXPECTED}, no such path")
     if parts_of(path) or any((path / f"data_{part}").is_dir() for part in PARTS):
         return load_echomind(path, options)
     if recordings(path):
@@ -80,7 +80,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    raise DataError(f"{path}: {_EXPECTED}, but it contains {', '.join(names[:10]) or 'nothing'}{more}")
+    raise DataError(f"{path}: {_EXPECTED}, found {', '.join(names[:10]) or 'nothing'}{more}")
 
 
 def locate(name: str) -> Path:
@@ -99,7 +99,7 @@ def may_leave(recording: Path, run: Path, folders: Iterable[Path] = ()) -> bool:
     """Return whether a recording that a run refers to may be sent to a model or played to listeners.
 
     An untrusted run can refer to any recording of the user. Only recordings in the run folder, in the bundled
-    sample and in `folders`, which the user has named, may leave; links are resolved.
+    sample and in the `folders` named by the user may be sent; links are resolved.
     """
     folder = recording.resolve().parent
     return any(folder.is_relative_to(each.resolve()) for each in (run, sample_path(), *folders))

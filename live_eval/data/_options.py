@@ -39,13 +39,13 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
         raise ValueError(f"expected options, got {value!r:.80}")
     letters = "".join(letter for letter, _ in found)
     if len(found) < 2 or letters != ascii_uppercase[: len(found)]:
-        raise ValueError(f"expected at least two options, lettered from A on, got {value!r:.200}")
+        raise ValueError(f"expected at least two options, lettered from A, got {value!r:.200}")
     if blank := [letter for letter, text in found if not text]:
-        raise ValueError(f"the option {blank[0]} is empty")
+        raise ValueError(f"option {blank[0]} is empty")
     first_with: dict[str, str] = {}
     for letter, text in found:
         if (same := first_with.setdefault(_key(text), letter)) != letter:
-            raise ValueError(f"the options {same} and {letter} are the same: {text!r:.80}")
+            raise ValueError(f"options {same} and {letter} are equal: {text!r:.80}")
     return tuple(found)
 
 

@@ -171,7 +171,7 @@ class Row:
         tried = ", ".join(self._fields.paths(name, self._variant))
         self.complain(
             f"expected {what} under one of the fields {tried}; "
-            f"the entry's fields are: {', '.join(field_names(self._record)) or 'none'}"
+            f"found {', '.join(field_names(self._record)) or 'none'}"
         )
 
     def path(self, name: str, *roots: Path) -> Path | None:
@@ -214,7 +214,7 @@ class Row:
             return SpeechBoundaries(onset_ns=onset_ns, voice_end_ns=end_ns, method="annotation")
         if (stated.onset_ns, stated.voice_end_ns) != (onset_ns, end_ns):
             self.complain(
-                f"the parts go from {onset_ns / 1e6:.10g} to {end_ns / 1e6:.10g} ms, but onset_ms and "
+                f"the parts span {onset_ns / 1e6:.10g} to {end_ns / 1e6:.10g} ms, but onset_ms and "
                 f"voice_end_ms are {stated.onset_ns / 1e6:.10g} and {stated.voice_end_ns / 1e6:.10g}"
             )
         return stated
@@ -233,7 +233,7 @@ class Row:
         try:
             return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
         except ValueError:
-            self.complain(f"expected {', '.join(SpeechKind)} as speech, got {stated!r:.80}")
+            self.complain(f"expected one of {', '.join(SpeechKind)} as speech, got {stated!r:.80}")
             return SpeechKind.TURN
 
     def anchor(self) -> Anchor | None:
@@ -292,9 +292,7 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
         return None
     onset, voice_end = values.get("onset_ms"), values.get("voice_end_ms")
     if onset is None or voice_end is None:
-        raise ValueError(
-            f"speech boundaries need onset_ms and voice_end_ms, but there is only {', '.join(values)}"
-        )
+        raise ValueError(f"expected onset_ms and voice_end_ms, got only {', '.join(values)}")
     words_end = values.get("words_end_ms")
     if not 0 <= onset < voice_end or (words_end is not None and not onset < words_end <= voice_end):
         raise ValueError(f"expected 0 <= onset_ms < words_end_ms <= voice_end_ms, got {values}")
@@ -348,7 +346,7 @@ def _milliseconds(value: Any, what: str) -> float:
     """Parse a number of milliseconds from a number or a numeric string."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):  # an integer may be arbitrarily long
+    except (TypeError, ValueError, OverflowError):  # an integer may have any length
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"expected a number of milliseconds as {what}, got {value!r:.80}")

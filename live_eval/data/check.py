@@ -1,4 +1,4 @@
-"""Check a data set: its contents, missing parts, and whether each file can be read."""
+"""Check a data set: its contents, missing parts and unreadable files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ALIGNED_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """The result of reading one file: its contents, or why it cannot be used."""
+    """The result of reading one file: its contents, or the reason why it is unusable."""
 
     path: Path
     role: Role  # recording: streamed; reference: a spoken reference reply; clean: the clean take of a mix
@@ -92,7 +92,7 @@ class DataReport:
 
     @property
     def keyless(self) -> list[Case]:
-        """Questions without an answer key, which are asked but not scored."""
+        """The questions without an answer key, which are asked but not scored."""
         return [
             case
             for case in self.dataset.questions
@@ -106,7 +106,7 @@ class DataReport:
 
     @property
     def apart(self) -> list[Case]:
-        """Questions about recordings without a conversation, for which no related reply exists."""
+        """The questions about recordings without a conversation, for which no related reply exists."""
         recordings = {case.audio_path for case in self.dataset.cases}
         return [
             case

@@ -31,7 +31,7 @@ class DataKind(StrEnum):
     FOLDER = "folder"
     """A folder of recordings."""
     LIVE = "live"
-    """No files: a person speaks."""
+    """No files: a person speaks live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class DataSet:
     def absence(self, task: Task) -> str:
         """Return why there are no cases for a task."""
         if not task.asks:
-            return "none of its recordings was selected"
+            return "no recording was selected"
         if self.unread.get(task):
             return "; ".join(self.unread[task])
         if self.kind is DataKind.ECHOMIND:
@@ -123,8 +123,8 @@ class DataSet:
         first = missing[0]
         why = (first.problem if first.lacks_recording else None) or f"{first.audio_path} does not exist"
         if len(missing) == len(cases):
-            of = f"any of {len(cases)} recordings" if len(cases) > 1 else "a recording"
-            raise DataError(f"{self.root}: expected {of}, found none: {why}")
+            of = f"recording out of {len(cases)}" if len(cases) > 1 else "a recording"
+            raise DataError(f"{self.root}: found no {of}: {why}")
         return [
             f"{self.root}: {len(missing)} of {counted(len(cases), 'recording')} missing, so their turns will "
             f"fail: {why}"

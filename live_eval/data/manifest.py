@@ -96,11 +96,11 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
     fields = FieldMap(KNOWN_FIELDS, options.fields)
     lines = list(_json_lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(path))
     if not lines:
-        raise DataError(f"{path}: expected a row for each recording, but there is none")
+        raise DataError(f"{path}: expected a row for each recording, found none")
     records = [line.record for line in lines if line.record]
     if not records:
         raise DataError(
-            f"{path}: no row can be read; first problem: "
+            f"{path}: no row is readable; first problem: "
             + str(lines[0].problem).removeprefix(f"{path.name}, ")
         )
     fields.check_mapping(records, str(path), row="row")
@@ -147,9 +147,7 @@ def load_folder(path: Path, options: DataOptions) -> DataSet:
         raise UsageError(f"{path}: a folder of recordings has no fields, but a field mapping was given")
     found = recordings(path)
     if not found:
-        raise DataError(
-            f"{path}: expected recordings ({', '.join(sorted(AUDIO_SUFFIXES))}), but there are none"
-        )
+        raise DataError(f"{path}: expected recordings ({', '.join(sorted(AUDIO_SUFFIXES))}), found none")
     taken: set[str] = set()
     cases = []
     for file in found:
@@ -236,12 +234,12 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
         names = [name.strip() for name in reader.fieldnames or ()]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            raise DataError(f"{path}: the header names {', '.join(map(repr, twice))} more than once")
+            raise DataError(f"{path}: duplicate column {', '.join(map(repr, twice))}")
         reader.fieldnames = names
         for record in reader:
             where = f"{path.name}, line {reader.line_num}"
             if record.pop(None, None) is not None:  # DictReader stores extra cells here
-                yield _Line(where, record, f"{where}: more cells than the {len(names)} columns of the header")
+                yield _Line(where, record, f"{where}: more cells than columns ({len(names)})")
             else:
                 yield _Line(where, record)
     except csv.Error as error:
@@ -263,7 +261,7 @@ def _case(
     variant, speech, anchor, parts = _variant(row), row.speech(), row.anchor(), row.parts()
     if anchor is not None and not line.turn:
         row.complain(
-            f"the anchor {anchor} needs an earlier utterance, but this is "
+            f"the anchor {anchor} requires an earlier utterance, but this is "
             + ("not a turn of a dialogue" if line.dialogue is None else "the first turn of its dialogue")
         )
     audio = row.audio(root)
@@ -272,7 +270,7 @@ def _case(
     if stated_id is not None:
         ids[stated_id] += not line.turn
         if ids[stated_id] > 1:
-            row.complain(f"the id {stated_id} was used by an earlier row; give each row its own, or none")
+            row.complain(f"the id {stated_id} was used by an earlier row; give each row a unique id, or none")
     dialogue_id: str | None = None
     if line.dialogue is None:
         name = audio.relative_to(root).with_suffix("").as_posix() if audio is not None else line.where

@@ -30,7 +30,7 @@ def key_source(given: str) -> str:
     'keyring:live-eval/openai'
 
     Raises:
-        ValueError: It is not. Since it may be the key itself, it is redacted from then on.
+        ValueError: It is not. It may be the key itself, so it is redacted from then on.
     """
     service, slash, name = given.removeprefix(_KEYRING).rpartition("/")
     if given.startswith(_KEYRING) and service and slash and name:
@@ -50,7 +50,7 @@ def key_variable(given: str) -> str:
     'OPENAI_API_KEY'
 
     Raises:
-        ValueError: It is not. Since it may be the key itself, it is redacted from then on.
+        ValueError: It is not. It may be the key itself, so it is redacted from then on.
     """
     if given in os.environ or (_NAME.fullmatch(given) and not _looks_like_key(given)):
         return given
@@ -62,7 +62,7 @@ def key_variable(given: str) -> str:
 
 
 def _looks_like_key(name: str) -> bool:
-    """Return whether a name has a long part that is not a word, since it has mixed case or digits."""
+    """Return whether a name has a long part with mixed case or digits, unlike a word."""
     return any(
         len(part) >= _LONG_PART and not (part.isalpha() and (part.isupper() or part[1:].islower()))
         for part in name.split("_")
@@ -99,7 +99,7 @@ def has_key(source: str) -> bool:
 
 
 def recipient_in_words(source: str, url: str) -> str:
-    """Return which host receives a key, as a clause.
+    """Describe which host receives a key.
 
     >>> recipient_in_words("OPENAI_API_KEY", "wss://api.openai.com/v1")
     'api.openai.com receives the key in OPENAI_API_KEY'
@@ -116,7 +116,9 @@ def _from_file(path: Path) -> str:
         with open_regular(path, links=True) as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if os.name == "posix" and mode & 0o077:
-                raise UsageError(f"{path}: others can read this key (mode {mode:o}): run chmod 600 {path}")
+                raise UsageError(
+                    f"{path}: other users can read this key (mode {mode:o}): run chmod 600 {path}"
+                )
             data = file.read(_MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: expected a file with a key: {error.strerror}") from None
@@ -125,7 +127,7 @@ def _from_file(path: Path) -> str:
     except UnicodeDecodeError:
         lines = []
     if len(lines) != 1:
-        raise UsageError(f"{path}: expected only one line, with a key")
+        raise UsageError(f"{path}: expected a single line with the key")
     return lines[0]
 
 
@@ -140,7 +142,7 @@ def _from_keyring(service: str, name: str) -> str:
         value = keyring.get_password(service, name)
     except KeyringError as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(f"the keyring cannot be read: {why}") from None
+        raise UsageError(f"cannot read the keyring: {why}") from None
     if not value:
         raise UsageError(f"the keyring has no key {name!r} for {service!r}: run keyring set {service} {name}")
     return value

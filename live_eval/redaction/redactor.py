@@ -63,7 +63,7 @@ _HALFMASKED_KEY = re.compile(
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Environment variables with a folder, although their names resemble "password"."""
+"""Environment variables that contain a folder, although their names resemble "password"."""
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -74,7 +74,7 @@ def mask_halves(text: str) -> str:
 
 
 class Redactor:
-    """A registry of secrets, which removes them from text and messages; see the module's docstring.
+    """A registry of secrets that removes them from text and messages; see the module docstring.
 
     Text that looks like a key or a bearer token, and logins in addresses, are removed too.
     """
@@ -143,7 +143,7 @@ class Redactor:
                 self.learn(value)
 
     def suspects(self, text: str) -> bool:
-        """Return whether `self.text` would change the text; fast for text without secrets."""
+        """Return whether `self.text` would change the text. Fast for text without secrets."""
         return self.text(text) != text
 
     def exposed_in(self, value: Any) -> str | None:
@@ -164,7 +164,7 @@ class Redactor:
         return text
 
     def unescaped(self, text: str) -> str:
-        """Return a text without secrets that occur in one of their fixed spellings."""
+        """Return a text without the fixed spellings of secrets."""
         for spelling in self._spellings:  # longest first; much faster than one combined pattern
             text = text.replace(spelling, MASK)
         if "sk-" in text or "Bearer" in text:
@@ -259,7 +259,7 @@ def _with(value: Any, path: tuple[str | int, ...], text: str) -> Any:
 
 
 class Concealer:
-    """A redactor of one session's messages, whose other content, including audio, is not changed.
+    """Redact the messages of one session without changing other content, including audio.
 
     The secrets in `SECRETS`, the session's key, partly masked keys and the values of fields with secret names
     become ``***``, including later occurrences of these values; logins in addresses are removed. A message

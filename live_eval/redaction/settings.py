@@ -43,7 +43,7 @@ _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
 _LOGIN = re.compile(r'//[^/@\s"]+@')
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _QUERY_SECRET = re.compile(r"([?&])([\w.-]{1,60})=([^\s&;#\"']+)")
-"""A query parameter, also in text that is not an address, such as a model name."""
+"""A query parameter, even in text that is not a URL, such as a model name."""
 _ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""The spellings of a secret in text: plain, and in the encodings of messages and logs."""
+"""Spellings of a secret in text: plain, and in the encodings of messages and logs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _within_base64(data: bytes, before: int) -> tuple[str, str]:
 
 
 def _decodings(text: str) -> Iterator[str]:
-    """For each kind of escape in the text, yield the text with this kind resolved."""
+    """Yield the text with each kind of escape that it contains resolved."""
     if "%" in text:
         yield unquote_plus(text)
     if "&" in text:

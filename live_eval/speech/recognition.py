@@ -62,7 +62,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The text of a recording."""
+    """The transcript of a recording."""
 
     text: str
     words: tuple[Word, ...]  # empty if word times were not requested
@@ -70,10 +70,10 @@ class Transcript:
 
 
 class Recogniser:
-    """A Whisper model in memory; the same recording always produces the same transcript.
+    """A loaded Whisper model; equal recordings produce equal transcripts.
 
-    Safe to share between threads; calls run one at a time. A call takes about a tenth of the recording's
-    duration, so never call it in an event loop.
+    Thread-safe; calls run one at a time. A call takes about a tenth of the recording's duration: do not call
+    it in an event loop.
 
     Args:
         model: Folder of a CTranslate2 Whisper model, or None for the result of `find_model`.

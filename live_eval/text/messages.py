@@ -1,4 +1,4 @@
-"""A limit on the size of an endpoint's messages."""
+"""Limit the size of an endpoint's messages."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _INVISIBLE = re.compile(
 def quoted(text: str | None) -> str:
     r"""Return text as a JSON string that the text itself cannot end; null for None.
 
-    The function escapes quotes, markup brackets (``<>[]``), characters that normalise to one of these (NFKD),
+    Escapes quotes, markup brackets (``<>[]``), characters that normalise to one of these (NFKD),
     and invisible characters: control, format and line characters, fillers, variation selectors. Letters of
     all scripts, punctuation and emoji are kept.
 

@@ -1,4 +1,4 @@
-"""Shared wording for commands, reports and messages, and text normalisation."""
+"""Common wording for commands, reports and messages, and text normalisation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PLAIN = str.maketrans(
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with its noun, in the plural if needed.
+    """Return a number with its noun, pluralised if necessary.
 
     >>> counted(1, "turn"), counted(3, "turn")
     ('1 turn', '3 turns')
@@ -84,13 +84,13 @@ def stamped_by(turns: Mapping[str, int]) -> str:
         turns: Number of turns by `live_eval.types.StampKind`.
 
     >>> stamped_by({"kernel": 19, "user": 1})
-    'by the kernel in 19 of 20 turns, by this process in the others'
+    'by the kernel in 19 of 20 turns, otherwise by this process'
     >>> stamped_by({"kernel": 20}), stamped_by({})
     ('by the kernel', '')
     """
     kernel, number = turns.get("kernel", 0), sum(turns.values())
     if 0 < kernel < number:
-        return f"by the kernel in {kernel} of {number} turns, by this process in the others"
+        return f"by the kernel in {kernel} of {number} turns, otherwise by this process"
     return ("by the kernel" if kernel else "by this process") if number else ""
 
 

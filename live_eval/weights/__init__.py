@@ -1,9 +1,9 @@
-"""Find and check judge weights that no package contains. A judge never downloads weights.
+"""Find and check judge weights that are not in a package. A judge never downloads weights.
 
 Each set of weights has a folder in `weights_folder`, with a `RECORD_FILE` that lists its files and their
 SHA-256. ``live-eval weights fetch`` downloads the files (`live_eval.weights.fetching`); ``live-eval weights
-add`` records existing files. Hashes known in advance are in the specification; other hashes are recorded when
-the files are first added, and checked from then on. Files with another hash are rejected.
+add`` records existing files. Known hashes are in the specification; other hashes are recorded when the files
+are first added, and checked afterwards. Files with another hash are rejected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsFile:
-    """A weights file.
+    """A file of a set of weights.
 
     Args:
         name: Path within the weights folder, with forward slashes.
@@ -108,7 +108,7 @@ def hub_files(
 
 @dataclass(frozen=True, slots=True)
 class FoundWeights:
-    """Weights on this machine.
+    """Weights found on this machine.
 
     Args:
         path: Path of the file, or of the folder if there are several files.
@@ -194,7 +194,7 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
             for file in spec.files
         }
         return FoundWeights(path if len(paths) > 1 else paths[spec.files[0].name], _overall(hashes))
-    # Names that begin with a dot belong to tools (.git, .cache), which change independently of the model.
+    # Skip names that begin with a dot: tools (.git, .cache) change them independently of the model.
     names = [file.relative_to(path) for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
     hashes = {
         name.as_posix(): _checked(path / name, None)
@@ -246,7 +246,7 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
 
 
 def package_folder(package: str) -> Path | None:
-    """Return the folder of an installed top-level package, or None. No code of the package is run."""
+    """Return the folder of an installed top-level package, or None, without importing it."""
     spec = importlib.util.find_spec(package)
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
@@ -327,7 +327,7 @@ def _read_record(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
 
 
 def _again(spec: WeightsSpec) -> str:
-    return f"found none: fetch or add them again (live-eval weights fetch {spec.name})"
+    return f"missing: fetch or add them again (live-eval weights fetch {spec.name})"
 
 
 def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:

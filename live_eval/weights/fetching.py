@@ -65,14 +65,14 @@ _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SHA256 = re.compile("[0-9a-f]{64}")
 _RESUME = "; the partial download is kept, and the next fetch resumes it"
 _WHY = {
-    401: "it needs a token: set HF_TOKEN, or download the file yourself and add it",
-    403: "access denied: you may have to accept its licence on its page first, with a token in HF_TOKEN",
+    401: "a token is required: set HF_TOKEN, or download the file yourself and add it",
+    403: "access denied: you may have to accept the licence on its page first, and set HF_TOKEN",
     404: "the file no longer exists",
 }
 
 
 class _InterruptedError(Exception):
-    """A transfer ended early; another attempt may resume it."""
+    """A transfer that ended early; another attempt may resume it."""
 
 
 def fetch_weights(
@@ -287,16 +287,16 @@ class _Download:
     def _check_redirect(self, response: requests.Response, **_: object) -> None:
         check_redirect(self.file.url, self.url, response)
         if response.is_redirect:
-            response.close()  # requests would read a body of any size into memory
+            response.close()  # requests would read the whole body into memory
 
     def _check_status(self, response: requests.Response) -> None:
         status = response.status_code
         if status in _TEMPORARY:
             raise _InterruptedError(f"HTTP {status} {response.reason}")
         if status not in (200, 206):
-            raise self._problem(f"HTTP {status}: {_WHY.get(status, 'it cannot be downloaded')}")
+            raise self._problem(f"HTTP {status}: {_WHY.get(status, 'the download failed')}")
         if response.headers.get("Content-Type", "").startswith("text/html"):
-            raise self._problem("expected a file of weights, got a web page (perhaps a network's login page)")
+            raise self._problem("expected a weights file, got a web page (perhaps a network's login page)")
 
     def _receive(self, response: requests.Response, here: int) -> None:
         """Append the response to the `here` bytes of the partial download."""

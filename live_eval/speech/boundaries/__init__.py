@@ -27,9 +27,9 @@ from live_eval.types import Case, SpeechBoundaries
 __all__ = ["METHOD_VERSION", "BoundaryCache", "annotated_boundaries", "case_boundaries", "find_boundaries"]
 
 METHOD_VERSION = "2"
-"""Version of the method, changed whenever the method may find other boundaries in a recording."""
+"""Version of the method; changed whenever its results may change."""
 
-# If the voice continues for longer than this after the last word, its end is uncertain.
+# The end is uncertain if the voice continues for longer than this after the last word.
 _APART_S = 0.1
 # Within a word, the probability of speech may dip for this many windows of 32 ms.
 _DIP_WINDOWS = 3
@@ -40,7 +40,7 @@ _ALIGNED = 0.3
 _LAG_S = 0.002
 _LENGTHS_S = 0.01
 _ALIGN_RATE_HZ = 8_000
-# The recogniser must have found at least one of this many last words of the script.
+# The recogniser must find at least one of the last words of the script, up to this number.
 _LAST_WORDS = 3
 
 
@@ -137,8 +137,8 @@ def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> Spee
     if boundaries.voice_end_ns > duration_ns + _LENGTHS_S * 1e9 or boundaries.onset_ns >= duration_ns:
         raise TurnError(
             FailureKind.CASE_UNUSABLE,
-            f"expected the annotated speech to lie within the recording of {duration_ns / 1e6:.10g} ms, but "
-            f"it extends from {boundaries.onset_ns / 1e6:.10g} to {boundaries.voice_end_ns / 1e6:.10g} ms",
+            f"expected the annotated speech to lie within the recording of {duration_ns / 1e6:.10g} ms, "
+            f"got {boundaries.onset_ns / 1e6:.10g} to {boundaries.voice_end_ns / 1e6:.10g} ms",
         )
     if boundaries.voice_end_ns <= duration_ns:
         return boundaries
@@ -155,7 +155,7 @@ def _found_boundaries(case: Case, audio: Audio, recogniser: Recogniser | None) -
             max_s = max(MAX_RECORDING_S, audio.duration_ns / 1e9 + 1)
             take = _aligned(read_audio(case.clean_audio_path, max_s=max_s).audio, audio)
         except AudioError as error:
-            problem = f"the clean take cannot be used: {error.message}"
+            problem = f"cannot use the clean take: {error.message}"
     heard = audio if take is None else take
     words = _spoken_words(recogniser.transcribe(heard).words, case.text) if recogniser else None
     boundaries = find_boundaries(heard, words=words)
@@ -188,7 +188,7 @@ def _words_end_s(
     if words:
         last = max(0, int(np.searchsorted(starts_s, words[-1].end_ns / 1e9)) - 1)
     end_s = float(ends_s[last])
-    # Voice activity has 32 ms steps and lags in noise, so an end close to the voice's end is taken as equal.
+    # Voice activity has 32 ms steps and lags in noise, so an end close to the voice's end counts as equal.
     return voice_end_s if voice_end_s - end_s <= _APART_S else end_s
 
 

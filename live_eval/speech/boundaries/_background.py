@@ -1,10 +1,10 @@
-"""A background model, and detection of sounds that the model does not explain.
+"""Model the background, and detect sounds that the model does not explain.
 
 The level of each band is compared with its level in the background, at four time scales: 16 ms for sharp
 boundaries, 40 ms for plosives, 70 ms and 210 ms for weak sounds. The evidence of a frame is the logarithm of
 a likelihood ratio: background only, against background in some bands and a level up to 30 dB higher in
-others. A sound is a segment with more summed evidence than any longer or shorter segment, so its ends are the
-likeliest change points. The background itself shows how much evidence arises by chance.
+others. A sound is a segment whose summed evidence exceeds that of any longer or shorter segment, so its ends
+are the most likely change points. The background itself shows how much evidence arises by chance.
 
 Sources: Ruzzo and Tompa, "A linear time algorithm for finding all maximal scoring subsequences" (1999);
 Karlin and Altschul, "Methods for assessing the statistical significance of molecular sequence features"
@@ -45,7 +45,7 @@ _STEEPEST_DECAY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class SoundSegment:
-    """A segment of frames, `end` excluded, that differs significantly from the background."""
+    """A segment of frames (`end` excluded) that differs significantly from the background."""
 
     start: int
     end: int
@@ -110,7 +110,7 @@ class Background:
         return np.asarray(excess > np.quantile(excess[quiet], 0.75))
 
     def least_rise_db(self) -> float:
-        """Return the smallest detectable level increase of a sound with the background's spectrum."""
+        """Return the smallest detectable level increase for a sound with the background's spectrum."""
         rises = np.arange(0.25, 30.25, 0.25)
         noticed = self._ratio(self.typical_db + rises[:, None]) - self.offset >= 1
         return float(rises[int(np.argmax(noticed))]) if noticed.any() else float(rises[-1])

@@ -13,7 +13,8 @@ from live_eval.speech.boundaries._background import SCALES, Background, SoundSeg
 from live_eval.speech.boundaries._scene import DEPTH_DB, FEWEST_QUIET, Scene, survey, widened
 
 _ROUNDS = 4
-# A pause of this many frames splits a sound. In noise no pause does, to avoid fragmenting weak speech.
+# A pause of this many frames splits a sound. In noise, sounds are not split, since weak speech would
+# fragment.
 _PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000
 
 # A sound is the voice if the network detects speech in at least this share of the sound.
@@ -74,10 +75,12 @@ def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
     if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
-        return SpeechDetection(0.0, duration_s, True, "too little background to separate it from the voice")
+        return SpeechDetection(
+            0.0, duration_s, True, "too little background to distinguish it from the voice"
+        )
     finding = _search(scene, scene.quiet)
     if finding is None:
-        return SpeechDetection(0.0, duration_s, False, "nothing rises above the background")
+        return SpeechDetection(0.0, duration_s, False, "no sound exceeds the background")
     voice_end_s = min(duration_s, max(0.0, (finding.end - 0.5) * scene.hop_s))
     onset_s = min(voice_end_s, max(0.0, (finding.start - 0.5) * scene.hop_s))
     if scene.clean:
@@ -88,7 +91,7 @@ def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
 
 
 def _trouble(scene: Scene, finding: _Finding) -> str:
-    """Return why noise hides the end, or an empty string."""
+    """Return why noise hides the end; empty if it does not."""
     if scene.clean:
         return ""
     if finding.limit_db > _LIMIT_DB:
@@ -149,7 +152,7 @@ def _weak_after(backgrounds: Sequence[Background], end: int, far: int) -> int:
 
 
 def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the frames with background only, that is without the speaker, from an initial estimate."""
+    """Return the frames with background only, starting from an initial estimate."""
     quiet = guess
     for done in range(_ROUNDS):
         heard = np.zeros(len(quiet), bool)
@@ -182,7 +185,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
     ]
     if not any(kept):
         kept = [sound.score == loudest for sound in sounds]
-    # Outwards from the voice, in both directions.
+    # Search outwards from the voice, in both directions.
     first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
     for order, step in ((range(last + 1, len(sounds)), 1), (range(first - 1, -1, -1), -1)):
         near = sounds[last if step > 0 else first]

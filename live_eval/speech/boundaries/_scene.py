@@ -13,7 +13,8 @@ from live_eval.speech.boundaries._background import SCALES
 
 # Sounds this far below the voice never count as the speaker's: codec noise, reverberation tails.
 DEPTH_DB = 42.0
-# Probabilities above SPEECH are speech, those below NO_SPEECH are not; silero's defaults are 0.5 and 0.35.
+# Probabilities above SPEECH count as speech, those below NO_SPEECH as no speech; silero's defaults are 0.5
+# and 0.35.
 SPEECH, NO_SPEECH = 0.5, 0.2
 WINDOW_S = 0.032
 # Fewer frames (160 ms) are not enough to model a background.

@@ -31,7 +31,7 @@ async def test_a_run_is_scored_by_a_model(server: Server, run: Path) -> None:
     assert summary.cost is None
     assert set(server.keys) == {f"Bearer {KEY}"}
     kept = await asyncio.to_thread(rows, run)
-    assert kept["c0"].reason == "malformed: the judge gave 9.0, expected a finite number from 1 to 5"
+    assert kept["c0"].reason == "malformed: expected a finite number from 1 to 5, got 9.0"
     assert kept["c0"].detail["answer"] == '{"kindness": 9}'
     assert kept["c1"].values == {"": 4.0}
     assert kept["c1"].detail["prompt"][0]["content"][0]["text"].endswith("c1: I hear you.")

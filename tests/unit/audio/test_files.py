@@ -126,7 +126,7 @@ class TestReading:
     def test_clipping_ahead_is_noted(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wav"
         soundfile.write(path, 5 * tone(), RATE_HZ, subtype="FLOAT")
-        assert read_audio(path).notes == ("the peak is 1.5 times full scale: clipped when sent",)
+        assert read_audio(path).notes == ("the peak is 1.5 times full scale; the audio will be clipped",)
 
     def test_digital_silence_is_noted(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wav"
@@ -141,10 +141,10 @@ class TestHeadersThatLie:
         ("riff", "stated", "note"),
         [
             (0xFFFFFFFF, 0xFFFFFFFF, "the header states the size of a stream (0xFFFFFFFF)"),
-            (None, 0xFFFFFFFF, "the data chunk states 4294967295 bytes, but has 24000"),
-            (None, 240_000, "the data chunk states 240000 bytes, but has 24000"),
-            (0, 0, "the data chunk states 0 bytes, but has 24000"),
-            (None, 0, "the data chunk states 0 bytes, but has 24000"),
+            (None, 0xFFFFFFFF, "the data chunk states 4294967295 bytes but contains 24000"),
+            (None, 240_000, "the data chunk states 240000 bytes but contains 24000"),
+            (0, 0, "the data chunk states 0 bytes but contains 24000"),
+            (None, 0, "the data chunk states 0 bytes but contains 24000"),
         ],
         ids=["stream", "data of a stream", "too much", "never completed", "data never completed"],
     )
@@ -162,7 +162,7 @@ class TestHeadersThatLie:
         path.write_bytes(wav_bytes(self.PCM, stated=1_000))
         read = read_audio(path)
         assert len(read.audio.samples) == 500
-        assert read.notes == ("the data chunk states 1000 bytes, but has 24000",)
+        assert read.notes == ("the data chunk states 1000 bytes but contains 24000",)
 
     def test_a_chunk_after_the_data_is_normal(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wav"
@@ -181,7 +181,7 @@ class TestHeadersThatLie:
         [
             # FLAC from a pipe does not know its length; that is allowed and no oddity.
             (0, ()),
-            (2**36 - 1, ("the header states 68719476735 samples, but the file has 12000",)),
+            (2**36 - 1, ("the header states 68719476735 samples but the file contains 12000",)),
         ],
     )
     def test_flac_of_unknown_or_absurd_length(
@@ -212,7 +212,7 @@ class TestTooLong:
         with path.open("r+b") as file:
             file.truncate(44 + 400_000)
         monkeypatch.setattr("live_eval.audio.files._read_to_the_end", lambda *_: pytest.fail("was read"))
-        with pytest.raises(AudioError, match=r"at most 5 s .*, but it lasts 8 s") as caught:
+        with pytest.raises(AudioError, match=r"at most 5 s .*, got 8 s") as caught:
             read_audio(path, max_s=5)
         assert caught.value.kind is self.LONGEST
 

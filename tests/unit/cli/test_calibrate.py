@@ -42,7 +42,7 @@ def test_a_calibration_is_printed_and_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "calibrations.json"))
     result = CliRunner().invoke(command, ["--turns", "60"])
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "by the kernel in 59 of 60 turns, by this process in the others; normal priority" in result.stdout
+    assert "by the kernel in 59 of 60 turns, otherwise by this process; normal priority" in result.stdout
     kept = nearest("websocket", 1, processes=0)
     assert kept is not None
     assert kept.errors_p99_ms == {"first_byte": 1.0}

@@ -85,7 +85,7 @@ def test_a_node_beyond_the_bound_takes_no_timed_work() -> None:
     assert calibration_refusal(calibration(19.9), 0, 20.0) == ""
     late = calibration_refusal(calibration(20.1), 0, 20.0)
     assert late == "its error of first_byte is 20.1 ms (p99), expected at most 20 ms"
-    assert calibration_refusal(calibration(0.1), 2, 20.0) == "its calibration had 2 failed turns"
+    assert calibration_refusal(calibration(0.1), 2, 20.0) == "2 failed turns in its calibration"
 
 
 def test_the_manifest_names_each_node_and_keeps_the_worst_calibration_in_use() -> None:

@@ -81,7 +81,7 @@ class TestReport:
         assert of(509).ok, "rounded"
         (problem,) = of(99_999_999).problems
         assert problem.problem is not None
-        assert "within the recording of 500 ms, but it extends from 0 to 99999999 ms" in problem.problem
+        assert "within the recording of 500 ms, got 0 to 99999999 ms" in problem.problem
 
     def test_a_case_with_a_problem_is_not_ok_and_its_recording_not_read(self, tmp_path: Path) -> None:
         report = check(cases_of(tmp_path, problem="no recording named"))

@@ -74,7 +74,7 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"options_text": "A. one\nB. two\nB. three"}, "expected the option C, got 'B. three'"),
         ({"options_text": "A. one\nC. three\nB. two"}, "expected the option B, got 'C. three'"),
         ({"options_text": "A. one\nB."}, "option B is empty"),
-        ({"options_text": "A. Rain.\nB. rain"}, "the options A and B are the same: 'rain'"),
+        ({"options_text": "A. Rain.\nB. rain"}, "options A and B are equal: 'rain'"),
         ({"options_text": [None, "x"]}, "expected text as the option A, but it is None"),
         ({"options_text": {"A": "x", "B": True}}, "expected text as the option B, but it is True"),
         ({"answer": "E"}, "expected one of A, B as the answer, got 'E'"),

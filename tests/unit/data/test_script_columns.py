@@ -51,7 +51,7 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ({"speech": "shout"}, "expected turn, backchannel, vocal_tic, non_directed, noise as speech"),
         (
             {"anchor": "reply_audible+900ms"},
-            "needs an earlier utterance, but this is not a turn of a dialogue",
+            "requires an earlier utterance, but this is not a turn of a dialogue",
         ),
         ({"anchor": "soon"}, "expected an anchor such as reply_audible+900ms"),
         ({"anchor": ["x"]}, "expected text as anchor"),
@@ -71,7 +71,7 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ({"parts": [{**PARTS[0], "text": 3}]}, "expected text as text of part 1"),
         (
             {"parts": PARTS, "onset_ms": 120, "voice_end_ms": 900},
-            "the parts go from 120 to 2400 ms, but onset_ms and voice_end_ms are 120 and 900",
+            "the parts span 120 to 2400 ms, but onset_ms and voice_end_ms are 120 and 900",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_the_first_turn_has_no_anchor(tmp_path: Path) -> None:
     anchored = {"anchor": "reply_ended+1s"}
     first, second = script(tmp_path, anchored, anchored)
     assert first.problem is not None
-    assert "the anchor reply_ended+1000ms needs an earlier utterance" in first.problem
+    assert "the anchor reply_ended+1000ms requires an earlier utterance" in first.problem
     assert second.problem is None
 
 

@@ -68,7 +68,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> No
 
 @pytest.mark.parametrize("text", ["", "\n", f"{KEY}\n{KEY}", f"key: {KEY}", "\xff\xfe" * 8])
 def test_a_file_without_one_key_is_refused_and_not_shown(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match="expected only one line, with a key") as error:
+    with pytest.raises(UsageError, match="expected a single line with the key") as error:
         find_key(private(tmp_path, text))
     assert KEY not in str(error.value)
 
@@ -95,7 +95,7 @@ def test_a_key_in_a_keyring(drawer: Drawer) -> None:
     with pytest.raises(UsageError, match="run keyring set live-eval gemini"):
         find_key("keyring:live-eval/gemini")
     drawer.locked = True
-    with pytest.raises(UsageError, match=r"^the keyring cannot be read: no backend$"):
+    with pytest.raises(UsageError, match=r"^cannot read the keyring: no backend$"):
         find_key("keyring:live-eval/openai")
 
 

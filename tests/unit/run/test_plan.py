@@ -215,7 +215,7 @@ def test_data_without_any_recording_starts_no_run(tmp_path: Path) -> None:
     data.write_text("\n".join(json.dumps({"audio": name}) for name in ("a.wav", "b.wav")))
     config = validate({"endpoint": {"name": "reference"}, "data": {"path": str(data)}})
     with pytest.raises(
-        DataError, match=r"manifest\.jsonl: expected any of 2 recordings, found none: .*a\.wav does not exist"
+        DataError, match=r"manifest\.jsonl: found no recording out of 2: .*a\.wav does not exist"
     ):
         make_plan(config)
     put_recordings(tmp_path, "b.wav")

@@ -236,9 +236,9 @@ def test_only_the_turn_that_breaks_the_judge_fails(run: Path) -> None:
     [
         (Scored({"length": math.nan}), "gave nan for length"),
         (Scored({"length": math.inf}), "gave inf for length"),
-        (Scored({"length": 101.0}), r"gave 101\.0 for length, expected a finite number from 0 to 100"),
-        (Scored({"size": 1.0}), "gave the outputs"),
-        (Scored({}), "gave the outputs"),
+        (Scored({"length": 101.0}), r"expected a finite number from 0 to 100 for length, got 101\.0"),
+        (Scored({"size": 1.0}), "expected the outputs"),
+        (Scored({}), "expected the outputs"),
         (None, "gave a NoneType"),
         (Failed("could not"), "could not"),
     ],
@@ -369,7 +369,7 @@ def test_reference_audio_is_read_if_needed(tmp_path: Path) -> None:
     kept = rows(tmp_path / "run", "listener")
     assert kept["there"].values == {"length": pytest.approx(0.3)}
     assert kept["none"].reason == "no reference audio"
-    assert "gone.flac: no such recording" in kept["gone"].reason
+    assert "gone.flac: no such file" in kept["gone"].reason
 
 
 def test_an_empty_run_is_scored_at_once(tmp_path: Path) -> None:

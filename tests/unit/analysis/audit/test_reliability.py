@@ -223,7 +223,7 @@ class TestLabels:
         with pytest.raises(DataError, match=r"cannot read .*none\.csv"):
             read_labels(tmp_path / "none.csv", SPEC, TURNS)
         (tmp_path / "bytes.csv").write_bytes(b"turn_id,score\nt0,\xff\n")
-        with pytest.raises(DataError, match=r"bytes\.csv: expected UTF-8, but byte 17 is not"):
+        with pytest.raises(DataError, match=r"bytes\.csv: expected UTF-8, got an invalid byte at offset 17"):
             read_labels(tmp_path / "bytes.csv", SPEC, TURNS)
 
     def test_agreement_of_known_strength(self, tmp_path: Path) -> None:

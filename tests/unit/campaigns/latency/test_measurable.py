@@ -9,7 +9,7 @@ from live_eval.types import Case, SpeechBoundaries, Variant
 
 CASES = [Case(case_id=name, script_id=name, variant=Variant.TARGET, audio_path=Path()) for name in "abcd"]
 CERTAIN = SpeechBoundaries(onset_ns=0, voice_end_ns=1)
-MISSING = TurnError(FailureKind.AUDIO_MISSING, "no such recording")
+MISSING = TurnError(FailureKind.AUDIO_MISSING, "no such file")
 
 
 def uncertain(ms: int) -> SpeechBoundaries:

@@ -132,7 +132,7 @@ def test_an_annotation_beyond_the_recording_is_refused(
     tmp_path: Path, onset_ms: int, voice_end_ms: int
 ) -> None:
     boundaries = SpeechBoundaries(onset_ns=onset_ms * MS, voice_end_ns=voice_end_ms * MS, method="annotation")
-    with pytest.raises(TurnError, match="recording of 1000 ms, but it extends from") as caught:
+    with pytest.raises(TurnError, match="recording of 1000 ms, got ") as caught:
         case_boundaries(case(tmp_path / "absent.wav", boundaries=boundaries), Audio(noise(RATE, 0.1), RATE))
     assert caught.value.kind is FailureKind.CASE_UNUSABLE
 
