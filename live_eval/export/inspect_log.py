@@ -1,7 +1,7 @@
 """Write a run as a log for inspect_ai and its viewer.
 
-A turn becomes a sample, a repetition an epoch, and a score a scorer. Values that inspect_ai's schema lacks
-(latencies, the case, the manifest) are metadata. Audio is WAV, inspect_ai's only lossless format.
+A turn becomes a sample, a repetition an epoch, and a score a scorer. Values without a field in inspect_ai's
+schema (latencies, the case, the manifest) are metadata. Audio is WAV, inspect_ai's only lossless format.
 """
 
 from __future__ import annotations

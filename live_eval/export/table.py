@@ -1,4 +1,4 @@
-"""The turn table of a run: the basis of every export and of `RecordedRun.turns`.
+"""Build the turn table of a run, the basis of every export and of `RecordedRun.turns`.
 
 It has one row per turn, including failed turns. Names are nested in JSON lines and joined with dots in flat
 formats (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; the reason,

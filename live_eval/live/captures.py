@@ -1,4 +1,4 @@
-"""The numbered turns of a live session, each with the user's audio. Pure."""
+"""Number the turns of a live session, and keep the user's audio of each. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NS = 600 * _SECOND_NS
 
 
 class UserAudio:
-    """The user's frames with the times at which they were spoken, for at most the last ten minutes."""
+    """The user's frames and their times, for at most the last ten minutes."""
 
     def __init__(self, rate_hz: int) -> None:
         self.rate_hz = rate_hz

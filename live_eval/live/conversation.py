@@ -1,4 +1,4 @@
-"""A conversation with a person, independent of screens and devices.
+"""Run a conversation with a person, independently of screens and devices.
 
 `push` accepts audio from a microphone or a browser's track. `run` runs sessions with the endpoint, one after
 the other, and stores turns as a run; `updates` yields updates. Call all methods on one event loop; a separate
@@ -53,7 +53,7 @@ class LiveConversation:
         recorded: Recordings to stream instead of a live user; None for a person. With recordings, `push` is a
             no-op, and the conversation ends after the last recording.
         scorer: Scorer of stored turns; None for no scores.
-        delay_ns: Time from a sample's capture until the session treats it as spoken; see
+        delay_ns: Time from a sample's capture until it counts as spoken; see
             `live_eval.session.live`.
         device_spread_ns: Measured variation of the device delay, part of the error bar.
     """

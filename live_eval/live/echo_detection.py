@@ -22,7 +22,7 @@ LONGEST_NS = 1_000_000_000
 _SECOND_NS = 1_000_000_000
 _LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligible
 _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
-_LEAST_CORRELATION = 0.1  # a lower peak is chance: another voice, or a word cut by the window
+_LEAST_CORRELATION = 0.1  # a lower peak arises by chance, from another voice or a word cut by the window
 _LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in its standard deviations
 _AGREE_MS = 40.0  # maximum difference in delay between two windows with one echo
 
@@ -60,7 +60,7 @@ def _rms(pcm: NDArray[np.float32]) -> float:
 
 
 class EchoDetector:
-    """A detector of an echo that two consecutive windows confirm."""
+    """Detect an echo that two consecutive windows confirm."""
 
     def __init__(self) -> None:
         self._last: EchoDetected | None = None

@@ -55,14 +55,14 @@ class Lines:
 
 
 def in_words(update: Update) -> str:
-    """Return an update as a line; empty for updates that are not printed, such as levels."""
+    """Format an update as a line; empty for updates that are not printed, such as levels."""
     match update:
         case StateChanged(state, None):
             return _STATES[state]
         case StateChanged(state, failure) if failure is not None:
             return f"{_STATES[state]}: {failure.kind}: {failure.message}"
         case SpeechDetected(True, over):
-            return "you speak over the reply" if over else "you speak"
+            return "you interrupt the reply" if over else "you speak"
         case TranscriptPiece(side, text, True):
             return f"{'you' if side is AudioSide.USER else 'reply'}: {text.strip()}"
         case LatencyMeasured():
@@ -72,7 +72,7 @@ def in_words(update: Update) -> str:
             return f"scores of {update.turn_id}: {'; '.join(scores)}" if scores else ""
         case EchoDetected():
             return (
-                f"echo: the microphone hears the reply {update.delay_ms:.0f} ms later. Use headphones, or "
+                f"echo: the microphone picks up the reply after {update.delay_ms:.0f} ms. Use headphones, or "
                 "half-duplex (key h, --half-duplex)"
             )
         case Xruns():

@@ -1,4 +1,4 @@
-"""One session of a live conversation: its audio, updates and turns."""
+"""Run one session of a live conversation, with its audio, updates and turns."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
             delays_ms.append((captured.clock.captured_ns(first + heard) - played_ns) / 1e6)
     if len(delays_ms) < (repeats + 1) // 2:
         raise UsageError(
-            f"{card.microphone.name!r} heard {len(delays_ms)} of {repeats} chirps of "
+            f"{card.microphone.name!r} picked up {len(delays_ms)} of {repeats} chirps from "
             f"{card.loudspeaker.name!r}: turn up the loudspeaker and hold the microphone next to it"
         )
     return DeviceDelay(

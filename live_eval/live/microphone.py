@@ -1,4 +1,4 @@
-"""The user's microphone: muting, level, and recent audio. Pure."""
+"""Handle the user's microphone: muting, level and recent audio. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decibels(peak: float) -> float:
 
 
 class Microphone:
-    """The input that passes a device's blocks to the session's speaker.
+    """Pass a device's blocks to the session's speaker.
 
     Args:
         device_hz: Nominal sample rate of the device.

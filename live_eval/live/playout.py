@@ -18,7 +18,7 @@ _WINDOW_S = 2  # interval over which the minimum fill is taken
 
 
 class PlayoutBuffer:
-    """The buffered audio of one side.
+    """Buffer the audio of one side.
 
     Args:
         rate_hz: Rate of the device.

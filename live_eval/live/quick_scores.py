@@ -44,7 +44,7 @@ def quick_judges() -> tuple[str, ...]:
 
 
 class QuickScorer:
-    """A scorer of stored turns, which also stores the scores."""
+    """Score stored turns, and store the scores."""
 
     def __init__(self, run: Path, judges: Sequence[str]) -> None:
         self._run = run
@@ -58,7 +58,7 @@ class QuickScorer:
     async def score(self, turn_id: str) -> QuickScores:
         """Score a stored turn, and earlier turns without scores."""
         try:
-            # In a thread, because the first call starts the process, which takes long.
+            # In a thread, because the first call starts the process, which is slow.
             scoring = await asyncio.to_thread(
                 lambda: self._process.submit(_scores_of, self._run, self._judges, turn_id)
             )

@@ -28,11 +28,11 @@ __all__ = ["LiveRecorder"]
 
 
 class LiveRecorder:
-    """The recorder of a conversation's turns, each in a separate task.
+    """Record a conversation's turns, each in a separate task.
 
     Args:
         thread: The run's only writer thread.
-        broken: Callback for a turn that cannot be stored; `error` is the reason.
+        broken: Called if a turn cannot be stored; `error` is the reason.
         instructions: System prompt of a session with a person.
         device_spread_ns: Measured variation of the device delay.
     """
@@ -138,7 +138,7 @@ class LiveRecorder:
         except Exception as error:
             if not isinstance(error, LiveEvalError):
                 cause = error
-                error = StoreError(f"{what} cannot be stored: {describe(cause)}")
+                error = StoreError(f"cannot store {what}: {describe(cause)}")
                 error.__cause__ = cause
             self.error = self.error or error
             self._broken()

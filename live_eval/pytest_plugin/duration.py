@@ -11,7 +11,7 @@ __all__ = ["Duration", "ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duration:
-    """A measured or expected duration, comparable only with durations, since a bare number has no unit.
+    """A measured or expected duration. Comparable only with durations, since a bare number has no unit.
 
     Comparisons with a missing duration are false: ``assert turn.voice_to_voice < ms(1200)`` fails, and shows
     the reason.

@@ -31,7 +31,7 @@ __all__ = ["EndpointTester"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTester:
-    """A client of one endpoint, which streams recordings and probes without retries, and returns the turns.
+    """Stream recordings and probes to one endpoint, without retries, and return the turns.
 
     Args:
         endpoint: Name of an endpoint, as listed by ``live-eval endpoints``.
@@ -154,7 +154,9 @@ class EndpointTester:
         if outcome.unreachable:
             raise ConnectError(FailureKind.CONNECT_FAILED, outcome.unreachable)
         if not outcome.complete:
-            raise LiveEvalError(f"{run}: {counted(outcome.missing, 'turn')} not recorded, a bug in live-eval")
+            raise LiveEvalError(
+                f"{run}: {counted(outcome.missing, 'turn')} not recorded: this is a bug in live-eval"
+            )
 
     def _config(self, data: Mapping[str, Any], turns: Mapping[str, Any]) -> RunConfig:
         endpoint = {"name": self.endpoint, **({} if self.base_url is None else {"base_url": self.base_url})}

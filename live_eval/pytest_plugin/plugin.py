@@ -71,7 +71,7 @@ def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> Endpoi
     """
     endpoint: str | None = request.config.getoption("--live-eval-endpoint")
     if endpoint is None:
-        pytest.skip("needs --live-eval-endpoint, the voice endpoint to test")
+        pytest.skip("requires --live-eval-endpoint, the voice endpoint to test")
     from live_eval.errors import UsageError
     from live_eval.pytest_plugin.endpoint_tester import EndpointTester
     from live_eval.recording import file_stem

@@ -1,4 +1,4 @@
-"""Turns for tests, with latencies as durations, the reply, and assertions on several turns."""
+"""Turns for tests: latencies as durations, the reply, and assertions on several turns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Result:
 
     @property
     def endpointing(self) -> Duration:
-        """End of the user's speech to the endpoint's report of it."""
+        """End of the user's speech to the endpoint's report of that end."""
         return self._duration("endpointing")
 
     @property

@@ -1,4 +1,4 @@
-"""Open the databases of a run, which may be untrusted, for reading or for their only writer."""
+"""Open the databases of a run, which may be untrusted, for reading or for the single writer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, colu
 from live_eval.redaction import SECRETS
 
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
-"""File name suffixes of a database."""
+"""File name suffixes of a database and its side files."""
 
 # SQLite's WAL needs memory shared between processes, which network file systems do not provide
 # (sqlite.org/wal.html). Unlisted file systems are treated as network file systems.
@@ -35,7 +35,7 @@ _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
 _MAX_ROW_BYTES = 1 << 26
 """Maximum row size: four times the maximum message size of a connection. SQLite's limit is 1 GB."""
-_UNREADABLE = (sqlite3.Error, UnicodeError)  # a UnicodeDecodeError if SQLite quotes a damaged schema
+_UNREADABLE = (sqlite3.Error, UnicodeError)  # UnicodeError: SQLite quotes a damaged schema
 _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 _NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
 _MAX_COPIED_BYTES = 1 << 32
@@ -43,7 +43,7 @@ _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
 # Limits per statement: a base plus a rate per byte of the file, capped at the limits for a 1 GiB file.
-# Virtual machine steps are limited instead of time, so that a valid file does not fail on a loaded machine.
+# The limit is on virtual machine steps, not time, so that a valid file does not fail on a loaded machine.
 _STATEMENT_STEPS = 100_000_000  # run in two to four seconds
 _STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
@@ -76,7 +76,7 @@ def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
 def create_database(
     path: Path, tables: Sequence[str], version: int, first: tuple[str, Sequence[str | int]] | None = None
 ) -> sqlite3.Connection:
-    """Create a database atomically, or reuse an empty database; return a connection for its only writer.
+    """Create a database atomically, or reuse an empty one; return a connection for its single writer.
 
     Args:
         path: The database file.
@@ -100,7 +100,7 @@ def create_database(
 
 
 def open_database(path: Path, *versions: int) -> sqlite3.Connection:
-    """Open a database with one of these schema versions for its only writer.
+    """Open a database with one of these schema versions for its single writer.
 
     Raises:
         SchemaVersionError: The database has another version.
@@ -117,12 +117,12 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
         StoreError: The file is missing or not a database.
     """
     if not os.path.lexists(path):
-        raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
+        raise StoreError(f"{path.parent}: expected a run folder, found no {path.name}")
     return _checked(_read_only(path), path, versions)
 
 
 def has_tables(path: Path) -> bool:
-    """Return whether a file is a database with tables; an interrupted creation leaves none.
+    """Return whether a file is a database with tables; after an interrupted creation, it is not.
 
     Raises:
         StoreError: The file is not a database, or is not in the run's folder.
@@ -173,7 +173,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder, if the system supports it, so that its file names survive a power failure."""
+    """Sync a folder, if the system supports it, so that its directory entries survive a power failure."""
     if os.name == "posix":
         fd = os.open(folder, os.O_RDONLY)
         try:
@@ -247,7 +247,7 @@ def _copy(source: Path, target: Path) -> None:
                         raise StoreError(f"{source}: expected at most {_MAX_COPIED_BYTES >> 30} GiB to copy")
             copy.truncate(os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise StoreError(f"{source}: cannot be copied to apply its logs: {error.strerror}") from None
+        raise StoreError(f"{source}: cannot copy to apply the logs: {error.strerror}") from None
 
 
 def _data_ranges(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
@@ -280,11 +280,13 @@ def _check_journal(path: Path) -> None:
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from None
     if end == _JOURNAL_MARK:
-        raise StoreError(f"{path}: expected the journal of a single database, but it refers to another file")
+        raise StoreError(
+            f"{path}: expected the journal of a single database, got one that refers to another file"
+        )
 
 
 def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
-    """Return a database's path with links resolved, and the size of each of its files by suffix.
+    """Return a database's path with links resolved, and its files' sizes by suffix.
 
     Raises:
         StoreError: A file is not in this folder, or `_check_journal` rejects the journal.
@@ -364,7 +366,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
     db = cast(_Connection, cursor.connection)
     db.left_bytes -= _ROW_BYTES + len(text) + sum([len(values[at]) for at in blobs])
     if db.left_bytes < 0:
-        raise sqlite3.DataError(f"a query returns more data than the file contains; {DAMAGED}")
+        raise sqlite3.DataError(f"a query returned more data than the file contains; {DAMAGED}")
     if SECRETS.suspects(text):
         values = tuple(without_secrets(name, value) for name, value in zip(names, values, strict=True))
     return sqlite3.Row(cursor, values)

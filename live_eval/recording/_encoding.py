@@ -42,7 +42,7 @@ _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
     "usage": TypeAdapter(Usage),
     "warnings": TypeAdapter(tuple[Failure, ...]),
 }
-"""Types of the fields stored as JSON."""
+"""Types of fields stored as JSON."""
 
 TURN_FIELDS = (
     "repeat",
@@ -64,7 +64,7 @@ RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reas
 """Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column with the same name."""
 
 _MAX_REASON = 300
-DAMAGED = "it is damaged: delete it, or get another copy"
+DAMAGED = "it is damaged: delete it or get another copy"
 
 _TEXT_COLUMNS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
 _FORMER_NAMES = {"edges": "boundaries", "edges_uncertain": "boundaries_uncertain"}
@@ -73,7 +73,7 @@ _JSON_COLUMNS = frozenset({"marks", "trace", *_ADAPTERS})
 
 @contextmanager
 def decoding(where: str) -> Iterator[None]:
-    """Convert errors from reading a damaged or forged database to a `StoreError` that names `where`."""
+    """Convert errors caused by a damaged or forged database to a `StoreError` that names `where`."""
     try:
         yield
     except StoreError:
@@ -85,7 +85,7 @@ def decoding(where: str) -> Iterator[None]:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return an error's message on one line, shortened, since SQLite and pydantic quote their input."""
+    """Return an error's message on one line, shortened because SQLite and pydantic quote their input."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])[:_MAX_REASON]
@@ -98,7 +98,7 @@ def blocking_reason(error: Exception) -> str | None:
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return "another program has locked the database; close that program and retry"
+            return "the database is locked by another program; close that program and retry"
         case sqlite3.SQLITE_INTERRUPT:
             return f"reading takes too long for its size; {DAMAGED}"
     return None
@@ -120,7 +120,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def decode(adapter: TypeAdapter[T], text: str) -> T:
-    """Parse a dataclass that `dump` has written."""
+    """Parse a dataclass written by `dump`."""
     return cast(T, adapter.validator.validate_python(loads(text)))
 
 
@@ -140,7 +140,7 @@ def _column(name: str, value: Any) -> Any:
 
 
 def fields_in(row: sqlite3.Row, names: Iterable[str]) -> dict[str, Any]:
-    """Decode fields that `columns` has encoded."""
+    """Decode fields encoded by `columns`."""
     return {name: _field(name, row[name]) for name in names}
 
 
@@ -158,7 +158,7 @@ def case_json(case: Case) -> str:
 
 
 def case_from(text: str, origin: Path) -> Case:
-    """Parse a case that `case_json` of this or an earlier version has written.
+    """Parse a case written by `case_json` of this or an earlier version.
 
     Relative paths are resolved against the working folder, then against `origin`, the run's working folder.
     """

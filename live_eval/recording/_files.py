@@ -1,4 +1,4 @@
-"""Access the files in a run's folder, which may be untrusted.
+"""Access the files in a run folder, which may be untrusted.
 
 A database may contain any path, and a folder may contain symbolic links, pipes and devices. `own_file`
 therefore checks that a path is a regular file in the run's folder, and `own_name` checks names in the
@@ -29,7 +29,7 @@ _MAX_AUDIO_BYTES = 2 * _MAX_SAMPLES
 
 
 def own_file(folder: Path, path: Path) -> Path:
-    """Check that a path is a regular file in a run's folder, and return the path.
+    """Check that a path is a regular file in a run folder, and return the path.
 
     Raises:
         StoreError: The file is missing, outside the folder (by ``..`` or a symbolic link), or not a regular
@@ -51,7 +51,7 @@ def is_own_file(folder: Path, path: Path) -> bool:
 
 
 def own_folder(folder: Path, path: Path) -> Path:
-    """Check that a path is a folder in a run's folder, and return the path.
+    """Check that a path is a folder in a run folder, and return the path.
 
     Raises:
         StoreError: The path is missing, outside the run's folder, or not a folder.
@@ -63,7 +63,7 @@ def own_folder(folder: Path, path: Path) -> Path:
 
 
 def own_name(name: str) -> str:
-    """Check that a file name in a run's database contains no folder, and return the name.
+    """Check that a file name from a run's database contains no folder, and return the name.
 
     Raises:
         ValueError: The value is a path, or not a file name.
@@ -72,7 +72,7 @@ def own_name(name: str) -> str:
         return name
     plain = PurePosixPath(name).name == name == PureWindowsPath(name).name
     if not plain or name in ("", "..") or "\0" in name or len(os.fsencode(name)) > _MAX_NAME_BYTES:
-        raise ValueError(f"expected the name of a file in the run's folder, found {name[:80]!r}")
+        raise ValueError(f"expected a plain file name, found {name[:80]!r}")
     return name
 
 
@@ -92,7 +92,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
     try:
         with open_regular(path) as raw, soundfile.SoundFile(raw.fileno(), closefd=False) as file:
             if file.frames * file.channels > _MAX_SAMPLES:
-                raise ValueError(f"its header declares {file.frames} samples, more than a turn can have")
+                raise ValueError(f"its header states {file.frames} samples, more than a turn can have")
             return file.read(dtype=dtype), int(file.samplerate)
     except (soundfile.LibsndfileError, OSError, RuntimeError, ValueError) as error:
         raise StoreError(f"{path}: expected the audio of a turn: {error}") from None
@@ -137,7 +137,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return why a run's file cannot be used, or an empty string; the path in it is relative to `folder`."""
+    """Return why a run's file is unusable, with its path relative to `folder`; empty if it is usable."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file}: is empty")
@@ -157,5 +157,5 @@ def _own(folder: Path, path: Path) -> os.stat_result:
         reason = error.strerror if isinstance(error, OSError) else "invalid path"
         raise StoreError(f"cannot open {path}: {reason}") from None
     if not inside:
-        raise StoreError(f"{path}: points outside the run's folder")
+        raise StoreError(f"{path}: points outside the run folder")
     return found

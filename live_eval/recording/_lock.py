@@ -1,4 +1,4 @@
-"""Limit a database to one writer, with an operating-system lock that is released when the process ends."""
+"""Limit a database to one writer with an operating-system lock, which is released when the process ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from live_eval.files import kind_of_file, open_regular, private_opener
 
 
 class WriterLock:
-    """A lock that is acquired on construction and held until `release`.
+    """A lock, acquired on construction and held until `release`.
 
     Args:
         path: Lock file, which identifies the holder; removed on release.
@@ -63,7 +63,7 @@ class WriterLock:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether the process that the lock file names is still running."""
+    """Return whether the process named in the lock file is still running."""
     # Do not try to acquire the lock, since that could reject a writer that starts at the same time.
     holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
     if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
@@ -78,7 +78,7 @@ def is_held(path: Path) -> bool:
 
 
 def _holder_of(path: Path) -> str:
-    """Return the holder that a lock file names, or an empty string."""
+    """Return the holder named in a lock file; empty if there is none."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read(200).decode(errors="replace").strip()
     return ""

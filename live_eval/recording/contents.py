@@ -1,4 +1,4 @@
-"""Recognise live-eval's files in a folder by name, so that other files are never removed."""
+"""Recognise live-eval's files in a folder by name, so that no other files are removed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NAMED = 5
 
 
 class FolderForms(NamedTuple):
-    """The path patterns in a folder that live-eval writes: recordings, and manifests next to them."""
+    """Path patterns of a folder that live-eval writes: recordings, and manifests next to them."""
 
     recording: re.Pattern[str]
     manifest: re.Pattern[str] | None = None
@@ -57,7 +57,7 @@ class FolderForms(NamedTuple):
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio files and cassettes in a run's folder, and the user's utterances of a live run.
+    """Return the audio files and cassettes in a run folder, and the user's utterances of a live run.
 
     Args:
         folder: The run's folder.
@@ -76,7 +76,7 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
 
 
 def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio files and cassettes in a run's folder that no attempt in its database refers to.
+    """Return the audio files and cassettes in a run folder that its database does not refer to.
 
     Args:
         db: The run's database.
@@ -120,8 +120,8 @@ def check_new(
 
     Args:
         folder: Folder to check.
-        what: What is created, for the message.
-        begun: Allowed names, which an interrupted creation may leave behind; folders must be empty.
+        what: What will be created, for the message.
+        begun: Allowed names: leftovers of an interrupted creation; folders must be empty.
         made: Allowed folders, for the same reason, with the path patterns of their files.
 
     Raises:
@@ -135,7 +135,7 @@ def check_new(
             if not (made and path.name in made and holds_only(path, made[path.name]))
         ]
     except OSError as error:
-        raise StoreError(f"{folder}: expected a folder to write {what} to: {error.strerror}") from None
+        raise StoreError(f"{folder}: expected a folder for {what}: {error.strerror}") from None
     if there:
         found = ", ".join(there[:_NAMED]) + (f" and {len(there) - _NAMED} more" if there[_NAMED:] else "")
         raise StoreError(

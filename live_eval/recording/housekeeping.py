@@ -1,6 +1,6 @@
 """Remove leftovers of killed processes, or all recorded files, from a run's folder.
 
-Both locks of the run are acquired first, so that a run in progress is never changed.
+Both locks of the run are acquired first, so a run in progress is never changed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def remove_leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                raise StoreError(f"{path}: cannot be deleted: {error.strerror}") from None
+                raise StoreError(f"cannot delete {path}: {error.strerror}") from None
     return sorted(path for path in (*found, *unknown) if not os.path.lexists(path))
 
 
@@ -103,7 +103,7 @@ def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
 
 
 def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Delete all files that live-eval has written to a run's folder, and the folder if it is then empty.
+    """Delete all files that live-eval wrote to a run folder, and the folder itself if it is then empty.
 
     Args:
         folder: The run's folder.
@@ -125,13 +125,13 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
             for inside in _in(folder, (AUDIO_FOLDER, WIRE_FOLDER, USER_FOLDER)):
                 if inside.is_dir() and not inside.is_symlink():
                     remove_if_empty(inside)
-            # Delete the database last, so that the folder is listed as a run until all else is deleted.
+            # Delete the database last, so that the folder remains a run until everything else is deleted.
             for path in _in(folder, (*temporary, *others, *reversed(_DATABASES))):
                 if path.is_symlink() or path.is_file():
                     path.unlink()
         return remove_if_empty(folder)
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None
+        raise StoreError(f"cannot delete {folder}: {error.strerror}") from None
 
 
 def remove_files(folder: Path, forms: FolderForms) -> None:

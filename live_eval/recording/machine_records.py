@@ -1,4 +1,4 @@
-"""Measurements of this machine that are stored in the user's data folder for later runs."""
+"""Store measurements of this machine in the user's data folder, for later runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MachineRecords(Generic[T]):
         self._variable = variable
 
     def read(self) -> list[T]:
-        """Return the stored records; none if the file is unreadable, in which case `keep` replaces it."""
+        """Return the stored records; none if the file is unreadable (`keep` then replaces it)."""
         try:
             return self._records.validate_json(read_regular(self._path(), _MAX_BYTES, links=True))
         except (OSError, ValidationError):

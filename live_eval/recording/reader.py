@@ -53,7 +53,7 @@ class FailedAttempt:
 
 
 class RunReader:
-    """A reader of a run's folder and a context manager, created by `open`.
+    """Read a run folder. A context manager, created by `open`.
 
     >>> with RunReader.open(Path("recordings/demo")) as run:  # doctest: +SKIP
     ...     print(run.ended, len(run))
@@ -61,7 +61,7 @@ class RunReader:
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self.path = path
-        """The run's folder."""
+        """The run folder."""
         self._audio = path / AUDIO_FOLDER
         self._file_name = str(path / RUN_FILE)
         self._db = db
@@ -177,7 +177,7 @@ class RunReader:
         else:
             timing = encoding.decode(encoding.TIMING, row["timing"])
         if timing.headline is not None and not 0 <= timing.headline < len(rows):
-            raise ValueError(f"its headline is response {timing.headline} of {len(rows)}")
+            raise ValueError(f"expected a headline among {len(rows)} responses, got {timing.headline}")
         return TurnRecord(
             turn_id=row["turn_id"],
             case=encoding.case_from(row["case"], self._origin),
@@ -248,13 +248,13 @@ class RunReader:
             return self._file(self._row(turn_id)["both_file"])
 
     def lost_audio(self) -> Mapping[str, str]:
-        """Return the turns with missing audio, each with the reason."""
+        """Return the turns with missing audio, with reasons."""
         if self._lost is None:
             self._lost = lost_audio(self.path, self._audio, self._fetch(KEPT_AUDIO))
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return why a turn's audio is missing, or an empty string if none is missing."""
+        """Return why a turn's audio is missing; empty if none is missing."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")
@@ -265,7 +265,7 @@ class RunReader:
         for row in self._fetch("SELECT * FROM failures ORDER BY id"):
             with encoding.decoding(f"{self.path}: failure {row['id']}"):
                 if row["failure"] is None:
-                    raise ValueError("it has no reason")
+                    raise ValueError("no reason")
                 found = encoding.fields_in(row, ("turn_id", "attempt", "wall_ns", "failure"))
                 failures.append(FailedAttempt(**found, retried=bool(row["retried"])))
         return failures

@@ -1,4 +1,4 @@
-"""The record of a turn, which `finish` creates from a session's capture.
+"""Create the record of a turn from a session's capture, with `finish`.
 
 `finish` decodes and times the reply, and aligns both sides on one time axis. This is CPU-heavy and must run
 outside the event loop. `RunWriter` writes the resulting `TurnRecord`; `RunReader` returns the same type.
@@ -92,7 +92,7 @@ class TurnRecord(TurnCapture):
 
     @property
     def headline(self) -> ResponseRecord | None:
-        """The response that answers the turn, to which latencies and the reply refer."""
+        """The response that answers the turn; latencies and the reply refer to it."""
         return None if self.timing.headline is None else self.responses[self.timing.headline]
 
     @property
@@ -187,7 +187,7 @@ def _finished(
         and capture.wire[timing.headline].preroll
         and not len(audio[timing.headline])
     ):
-        answer = responses[timing.headline]  # none of the packets before its event belongs to it
+        answer = responses[timing.headline]  # no packet before its event belongs to it
         failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
@@ -228,7 +228,7 @@ def heard_pieces(
 
 
 def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrace:
-    """Add to each response of a trace its audible stretches as heard, and the length of discarded audio.
+    """Add the audible stretches as heard and the length of discarded audio to each response of a trace.
 
     Args:
         trace: Timestamps of the turn.

@@ -1,4 +1,4 @@
-"""The tables of a run's databases, and their versions.
+"""The tables of a run's databases and their versions.
 
 After the end of a run, only new attempts are added to ``run.sqlite``; ``scores.sqlite`` can be deleted and
 recomputed. Times are nanoseconds on the monotonic clock of the machine that ran the sessions; ``wall_ns`` is

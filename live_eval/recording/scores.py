@@ -87,14 +87,14 @@ class StoredAudit:
 
 
 class ScoreReader:
-    """A reader of a run's scores and a context manager; it also reads scores that are being written.
+    """Read a run's scores, even while they are being written. A context manager.
 
-    A missing score file is treated as empty.
+    A missing file counts as empty.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
         self.path = path
-        """The run's folder."""
+        """The run folder."""
         self._file = str(path / SCORES_FILE)
         self._db = db
 
@@ -131,13 +131,13 @@ class ScoreReader:
         return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
 
     def unfinished(self) -> list[JudgeProblem]:
-        """Return the judge versions that are later than those in `versions`, but have judged fewer turns."""
+        """Return judge versions later than those in `versions` that have judged fewer turns."""
         return [
             JudgeProblem(
                 judge,
                 version,
-                f"version {version} has judged only {turns} of {most} turns; "
-                f"the scores are from version {chosen}",
+                f"version {version} has judged only {turns} of {most} turns; scores are from version "
+                f"{chosen}",
             )
             for judge, (chosen, later) in self._chosen().items()
             for version, turns, most in later
@@ -220,7 +220,7 @@ class ScoreReader:
 
 
 class ScoreStore(ScoreReader):
-    """The only writer of a run's scores, and a reader and context manager, created by `open`.
+    """Write and read a run's scores, as their only writer. A context manager, created by `open`.
 
     Methods that write raise a `StoreError` on failure.
     """
@@ -241,7 +241,7 @@ class ScoreStore(ScoreReader):
             SchemaVersionError: Another version of live-eval wrote the scores.
         """
         if not path.is_dir():
-            raise StoreError(f"{path}: expected the folder of a run")
+            raise StoreError(f"{path}: expected a run folder")
         with ExitStack() as on_failure:
             lock = WriterLock(path / SCORES_LOCK_FILE)
             on_failure.callback(lock.release)
@@ -322,7 +322,7 @@ class ScoreStore(ScoreReader):
 
 
 def forget_scores(folder: Path, turn_id: str) -> None:
-    """Durably delete the scores of a turn that is about to be replaced.
+    """Delete the scores of a turn that is about to be replaced, durably.
 
     The caller must hold the lock `SCORES_LOCK_FILE`.
 

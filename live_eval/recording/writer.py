@@ -1,4 +1,4 @@
-"""Write a run. A single writer, which holds an operating-system lock, writes each turn atomically."""
+"""Write a run, one turn at a time and atomically. An operating-system lock limits it to a single writer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _AudioFiles(NamedTuple):
 
 
 class RunWriter:
-    """The only writer of a run's folder, and a context manager, created by `create` or `resume`.
+    """The only writer of a run folder. A context manager, created by `create` or `resume`.
 
     The writer is synchronous: call it from one thread, outside the event loop. A run that is closed without
     `end` counts as killed and can be resumed.
@@ -145,7 +145,7 @@ class RunWriter:
             SchemaVersionError: Another version of live-eval created or scored the run.
         """
         if not has_tables(path / RUN_FILE):
-            raise StoreError(f"{path}: expected a run to resume, but there is no {RUN_FILE}")
+            raise StoreError(f"{path}: expected a run to resume, found no {RUN_FILE}")
         with ExitStack() as on_failure:
             lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
@@ -194,8 +194,7 @@ class RunWriter:
     def commit(self, record: TurnRecord) -> None:
         """Write a turn atomically; an earlier attempt at the turn is kept as replaced, with its audio.
 
-        The earlier attempt's scores are deleted first, so that they can never be taken for scores of the new
-        attempt.
+        The earlier attempt's scores are deleted first, so that they never count for the new attempt.
 
         Raises:
             StoreError: The turn cannot be written (full disk, missing folder); no part of it is stored.
@@ -325,7 +324,7 @@ class RunWriter:
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        # The file is synced before its row is written, so that a power failure cannot lose only the file.
+        # Sync the file before writing its row, so that a power failure cannot lose only the file.
         with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 
@@ -425,7 +424,7 @@ def _make_folder(path: Path) -> None:
     try:
         private_folder(path)
     except OSError as error:
-        raise StoreError(f"{path}: expected a folder to write a run to: {error.strerror}") from None
+        raise StoreError(f"{path}: expected a folder for a run: {error.strerror}") from None
 
 
 def _relative_path(folder: Path, origin: Path) -> str:

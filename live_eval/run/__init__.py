@@ -1,1 +1,1 @@
-"""Runs: the run file, the plan, the runner and its retries."""
+"""Run sessions: the run file, the plan, the runner and its retries."""

@@ -16,7 +16,7 @@ _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false",
 
 
 def expectation(mistake: Mapping[str, Any]) -> str:
-    """Return the expected value in words, from an entry of `pydantic.ValidationError.errors`."""
+    """Describe the expected value, given an entry of `pydantic.ValidationError.errors`."""
     bounds = mistake.get("ctx", {})
     match mistake["type"].partition("_")[0], mistake["type"]:
         case _, "greater_than_equal":

@@ -1,4 +1,4 @@
-"""Track whether the endpoint is reachable. Pure: times are arguments, and no clock is read.
+"""Track whether the endpoint is reachable. Pure: times are arguments.
 
 ::
 
@@ -36,12 +36,12 @@ __all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Ou
 
 MISSES_OF_OUTAGE = 3
 """Number of consecutive unopened sessions after which the endpoint is down."""
-_LAST_PROBE_BACKOFF = 4  # the backoff after attempt 4, 4 to 8 s, also applies to later probes
+_LAST_PROBE_BACKOFF = 4  # the backoff after attempt 4 (4 to 8 s) also applies to later probes
 _MAX_WAIT_NS = 10**18  # about thirty years
 
 
 class Health(Enum):
-    """The state of the endpoint during a session attempt."""
+    """The endpoint's state during a session attempt."""
 
     UP = auto()
     """The endpoint responded, or was not contacted; a failure is final."""
@@ -71,7 +71,7 @@ class Outage:
 
     Args:
         began_ns: Dial time of the first failed session.
-        ended_ns: Dial time of the first session that was opened again, or when patience ran out.
+        ended_ns: Dial time of the first session that opened again, or the time at which patience ran out.
         over: Whether the endpoint recovered.
         asked_s: Remaining wait requested by the endpoint, if longer than the patience.
         probe_ns: Due time of the next probe, or of the probe in progress.
@@ -91,7 +91,7 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether the outage explains a session, dialled at `at_ns`, that was `lost` or not opened."""
+        """Return whether the outage explains why a session dialled at `at_ns` was `lost` or not opened."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
@@ -132,7 +132,7 @@ class EndpointHealth:
         self._announce = announce
         self._over_http = over_http
         self._counts_refusals = counts_refusals
-        self._opened_ns = reached_ns  # dial time of the newest session known to have been opened
+        self._opened_ns = reached_ns  # dial time of the newest session known to have opened
         self._in_progress: list[int] = []  # dial times
         self._misses: list[_Miss] = []  # consecutive
         self.outages: list[Outage] = []
@@ -189,11 +189,11 @@ class EndpointHealth:
         probed = self.down and at_ns >= self.outages[-1].probe_ns
         if failure is not None and sign is Sign.NOT_OPENED:
             if self._detects_outages and not self.opened_since(at_ns + 1):
-                asked_ns = round(min((outcome.asked_s or 0.0) * 1e9, _MAX_WAIT_NS))  # it may be infinite
+                asked_ns = round(min((outcome.asked_s or 0.0) * 1e9, _MAX_WAIT_NS))  # may be infinite
                 self._misses.append(_Miss(at_ns, now_ns, now_ns + asked_ns, failure))
         elif sign is Sign.ANSWER or outcome.heard_ns is not None:
             self._mark_opened(self._alive_ns(at_ns, outcome))
-        # The session that has ended may have been the last one that could disprove an outage.
+        # The ended session may have been the last one that could disprove an outage.
         if not self.down and len(self._misses) >= MISSES_OF_OUTAGE and not self._maybe_alive:
             began_ns = min(miss.dialled_ns for miss in self._misses)
             self.outages.append(Outage(began_ns, self._misses[-1].failure))

@@ -1,4 +1,4 @@
-"""Choose the time for which sessions wait for a greeting of the endpoint."""
+"""Decide how long sessions wait for the endpoint's greeting."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from live_eval.types import OnGreeting
 __all__ = ["LISTEN_S", "Greetings"]
 
 LISTEN_S = 3.0
-"""Wait for a greeting while it is unknown whether the endpoint greets."""
+"""How long to wait for a greeting while it is unknown whether the endpoint greets."""
 _WAIT_S = 10.0  # for the greeting of an endpoint that greets
 _SECOND_NS = 1_000_000_000
 
 
 class Greetings:
-    """Whether an endpoint greets, as learned from the first sessions, so that later ones need not wait."""
+    """Learn from the first sessions whether an endpoint greets, so that later ones need not wait."""
 
     def __init__(self, on_greeting: OnGreeting | None = None) -> None:
         self._greets = None if on_greeting is None else on_greeting is OnGreeting.WAIT
@@ -48,7 +48,7 @@ class Greetings:
         return round(_WAIT_S * _SECOND_NS) if self._greets else 0
 
     def observe(self, first: TurnCapture) -> None:
-        """Learn from the first turn of a session; a single greeting is sufficient evidence."""
+        """Learn from the first turn of a session; one greeting is sufficient evidence."""
         if not self._learns or first.trace.onset_ns is None:
             return
         self._greets = bool(self._greets) or any(

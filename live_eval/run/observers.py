@@ -23,10 +23,10 @@ class Observer:
         """Handle a pause of `seconds` in the run."""
 
     def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
-        """Handle a turn that waits for attempt `attempt` of at most `attempts`."""
+        """Handle a turn that is waiting for attempt `attempt` of at most `attempts`."""
 
     def retry_began(self, turn_id: str) -> None:
-        """Handle the end of a turn's wait for its next attempt."""
+        """Handle the start of a turn's next attempt, after a wait."""
 
     def note(self, text: str) -> None:
         """Handle a message for the user, such as the start of an outage."""

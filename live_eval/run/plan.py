@@ -1,4 +1,4 @@
-"""The plan of a run: the endpoint, the cases and the settings of each session."""
+"""Plan a run: the endpoint, the cases and the settings of each session."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def key_recipient(self) -> str | None:
-        """A phrase with the key's source and the host that receives it; None if no key is sent."""
+        """Describe the key's source and the host that receives it; None if no key is sent."""
         if self.key is None or self.base_url is None:
             return None
         return recipient_in_words(_key_source(self.spec, self.config) or "", self.base_url)
@@ -187,7 +187,7 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
     """Plan a run, and check its requirements.
 
     Args:
-        needs_key: Whether the endpoint's API key is required; an estimate needs none.
+        needs_key: Whether to require the endpoint's API key; an estimate does not.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -254,9 +254,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
     spec = client(config.endpoint.name)
     _check_endpoint(spec, config)
     if spec.transport_kind is TransportKind.HTTP:
-        raise UsageError(
-            f"{spec.name} makes one request for each turn: it has no session for a live conversation"
-        )
+        raise UsageError(f"{spec.name} makes one request per turn and has no session for a live conversation")
     config = config.model_copy(update={"data": config.data.model_copy(update={"path": DataKind.LIVE.value})})
     prompt = _prompt(config)
     case = Case(case_id="live", script_id="live", variant=Variant.TARGET, audio_path=Path())
@@ -288,7 +286,7 @@ def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
 
 
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
-    """Return the endpoint's key; None if it needs none, for example on this machine."""
+    """Return the endpoint's key; None if none is needed, for example on this machine."""
     variable = _key_source(spec, config)
     if variable is None:
         return None
@@ -327,8 +325,8 @@ def _within_session_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfi
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
         return config, ()
-    takes = f"{spec.name} takes {counted(limit, 'session')} at a time"
-    if "concurrency" in config.turns.model_fields_set:  # some servers can be configured for more sessions
+    takes = f"{spec.name} runs {counted(limit, 'session')} at a time"
+    if "concurrency" in config.turns.model_fields_set:  # some servers can be configured to run more sessions
         note = f"{takes} by default; turns.concurrency is {asked}, so turns may wait for a free session"
         return config, (note,)
     turns = config.turns.model_copy(update={"concurrency": limit})
@@ -341,7 +339,7 @@ def _prompt(config: RunConfig) -> SystemPrompt:
         return load_prompt(config.task.prompt)
     if config.task.prompt != "no":
         raise UsageError(
-            f"endpoint.instructions and task.prompt = {config.task.prompt!r} conflict: give only one of them"
+            f"endpoint.instructions and task.prompt = {config.task.prompt!r} conflict: set only one of them"
         )
     return SystemPrompt("instructions", config.endpoint.instructions)
 
@@ -375,7 +373,7 @@ def _omitted_tasks(
     available, selected = {case.task for case in offered}, {case.task for case in chosen}
     for task in _tasks(config):
         if task in available and task not in selected:
-            yield f"the task {task} is omitted: none of its cases matches the selection"
+            yield f"the task {task} is omitted: no case matches the selection"
         elif task not in available and task not in data.unread:  # the data set's notes report unread tasks
             yield f"the task {task} is omitted: {data.absence(task)}"
 
@@ -389,8 +387,8 @@ def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
     case = next((case for case in cases if case.instructions), None)
     if case is not None and not spec.takes_instructions:
         raise UsageError(
-            f"{spec.name} takes no instructions, but the session of case {case.case_id!r} needs them: "
-            "run conversations without a prompt"
+            f"{spec.name} takes no instructions, but case {case.case_id!r} requires them: run "
+            "conversations without a prompt"
         )
 
 
@@ -403,7 +401,7 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
             continue
         if spec.transport_kind is TransportKind.HTTP:
             raise UsageError(
-                f"{spec.name} makes one request for each turn: it has no session for dialogue {name!r}"
+                f"{spec.name} makes one request per turn and has no session for dialogue {name!r}"
             )
         if config.output.record_wire:
             raise UsageError(
@@ -412,12 +410,12 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
         if instructions.setdefault(name, case.instructions) != case.instructions:
             raise UsageError(
                 f"task.prompt = {config.task.prompt!r} depends on the cue, which changes during dialogue "
-                f"{name!r}: choose a prompt that is the same for every turn, such as basic"
+                f"{name!r}: choose a prompt that does not depend on the cue, such as basic"
             )
 
 
 def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
-    """Raise if turn detection is manual and cases need an endpoint that detects turns."""
+    """Raise if turns are manual and cases require an endpoint that detects turns."""
     if turn_mode is not TurnMode.MANUAL:
         return
     for case in cases:
@@ -441,7 +439,7 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
         if other is not job:
             first, second = other.case.case_id, job.case.case_id
             raise UsageError(
-                f"turns.repeat: the cases {first!r} and {second!r} would both record a turn {job.turn_id!r}; "
+                f"turns.repeat: cases {first!r} and {second!r} would both record turn {job.turn_id!r}; "
                 "use case ids that do not end in '#' and a number"
             )
 

@@ -87,7 +87,7 @@ async def session_processes(number: int, settings: ProcessSettings) -> AsyncIter
 
 
 class _Process:
-    """A session process; a `SessionWorker`."""
+    """A session process, as a `SessionWorker`."""
 
     def __init__(self, settings: ProcessSettings) -> None:
         self._settings = settings
@@ -123,7 +123,7 @@ class _Process:
                 )
         except OSError as error:
             ours.close()
-            raise LiveEvalError(f"a session process cannot be started: {error}") from None
+            raise LiveEvalError(f"cannot start a session process: {error}") from None
         loop = asyncio.get_running_loop()
         _, self._pipe = await loop.create_unix_connection(
             lambda: Pipe(self._receive, self._closed), sock=ours
@@ -150,7 +150,7 @@ class _Process:
             self._pipe.send(Assignment(number, order))
             return await future
         except EOFError:
-            why = await self._why_ended("while it ran the session")
+            why = await self._why_ended("during the session")
             raise TurnError(FailureKind.PROCESS_DIED, why) from None
         finally:
             del self._awaited[number]
@@ -174,7 +174,7 @@ class _Process:
 
     async def _watch(self) -> None:
         """Kill the process if it is stuck."""
-        # Count heartbeats instead of measuring time, which also passes while this process is suspended.
+        # Count heartbeats instead of measuring time, since time also passes while this process is suspended.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)
@@ -208,7 +208,7 @@ class _Process:
                 future.exception()  # avoids a warning if nothing awaits the future
 
     async def _why_ended(self, when: str) -> str:
-        """Return the exit status of the process in words, with the end of its standard error."""
+        """Describe the exit status of the process, with the end of its standard error."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):

@@ -1,4 +1,4 @@
-"""The recordings of a run: speech boundaries, which are found before any timing starts, and frames."""
+"""Prepare the recordings of a run: speech boundaries, found before any timing starts, and frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlayableCase:
 
 
 class Recordings:
-    """A reader of recordings, which works in threads outside the event loop."""
+    """Read recordings in threads outside the event loop."""
 
     def __init__(self, config: RunConfig, spec: ClientSpec) -> None:
         self._config = config
@@ -68,7 +68,7 @@ class Recordings:
             prepared(number, len(distinct))
 
     def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
-        """Yield the speech boundaries of each case, or the reason why it cannot be run.
+        """Yield each case's speech boundaries, or the reason why it cannot be run.
 
         Blocks while it reads a case; call it outside the event loop.
 

@@ -1,4 +1,4 @@
-"""Settings whose secrets a manifest omits, so that the user must repeat them for later commands."""
+"""Find settings whose secrets a manifest omits, so that the user must repeat them."""
 
 from __future__ import annotations
 

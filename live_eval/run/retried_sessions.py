@@ -1,4 +1,4 @@
-"""Run all attempts of a session: classify the outcome of each attempt, and wait between attempts."""
+"""Run all attempts of a session: classify each outcome, and wait between attempts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _RetryAt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RetriedSessions:
-    """A runner that retries each session until it is captured or another attempt cannot help.
+    """Run sessions, and retry each until it is captured or another attempt cannot help.
 
     Args:
         store_failed: Stores the failures of all attempts except the last.
@@ -64,7 +64,7 @@ class RetriedSessions:
     observer: Observer
     store_failed: Callable[[Sequence[TurnRecord]], Awaitable[None]]
     _gate: RateGate = field(init=False)
-    _stays_busy: bool = False  # a turn waited in vain for a free session, and none has been free since
+    _stays_busy: bool = False  # a turn waited in vain for a free session; none has become free since
 
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
@@ -140,7 +140,7 @@ class RetriedSessions:
     def _why_final(
         self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float
     ) -> str | None:
-        """Return None if another attempt follows, otherwise an explanation, which may be empty."""
+        """Return why no attempt follows (may be empty), or None if another one follows."""
         if (
             session.undecided
             or session.tries > self.plan.config.turns.retries
@@ -148,14 +148,14 @@ class RetriedSessions:
         ):
             return ""
         if self._stays_busy:
-            return "another turn already waited in vain for a free session"
+            return "another turn has already waited in vain for a free session"
         if session.patience.fits(delay_s):
             return None
         self._stays_busy = kind is FailureKind.BUSY and session.due_ns is None
         asked_s = self._requested_wait_s(failed)
         limit = f"turns.patience is {session.patience.seconds:g} s"
         if asked_s is None:
-            return f"the turn has no waiting time left; {limit}"
+            return f"the turn's waiting time is used up; {limit}"
         return f"the endpoint requests a wait of {min(asked_s, 1e9):.0f} s, but {limit}"
 
     async def _attempt(self, session: DueSession, slot: Slot) -> FinalAttempt | _RetryAt | None:
@@ -166,7 +166,7 @@ class RetriedSessions:
         passed = await self._gate.wait(session.patience.left_s)
         session.patience.spend((self.clock.now_ns() - began_ns) / 1e9)
         if not passed:
-            failure = Failure(FailureKind.RATE_LIMITED, "not run: the endpoint's rate limit is used up")
+            failure = Failure(FailureKind.RATE_LIMITED, "not run: the endpoint's rate limit is exhausted")
             records = await self.attempts.run(session.jobs, session.attempt, session.due_ns, failure)
             return self._verdict(session, slot, records)
         dialled_ns = await self._dial()
@@ -213,7 +213,9 @@ def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
-    """Yield times at which a turn shows that the endpoint was alive: readiness and audio arrivals."""
+    """Yield the times at which the endpoint was evidently alive during a turn: readiness and audio
+    arrivals.
+    """
     if record.trace.ready_ns is not None:
         yield record.trace.ready_ns
     for response in record.trace.responses:

@@ -15,23 +15,25 @@ __all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", 
 
 
 class Retry(StrEnum):
-    """The retry of a failed turn, while attempts and patience remain.
+    """How to retry a failed turn, while attempts and patience remain.
 
     A wait that the endpoint requests is never shortened.
     """
 
     AT_ONCE = "at once"
-    """The cause does not affect the next session."""
+    """Retry at once: the cause does not affect the next session."""
     BACKOFF = "after a backoff"
     """Exponential backoff from 1 s to 1 min, with jitter."""
-    AS_ASKED = "as the endpoint asks"
-    """The wait that the endpoint requests; without a request, a backoff."""
+    AS_ASKED = "as the endpoint requests"
+    """Wait as long as the endpoint requests; without a request, back off."""
     NEVER = "never"
-    """No retry: a rejected key, a wrong address, a broken recording or a too long reply would fail again."""
+    """Do not retry: a rejected key, a wrong address, a broken recording or an overlong reply would fail
+    again.
+    """
 
 
 class Sign(Enum):
-    """The evidence about the endpoint's health in a failure."""
+    """What a failure shows about the endpoint's health."""
 
     ANSWER = auto()
     """The endpoint itself responded, so it is reachable."""
@@ -92,24 +94,28 @@ def retry_of(kind: FailureKind) -> Retry:
 
 
 def sign_of(kind: FailureKind) -> Sign:
-    """Return the evidence about the endpoint's health in a failure of this kind."""
+    """Return what a failure of this kind shows about the endpoint's health."""
     return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 
 class Backoff:
-    """The wait between attempts: exponential from `first_s`, with jitter, or as the endpoint requests."""
+    """Compute the wait between attempts: exponential from `first_s`, with jitter, or as the endpoint
+    requests.
+    """
 
     def __init__(self, seed: int, first_s: float = 1.0) -> None:
         self._random = random.Random(seed)
         self._first_s = first_s
 
     def delay_s(self, attempt: int, retry_after_s: float | None, how: Retry = Retry.BACKOFF) -> float:
-        """Return the wait in seconds after attempt `attempt` (from 1), or slightly over `retry_after_s`."""
+        """Return the wait in seconds after attempt `attempt` (from 1): a backoff, or slightly over
+        `retry_after_s`.
+        """
         if how is Retry.AT_ONCE and retry_after_s is None:
             return 0.0
         ceiling = min(_MAX_BACKOFF_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
-        # Jitter keeps the sessions from all returning at once.
+        # Jitter keeps sessions from returning all at once.
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 
@@ -130,9 +136,9 @@ class Patience:
 
 
 class RateGate:
-    """A gate that delays new sessions while the endpoint's rate limits are used up.
+    """Delay new sessions while the endpoint's rate limits are exhausted.
 
-    A limit counts as used up if less remains than one turn has been observed to use. A limit that resets
+    A limit counts as exhausted if less remains than one turn has been observed to use. A limit that resets
     after more than `patience_s` does not close the gate; the endpoint then refuses the sessions itself.
     """
 
@@ -172,7 +178,7 @@ class RateGate:
 
     @property
     def resets_s(self) -> float | None:
-        """Seconds until the last used-up limit resets, as reported; None if no limit is used up."""
+        """Seconds until the last exhausted limit resets, as reported; None if no limit is exhausted."""
         left_ns = max(self._resets_ns.values(), default=0) - self._clock.now_ns()
         return left_ns / 1e9 if left_ns > 0 else None
 

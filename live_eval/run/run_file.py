@@ -189,8 +189,8 @@ class TurnsTable(_Table):
     )
     greeting: OnGreeting | None = Field(
         None,
-        description="wait for the endpoint's greeting, or ignore it; by default wait if the first sessions "
-        "are greeted within 3 seconds",
+        description="wait for the endpoint's greeting, or ignore it; by default, wait if it greets the "
+        "first sessions within 3 seconds",
     )
     word_times: Literal["auto", "on", "off"] = Field(
         "auto", description="refine speech boundaries with the offline recogniser's word times"
@@ -325,7 +325,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
 
 
 def is_duration(field: FieldInfo) -> bool:
-    """Return whether a key's value may have a unit of time."""
+    """Return whether a key accepts a duration with a unit."""
     return any(isinstance(each, BeforeValidator) and each.func is _seconds for each in field.metadata)
 
 
@@ -340,7 +340,7 @@ def validate(
         flags: The flag for each key, if the values include flags; errors then name the flag.
 
     Raises:
-        RunFileError: A key is unknown or a value is not allowed; the message lists what is allowed.
+        RunFileError: A key is unknown or a value is not allowed; the message lists the allowed ones.
     """
     for table in _AUTHENTICATES:
         SECRETS.learn_settings(values.get(table))
@@ -402,7 +402,7 @@ def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
 
 
 def _line_of(keys: list[str], text: str) -> int | None:
-    """Return the number of the line that sets `keys` or, failing that, the nearest enclosing table."""
+    """Return the line number of `keys` or, failing that, of the nearest enclosing table."""
     table: list[str] = []
     deepest: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):

@@ -5,8 +5,8 @@ session at a time from the `SessionQueue`, `RetriedSessions` runs it until anoth
 the worker stores its turns. The turns of a dialogue share a session: they are run, retried and resumed
 together.
 
-Event loops, here or in session processes, only stream. Recordings are read in two reader threads; decoding,
-timing and writing take place in one writer thread.
+Event loops, here or in session processes, do nothing but stream. Recordings are read in two reader threads;
+decoding, timing and writing take place in one writer thread.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-_LOAD_NS = 250_000_000  # time between the start of loading a session's recordings and dialling
+_LOAD_NS = 250_000_000  # lead time for loading a session's recordings before dialling
 
 
 RunnerFactory: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionRunner]]
@@ -112,14 +112,14 @@ async def run_plan(
             dialled late, and its turn records the due time. None for a closed loop: the next session starts
             when another session ends.
         base_url: URL of a running endpoint; None to use the plan's URL or launch an endpoint for the run.
-        stop: Signal handler of the command; None to handle signals here.
+        stop: The command's signal handler; None to handle signals here.
         runner: Session runner; None for the planned number of local processes.
         reached: Whether the endpoint is known to have responded; captured turns imply it. The address of an
             endpoint that has never responded may be wrong: its turns fail without a wait for recovery.
         retry_failed: Whether to rerun turns that are recorded as failed.
         greetings: Knowledge about the endpoint's greetings from earlier runs.
-        counts_refusals: Whether refused sessions fail while others are served, as required in load
-            measurements; otherwise, three consecutive refusals are an outage.
+        counts_refusals: Whether refused sessions fail while others are served, as load measurements require;
+            otherwise, three consecutive refusals are an outage.
         backoff: Wait between attempts; seeded with `turns.seed` by default.
     """
     own = StopSignals(for_command=False)
@@ -232,7 +232,7 @@ class _Run:
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
             if base_url is None and sessions:
-                async with asyncio.TaskGroup() as tasks:  # the endpoint loads models in the meantime
+                async with asyncio.TaskGroup() as tasks:  # meanwhile, the endpoint loads its models
                     tasks.create_task(self._prepare(sessions))
                     base_url = await stack.enter_async_context(running_endpoint(plan, self.folder))
             else:
@@ -327,7 +327,7 @@ class _Run:
                 await self._in_writer_thread(self.writer.attempt_failed, record)
 
     def _announce(self, outage: Outage) -> None:
-        """Tell the user that an outage has begun, has ended, or has exceeded the patience."""
+        """Notify the user that an outage has begun, has ended, or has exceeded the patience."""
         why, lasted = outage.failure.message, f"{outage.seconds:.0f} s"
         patience = duration_in_words(self.plan.config.turns.patience)
         if outage.ended_ns is None:

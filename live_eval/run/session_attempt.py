@@ -1,4 +1,4 @@
-"""A session attempt: run the session's turns once, and create a record of each, even if it failed."""
+"""Attempt a session: run its turns once, and create a record of each, even if it failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["SessionAttempts", "skipped_turns"]
 
 @dataclass(slots=True, kw_only=True)
 class SessionAttempts:
-    """A runner of sessions, with one attempt per call."""
+    """Run sessions, one attempt per call."""
 
     plan: Plan
     runner: SessionRunner
@@ -100,7 +100,7 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
-            # An open loop has no time to wait for a greeting.
+            # An open loop leaves no time to wait for a greeting.
             greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,

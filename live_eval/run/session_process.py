@@ -1,6 +1,6 @@
 """A dedicated session process, started by `live_eval.run.processes`.
 
-Standard input is the process's end of a `Pipe`. The process exits when the pipe is closed, and so never
+Standard input is the process's end of a `Pipe`. The process exits when the pipe is closed, so it never
 outlives its parent.
 """
 
@@ -175,7 +175,7 @@ async def _run(runner: SessionRunner, assignment: Assignment, pipe: Pipe) -> Non
         outcome = await runner.run(assignment.order)
     except TurnError as error:
         outcome = Failure(error.kind, error.message)
-    except Exception as error:  # a bug fails this session only
+    except Exception as error:  # a bug fails only this session
         outcome = Failure(FailureKind.INTERNAL, describe(error))
     pipe.send(SessionAnswer(assignment.number, outcome, runner.cpu()))
 

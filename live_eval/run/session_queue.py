@@ -1,4 +1,4 @@
-"""The remaining sessions of a run, including those whose last attempt is still undecided."""
+"""Queue the remaining sessions of a run, including those whose last attempt is undecided."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DueSession:
         busy: Number of refusals because the endpoint had no free session.
         cut: Whether an attempt lost contact and the endpoint has not responded since.
         cut_in: Numbers of the outages in which contact was lost.
-        undecided: Records of the last attempt, while it is unknown whether an outage excuses it.
+        undecided: Records of the last attempt while it is undecided whether an outage excuses it.
         undecided_ns: End time of the undecided attempt.
     """
 

@@ -1,7 +1,7 @@
 """Distribute sessions over worker processes, on this machine (`live_eval.run.processes`) or others.
 
 If a worker dies, its sessions fail with `FailureKind.PROCESS_DIED`, and the next order starts a replacement.
-If the replacement does not start, the other workers take over.
+If it does not start, the other workers take over.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Place:
 
 
 class DownError(LiveEvalError):
-    """An error if no worker starts in a place; another place can run the order."""
+    """No worker starts in a place; another place can run the order."""
 
 
 class SpreadSessions:

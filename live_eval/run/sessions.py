@@ -103,14 +103,16 @@ class SessionResult:
 
 
 class Cpu(NamedTuple):
-    """Processor time in seconds: of this process and its session processes, and of their event loops only."""
+    """Processor time in seconds: of this process and its session processes, and of their event loops
+    alone.
+    """
 
     total_s: float
     loops_s: float
 
 
 class SessionRunner(Protocol):
-    """A runner of concurrent sessions."""
+    """Runs concurrent sessions."""
 
     @property
     def priority(self) -> Priority:

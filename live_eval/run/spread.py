@@ -26,14 +26,14 @@ def default_processes(kind: TransportKind, sessions: int, cores: int | None = No
 
 
 def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> str:
-    """Return a warning if a machine may be too slow for concurrent sessions; empty otherwise."""
+    """Return a warning if a machine may be too slow for these concurrent sessions; empty otherwise."""
     cores = core_count() if cores is None else cores
     most = cores * _PER_PROCESS[kind]
     if sessions <= most:
         return ""
     return (
-        f"{cores} cores are known to time at most {most} concurrent sessions accurately over {kind.value}, "
-        f"not {sessions}; live-eval calibrate --concurrency {sessions} measures the error"
+        f"{sessions} concurrent sessions over {kind.value} may not be timed accurately: {most} is the "
+        f"most measured on {cores} cores; measure the error with live-eval calibrate --concurrency {sessions}"
     )
 
 

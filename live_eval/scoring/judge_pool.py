@@ -1,4 +1,4 @@
-"""The contract between a scoring run and the workers that run its judges."""
+"""The interface between a scoring run and the workers that run its judges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["JudgePool", "JudgedBatch"]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """Judgements of a batch, one per turn, or why there are none; `seconds` includes loading."""
+    """The judgements of a batch, one per turn, or the reason why there are none; `seconds` includes
+    loading.
+    """
 
     judgements: Sequence[Judgement]
     problem: str | None

@@ -22,7 +22,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 def main() -> None:
     """Judge batches until the connection on standard input is closed."""
-    if sys.platform == "linux":  # so that a long batch does not outlive the parent
+    if sys.platform == "linux":  # a long batch must not outlive the parent
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     connection = Connection(sys.stdin.fileno())
     try:

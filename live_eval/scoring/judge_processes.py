@@ -58,7 +58,7 @@ def judge_processes(
     Args:
         jobs: Number of processes, each with its share of the cores as threads. With ``device="cuda"``, judges
             that use torch get an additional process for each GPU.
-        announce: Callback for the message if no process starts; called from several threads.
+        announce: Called with a message if no process starts, from several threads.
         hung_s: Time limit for a batch, in addition to 20 times its audio; a slower process is replaced.
     """
     threads = str(max(1, core_count() // jobs))
@@ -119,7 +119,9 @@ class _JudgeProcess:
             self._connection.send((batch.judge, batch.version, batch.turns))
             limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
             if not self._connection.poll(limit_s):
-                raise LiveEvalError(self._with_output(f"a process did not respond within {limit_s:.0f} s"))
+                raise LiveEvalError(
+                    self._with_output(f"a judge process did not respond within {limit_s:.0f} s")
+                )
             answer: JudgedBatch = self._connection.recv()
         except (EOFError, OSError):
             how = self._exit_in_words()
@@ -146,10 +148,10 @@ class _JudgeProcess:
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
-            return "a process closed its connection"
+            return "a judge process closed its connection"
         if status == -signal.SIGKILL:
-            return "a process was killed (signal 9), possibly because the machine ran out of memory"
-        return f"a process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+            return "a judge process was killed (signal 9), possibly because the machine ran out of memory"
+        return f"a judge process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
 
 
 def _audio_s(turns: Sequence[JudgedTurn]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["JudgeQueue", "QueuedBatch"]
 
 MOST_LOSSES = 2
-"""A batch fails after the loss of this many workers, since the batch may have caused it (memory)."""
+"""A batch fails after losing this many workers, since it may be the cause (memory)."""
 
 
 @dataclass(slots=True, eq=False)

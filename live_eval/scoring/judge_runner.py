@@ -143,7 +143,7 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
-    """Return the model options of a judge; options set for this judge take precedence."""
+    """Return the model options of a judge; its own options take precedence."""
     mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
     llm = options.llm
     if "base_url" in mine:  # replaces the service selected for all judges
@@ -184,8 +184,8 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
                 )
         elif name not in LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
             raise UsageError(
-                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; "
-                f"its options: {', '.join(known) or 'none'}"
+                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; expected one "
+                f"of {', '.join(known) or 'none'}"
             )
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
 
@@ -391,8 +391,8 @@ class LoadedJudges:
         here = scoring_version(spec, self._options)
         if here != version:
             raise LiveEvalError(
-                f"the judge's version is {here!r} on the node, but {version!r} where the scores are stored: "
-                "install the same weights on both"
+                f"expected version {version!r} of the judge on the node, got {here!r}: install the same "
+                "weights on both machines"
             )
         return self._runners.setdefault(name, load_judge_runner(spec, self._options, ExitStack()))
 

@@ -29,7 +29,7 @@ class JudgeBatch:
     Args:
         version: The version under which the scores are stored.
         turns: The turns, with only the audio that the judge uses.
-        answer: Callback that receives the result.
+        answer: Called with the result.
     """
 
     judge: str
@@ -72,7 +72,7 @@ class WorkerGroup(Generic[W]):
     """Workers of one kind, started on demand.
 
     Args:
-        announce: Callback for the message if no worker starts on a machine; called from several threads.
+        announce: Called with a message if no worker starts on a machine, from several threads.
         describe: Function that formats an error as a message.
     """
 
@@ -105,7 +105,7 @@ class WorkerGroup(Generic[W]):
             try:
                 worker = self._spare = self._spare or self._start(place)
                 return question(worker)
-            except Exception as error:  # whatever a cluster raises
+            except Exception as error:  # a cluster may raise any exception
                 if self._spare is not None:
                     self._end(self._spare)
                     self._spare = None
@@ -152,7 +152,7 @@ class WorkerGroup(Generic[W]):
             if worker is None:
                 try:
                     worker = self._start(place)
-                except Exception as error:  # whatever a cluster raises
+                except Exception as error:  # a cluster may raise any exception
                     self._give_up(me, place, self._in_words(place, error))
                     return
             try:
@@ -185,7 +185,7 @@ class WorkerGroup(Generic[W]):
             self._changed.notify()
         if given_up is not None:
             batch: JudgeBatch = given_up.payload
-            failed = Failed(f"{given_up.losses} workers were lost while judging it: {why}")
+            failed = Failed(f"lost {given_up.losses} workers while judging it: {why}")
             batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
 
     def _exclude(self, place: WorkerPlace[W]) -> None:
@@ -193,7 +193,7 @@ class WorkerGroup(Generic[W]):
         self._free = [other for other in self._free if other.name != place.name]
 
     def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
-        """Return the batch to the queue for workers on other machines; without any, fail all batches."""
+        """Requeue the batch for workers on other machines; if there are none, fail all batches."""
         self._announce(why)
         with self._changed:
             self._queue.returned(worker)

@@ -165,7 +165,7 @@ def test_speaking_over_the_reply_stops_it(sound: VirtualSound, tmp_path: Path) -
         talk.until("^reply: ")
         time.sleep(1)
         sound.speak(SAMPLE / PHONE)
-        talk.until("you speak over the reply")
+        talk.until("you interrupt the reply")
         talk.until("^turn 1: .*stopped")
         assert talk.end() == 0
     with RunReader.open(run) as reader:
@@ -197,7 +197,7 @@ def test_a_microphone_that_hears_the_reply_is_reported(sound: VirtualSound, tmp_
         talk.until("ready")
         time.sleep(1)
         sound.speak(SAMPLE / MEETING)
-        talk.until("^echo: the microphone hears the reply .*half-duplex")
+        talk.until("^echo: the microphone picks up the reply .*half-duplex")
         assert talk.end() == 0
 
 

@@ -249,7 +249,7 @@ async def test_an_incomplete_dialogue_is_replayed_from_its_first_turn(manifest: 
     [
         ("output", "record_wire", True, "--record-wire supports only single turns"),
         ("task", "prompt", "upper-bound", "depends on the cue, which changes during dialogue 'a'"),
-        ("endpoint", "name", "openai-chat-audio", "makes one request for each turn"),
+        ("endpoint", "name", "openai-chat-audio", "makes one request per turn"),
     ],
 )
 def test_invalid_dialogues(manifest: Path, table: str, key: str, value: Any, said: str) -> None:

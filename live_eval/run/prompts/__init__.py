@@ -1,9 +1,8 @@
-"""System prompts: the benchmark's settings, or a user's text.
+"""System prompts: those of the benchmark, or a user's text.
 
 EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of
 vocal cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the
-benchmark; the wording, in this folder's text files, is our own. A user's file may contain the same
-placeholders.
+benchmark; the wording, in this folder's text files, is ours. A user's file may contain the same placeholders.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class SystemPrompt:
         if unknown:
             known = ", ".join(f"{{{place}}}" for place in sorted(PLACES))
             raise UsageError(
-                f"{self.name}: unknown placeholder {{{unknown[0]}}} in the prompt; known: {known}"
+                f"{self.name}: unknown placeholder {{{unknown[0]}}} in the prompt; expected one of {known}"
             )
 
     @property
@@ -85,7 +84,7 @@ def load_prompt(name: str) -> SystemPrompt:
             f"or a text file: {error.strerror if isinstance(error, OSError) else error}"
         ) from None
     if name not in PROMPTS and not text.strip():
-        raise UsageError(f"{path}: expected a prompt, but the file is empty; pass `no` for no prompt")
+        raise UsageError(f"{path}: expected a prompt, got an empty file; pass `no` for no prompt")
     return SystemPrompt(name if name in PROMPTS else path.name, text)
 
 

@@ -1,6 +1,7 @@
 """LLM judges: model options, budgets, and the driver that sends requests to the model.
 
-A judge builds the request and parses the response (`live_eval.judging.LlmJudge`); this package does the rest.
+A judge builds the request and parses the response (`live_eval.judging.LlmJudge`); this package sends the
+request and counts the cost.
 """
 
 from live_eval.scoring.llm.budget import Budget, Expense, Price, Tokens

@@ -60,7 +60,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """Usage: number of calls, input and output tokens, cost in US$."""
+    """Usage of models: number of calls, input and output tokens, cost in US$."""
 
     calls: int = 0
     tokens: int = 0
@@ -78,7 +78,7 @@ class Budget:
     """A budget. Reserve a call's estimated usage before the call, and settle it afterwards.
 
     Calls in flight count as spent, so that concurrent calls do not exceed the limit together. Limits are only
-    as exact as the estimates: a call that exceeds its estimate is not aborted.
+    as accurate as the estimates: a call that exceeds its estimate is not aborted.
     """
 
     max_calls: int | None = None  # including failed ones
@@ -100,7 +100,7 @@ class Budget:
         return True
 
     def settle(self, estimate: Expense, spent: Expense) -> None:
-        """Replace a call's reserved estimate with its actual usage."""
+        """Replace a call's reservation with its actual usage."""
         self._reserved -= estimate
         self.spent += spent
 

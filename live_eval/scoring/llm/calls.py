@@ -26,7 +26,7 @@ __all__ = ["HOPELESS", "PASSING", "CallFailure", "CallProblem", "ChatAnswer", "C
 
 
 class CallProblem(StrEnum):
-    """Why an LLM judge got no readable response; the `Failed` reason begins with this value."""
+    """Why an LLM judge got no readable response; the reason of the `Failed` begins with this value."""
 
     AUTHENTICATION = "authentication"
     """The key was refused; no further calls are made."""
@@ -58,7 +58,7 @@ class CallProblem(StrEnum):
 
 
 HOPELESS = frozenset({CallProblem.AUTHENTICATION, CallProblem.NOT_FOUND, CallProblem.QUOTA})
-"""Problems that every further call would also have."""
+"""Problems that would recur with every further call."""
 
 PASSING = frozenset(
     {
@@ -69,7 +69,7 @@ PASSING = frozenset(
         CallProblem.UNREADABLE,
     }
 )
-"""Problems that may not recur if the call is retried."""
+"""Problems that a retry may solve."""
 
 _MESSAGE_LENGTH = 300
 _MODEL_NAME_LENGTH = 200

@@ -1,4 +1,4 @@
-"""The driver of all LLM judges: call a chat endpoint, retry, count calls and store responses.
+"""Drive LLM judges: call a chat endpoint, retry, count calls and store responses.
 
 A judge builds the request and parses the response (`LlmJudge`). Every failure in between becomes a `Failed`
 whose reason begins with its `CallProblem`, or an `Unscored` once the budget is exhausted. The judgement's
@@ -51,7 +51,7 @@ _Parse: TypeAlias = Callable[[str], Judgement]
 
 
 class LlmDriver:
-    """A driver that judges turns with a model. Use it in one event loop only, and close it.
+    """Judge turns with a model. Use it in one event loop only, and close it.
 
     Args:
         answers: Store for responses. A request is not repeated if its response is stored or pending.
@@ -218,7 +218,7 @@ class LlmDriver:
                 return Unscored(estimate)
             if self._hopeless is not None:
                 self._meter.settle(estimate, Expense())
-                return replace(self._hopeless, message=f"not asked, since {self._hopeless.message}")
+                return replace(self._hopeless, message=f"not asked: {self._hopeless.message}")
             parameters: dict[str, Any] = {"temperature": question.request.temperature}
             if question.request.json_object:
                 parameters["response_format"] = {"type": "json_object"}
@@ -279,7 +279,7 @@ def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
 
     The result is the mean of the readable responses, if at least half of the requested number are readable;
     the detail contains each response and the spread. One `Unscored` response makes the turn unscored. There
-    are fewer responses than requested if further calls are bound to fail.
+    may be fewer responses than requested if further calls are certain to fail.
     """
     for sample in samples:
         if isinstance(sample, Unscored):

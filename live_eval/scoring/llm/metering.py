@@ -28,7 +28,7 @@ class LlmUsage:
 
 
 class CallMeter:
-    """Meter of a driver's calls. For each call: `admit`, `begin`, `count` the response, `settle`."""
+    """Meter a driver's calls. For each call: `admit`, `begin`, `count` the response, `settle`."""
 
     def __init__(self, price: Price | None, budget: Budget) -> None:
         self.usage = LlmUsage()

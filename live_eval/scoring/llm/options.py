@@ -101,10 +101,10 @@ class LlmOptions:
             if self.preset not in PRESETS:
                 raise UsageError(
                     f"unknown LLM service {self.preset!r}{did_you_mean(self.preset, PRESETS)}; "
-                    f"choose from: {', '.join(PRESETS)}"
+                    f"expected one of {', '.join(PRESETS)}"
                 )
             if self.base_url is not None:
-                raise UsageError(f"expected one of an LLM service and a base URL, found both ({self.preset})")
+                raise UsageError(f"expected either an LLM service or a base URL, got both ({self.preset})")
         if self.samples < 1:
             raise UsageError(f"samples = {self.samples}: expected at least 1")
         for name in ("max_calls", "max_tokens", "max_cost"):

@@ -194,7 +194,7 @@ async def test_a_turn_that_cannot_be_stored_ends_the_conversation_with_its_messa
             seen,
         ):
             await seen.until_state(State.ENDED)
-    assert raised.group_contains(StoreError, match="turn 1 cannot be stored: OSError: the disk is on fire")
+    assert raised.group_contains(StoreError, match="cannot store turn 1: OSError: the disk is on fire")
 
 
 async def test_recordings_replace_the_user(tmp_path: Path) -> None:

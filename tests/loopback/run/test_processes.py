@@ -203,7 +203,7 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
 
     for kind, message in (found := await asyncio.to_thread(failures)):
         assert kind is FailureKind.PROCESS_DIED
-        assert message == "the session process ended while it ran the session, with signal 9"
+        assert message == "the session process ended during the session, with signal 9"
     assert 1 <= len(found) <= 2
     assert not [*holders()]
 

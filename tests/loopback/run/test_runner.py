@@ -369,7 +369,7 @@ async def test_a_run_waits_for_a_free_session(
         failure = observer.turns[-1].failure
         assert failure is not None
         assert failure.kind is FailureKind.BUSY
-        assert failure.message.endswith("the turn has no waiting time left; turns.patience is 0 s")
+        assert failure.message.endswith("the turn's waiting time is used up; turns.patience is 0 s")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -385,7 +385,7 @@ async def test_only_one_turn_waits_for_a_busy_service(manifest: Path, tmp_path: 
     first, *later = [str(turn.failure.message) for turn in observer.turns if turn.failure is not None]
     assert first.endswith("turns.patience is 1 s")
     assert all(
-        message.endswith("another turn already waited in vain for a free session") for message in later
+        message.endswith("another turn has already waited in vain for a free session") for message in later
     )
 
 

@@ -103,7 +103,7 @@ def test_the_reason_of_a_lost_process_has_its_last_lines_without_secrets(
         [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
     assert isinstance(answer, Failed)
     assert re.fullmatch(
-        r"2 workers were lost while judging it: a process ended with status 3: "
+        r"lost 2 workers while judging it: a judge process ended with status 3: "
         r"x{300} \| x{200} \| no kernel for \*+",
         answer.reason,
     )

@@ -142,7 +142,7 @@ async def test_a_turn_that_cannot_be_stored_ends_the_conversation(
     recorder = await recorded.use(work)
     assert recorded.broken == 2
     assert isinstance(recorder.error, StoreError)
-    assert str(recorder.error) == "turn 1 cannot be stored: OSError: the disk is on fire"
+    assert str(recorder.error) == "cannot store turn 1: OSError: the disk is on fire"
     assert not recorded.of(RecordStored)
 
 

@@ -42,7 +42,7 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
             StateChanged(State.DISCONNECTED, LOST),
             "disconnected: closed: the endpoint closed the connection",
         ),
-        (SpeechDetected(speaking=True, barge_in=True), "you speak over the reply"),
+        (SpeechDetected(speaking=True, barge_in=True), "you interrupt the reply"),
         (SpeechDetected(speaking=False), ""),
         (TranscriptPiece(AudioSide.USER, "Hi", final=True), "you: Hi"),
         (TranscriptPiece(AudioSide.REPLY, "He"), ""),
@@ -55,7 +55,7 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (Xruns(1, 2, 3, 4), "audio was lost: device input 1, output 2; session 3 late, 4 dropped"),
         (
             EchoDetected(120.4, 0.5),
-            "echo: the microphone hears the reply 120 ms later. Use headphones, or "
+            "echo: the microphone picks up the reply after 120 ms. Use headphones, or "
             "half-duplex (key h, --half-duplex)",
         ),
     ],
@@ -138,7 +138,7 @@ def test_the_screen_shows_a_barge_in_and_how_soon_the_reply_stopped(
         Case(case_id="turn-0001", script_id="turn-0001", variant=Variant.TARGET, audio_path=Path("a.flac"))
     )
     assert "over the reply" not in shown(screen, SpeechDetected(speaking=True))
-    assert "you speak over the reply" in shown(screen, SpeechDetected(speaking=True, barge_in=True))
+    assert "you interrupt the reply" in shown(screen, SpeechDetected(speaking=True, barge_in=True))
     assert "stopped" not in shown(screen, LatencyMeasured(1, record, 0))
     timing = replace(record.timing, barge_in_stop=Latency(412_000_000))
     text = shown(screen, LatencyMeasured(1, replace(record, timing=timing), 0))

@@ -95,7 +95,7 @@ def test_a_statement_returns_no_more_than_its_file_contains(
 ) -> None:
     monkeypatch.setattr("live_eval.recording._database._STATEMENT_STEPS", 10**12)
     tangled(run / RUN_FILE, "run")
-    with pytest.raises(StoreError, match="a query returns more data than the file contains"):
+    with pytest.raises(StoreError, match="a query returned more data than the file contains"):
         RunReader.open(run)
 
 

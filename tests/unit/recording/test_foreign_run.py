@@ -79,7 +79,7 @@ def replaced(kept: Path, path: Path, kind: str) -> None:
 
 
 WRONG = {
-    "link": "points outside the run's folder",
+    "link": "points outside the run folder",
     "pipe": "found a pipe",
     "folder": "found a folder",
     "nothing": "is missing",
@@ -136,7 +136,7 @@ def test_nothing_is_removed_from_a_symlinked_folder(one_turn: Path) -> None:
     (one_turn / AUDIO_FOLDER).rename(other)
     (other / "song.flac").touch()
     (one_turn / AUDIO_FOLDER).symlink_to(other)
-    with pytest.raises(StoreError, match="points outside the run's folder"):
+    with pytest.raises(StoreError, match="points outside the run folder"):
         RunWriter.resume(one_turn)
     assert (other / "song.flac").exists()
 
@@ -193,7 +193,7 @@ def test_a_run_that_is_locked_or_cannot_be_made_says_so(
     with closing(sqlite3.connect(one_turn / RUN_FILE, isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")
         with pytest.raises(
-            StoreError, match=r"run\.sqlite: .*another program has locked the database; close that program"
+            StoreError, match=r"run\.sqlite: .*the database is locked by another program; close that program"
         ):
             RunWriter.resume(one_turn)
     full = ("PRAGMA max_page_count = 1", *RUN_TABLES)

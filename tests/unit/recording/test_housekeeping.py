@@ -204,7 +204,7 @@ def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (run / WIRE_FOLDER).rename(elsewhere)
     (run / WIRE_FOLDER).symlink_to(elsewhere)
-    with pytest.raises(StoreError, match="points outside the run's folder"):
+    with pytest.raises(StoreError, match="points outside the run folder"):
         leftovers(run)
     assert delete_run(run) == [run / WIRE_FOLDER]
     assert len(files(elsewhere)) == 3
@@ -252,6 +252,6 @@ def test_a_database_that_another_program_locks_is_an_error_that_says_so(
     with closing(sqlite3.connect(run / RUN_FILE, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(
-            StoreError, match="another program has locked the database; close that program and retry"
+            StoreError, match="the database is locked by another program; close that program and retry"
         ):
             open_database(run / RUN_FILE, 3)

@@ -53,7 +53,7 @@ def test_a_version_that_has_judged_fewer_turns_does_not_replace_a_complete_one(t
             store.put("bleu", "1", turn, Scored({"": 1.0}))
         store.put("bleu", "2", "a", Scored({"": 2.0}))
         assert store.versions() == {"bleu": "1"}
-        reason = "version 2 has judged only 1 of 3 turns; the scores are from version 1"
+        reason = "version 2 has judged only 1 of 3 turns; scores are from version 1"
         assert store.unfinished() == [JudgeProblem("bleu", "2", reason)]
         for turn in "bc":
             store.put("bleu", "2", turn, Scored({"": 2.0}))
@@ -190,5 +190,5 @@ def test_another_schema_version_and_another_file_are_refused(tmp_path: Path) -> 
     (tmp_path / SCORES_FILE).write_text("no database at all, but long enough to be read as one " * 20)
     with pytest.raises(StoreError, match="expected a database"):
         ScoreReader.open(tmp_path)
-    with pytest.raises(StoreError, match="expected the folder of a run"):
+    with pytest.raises(StoreError, match="expected a run folder"):
         ScoreStore.open(tmp_path / "nowhere")

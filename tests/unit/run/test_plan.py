@@ -39,7 +39,7 @@ def test_a_run_respects_the_endpoints_limit_on_sessions(asked: dict[str, int], h
     endpoint = {"name": "speech-to-speech", "base_url": "ws://127.0.0.1:1"}
     plan = make_plan(validate({"endpoint": endpoint, "turns": asked, "data": {"path": "sample"}}))
     assert plan.config.turns.concurrency == held
-    said = [note for note in plan.notes if "speech-to-speech takes 1 session at a time" in note]
+    said = [note for note in plan.notes if "speech-to-speech runs 1 session at a time" in note]
     assert bool(said) == (asked != {"concurrency": 1})
 
 
@@ -167,7 +167,7 @@ def test_a_task_without_a_matching_case_is_reported(sample: Path) -> None:
     other = "family" if first["topic"] == "work" else "work"
     plan = planned(sample, topics=[other])
     assert Task.UNDERSTANDING not in tasks(plan)
-    assert [note for note in plan.notes if "understanding is omitted: none of its cases matches" in note]
+    assert [note for note in plan.notes if "understanding is omitted: no case matches" in note]
 
 
 def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
     endpoint = {"name": "reference", "base_url": "ws://127.0.0.1:1"}
     asked = {"endpoint": endpoint, "data": {"path": str(data)}}
     assert len(make_plan(validate(asked)).jobs) == 2
-    with pytest.raises(UsageError, match=r"'a#2' and 'a' would both record a turn 'a#2'"):
+    with pytest.raises(UsageError, match=r"'a#2' and 'a' would both record turn 'a#2'"):
         make_plan(validate({**asked, "turns": {"repeat": 2}}))
 
 

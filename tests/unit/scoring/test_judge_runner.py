@@ -86,7 +86,7 @@ def test_omitted_options_have_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("choices", "problem"),
     [
-        ({"hwo": "fancy"}, r"'toy' has no option 'hwo' \(did you mean how\?\); its options: how, "),
+        ({"hwo": "fancy"}, r"'toy' has no option 'hwo' \(did you mean how\?\); expected one of how, "),
         ({"how": "odd"}, r"toy\.how = 'odd': expected one of plain, fancy"),
         ({"model": "mine"}, "no option 'model'"),
     ],

@@ -63,7 +63,7 @@ def test_a_batch_that_kills_two_workers_fails_and_the_next_is_judged() -> None:
 
     group, _ = group_of(start)
     bad, good = group.submit(READER, "1", TURNS), group.submit(READER, "1", TURNS[:1])
-    failed = Failed("2 workers were lost while judging it: killed")
+    failed = Failed("lost 2 workers while judging it: killed")
     assert list(bad.result(10).judgements) == [failed, failed]
     assert list(good.result(10).judgements) == [Scored({"": 1.0})]
     group.close()

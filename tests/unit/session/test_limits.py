@@ -32,7 +32,8 @@ def test_an_endpoint_that_talks_through_the_user_answers_soon_or_not_at_all(
         (
             25,
             29,
-            "its earlier reply continued for 15.0 s after the turn and no further response began within 4.0 s",
+            "its earlier reply continued for 15.0 s after the turn "
+            "and no further response began within 4.0 s",
         ),
         (40, 40, "its earlier reply continued for 30.0 s after the turn and was still in progress"),
     ],

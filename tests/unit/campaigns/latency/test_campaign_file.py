@@ -103,7 +103,7 @@ def test_a_run_that_is_a_link_is_not_read(campaign: Path, tmp_path: Path) -> Non
     (found,) = read_campaign(campaign).points
     assert (found.turns, found.error) == (
         (),
-        f"{campaign / 'c1'}: expected the folder of a run, found a link",
+        f"{campaign / 'c1'}: expected a run folder, found a link",
     )
 
 

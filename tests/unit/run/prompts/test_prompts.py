@@ -71,7 +71,7 @@ def test_a_users_own_file(tmp_path: Path) -> None:
     file.write_text("{weather}")
     empty = tmp_path / "empty.txt"
     empty.write_text(" \n", "utf-8-sig")
-    with pytest.raises(UsageError, match="the file is empty; pass `no` for no prompt"):
+    with pytest.raises(UsageError, match="got an empty file; pass `no` for no prompt"):
         load_prompt(str(empty))
     with pytest.raises(UsageError, match=r"unknown placeholder \{weather\}.*\{topic\}"):
         load_prompt(str(file))

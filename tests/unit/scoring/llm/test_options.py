@@ -49,7 +49,7 @@ def test_another_base_url_gets_a_key_only_if_named() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"preset": "claude"}, "unknown LLM service 'claude'; choose from: openai, gemini"),
+        ({"preset": "claude"}, "unknown LLM service 'claude'; expected one of openai, gemini"),
         ({"preset": "openai", "base_url": LOCAL}, "expected one"),
         ({"base_url": "127.0.0.1:8000"}, "--llm-base-url.*expected an address like http://HOST:PORT/v1"),
         ({"samples": 0}, "samples = 0: expected at least 1"),
