@@ -18,7 +18,7 @@ from live_eval.analysis.statistics.intervals import Estimate, estimate_statistic
 __all__ = ["Level", "kendall", "krippendorff", "spearman"]
 
 Level: TypeAlias = Literal["interval", "ordinal"]
-"""The distance of two ratings: their difference, or the number of ratings between them."""
+"""The distance between two ratings: their difference, or the number of ratings between them."""
 
 _Values: TypeAlias = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def krippendorff(
         observed = (drawn * (sizes * squares - np.square(sums)) / (sizes - 1)).sum(axis=1) / count
         total, total_squares = (drawn * sums).sum(axis=1), (drawn * squares).sum(axis=1)
         expected = (count * total_squares - np.square(total)) / (count * (count - 1))
-        # If all drawn ratings are equal, their distance is only rounding.
+        # If all drawn ratings are equal, their distance is just rounding error.
         return 1 - _ratio(observed, np.where(expected > 1e-12 * np.ptp(placed) ** 2, expected, 0.0))
 
     return estimate_statistic(statistic, kept, seed=seed)

@@ -96,7 +96,7 @@ class CheckedAssertion:
         interval: 95 % interval of the value, or None.
         error_bar_ms: Maximum part of the value due to live-eval's own lateness (p99 of `lag`), or None.
         point: Condition or run of the campaign; empty outside a campaign.
-        reason: Reason for a failure that the value alone does not show, or for a missing interval.
+        reason: Reason for a failure not evident from the value, or for a missing interval.
     """
 
     assertion: Assertion
@@ -207,7 +207,7 @@ def failure_with_lost(
     if assertion.holds_for(with_lost):
         return ""
     shown = f"{with_lost:.1f} {assertion.unit}"
-    return f"{lost_in_words}, which counts as beyond the bound; the value with them is {shown}"
+    return f"{lost_in_words}, which counts as beyond the bound; including these, the value is {shown}"
 
 
 def parse_bound(text: str, form: str) -> Assertion:

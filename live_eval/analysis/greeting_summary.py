@@ -1,4 +1,4 @@
-"""The endpoint's greetings before the user's first utterance, which latencies exclude."""
+"""Summarise the endpoint's greetings before the user's first utterance, which latencies exclude."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions of a run that a reader must know to read its values, from the run's manifest."""
+"""Read the conditions that a run's values depend on from its manifest."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Assumptions:
     judge_tokens: float = float(OUTPUT_TOKENS)
 
     def of_endpoint(self, spec: ClientSpec) -> Assumptions:
-        """Return the assumptions, with the endpoint's tokens per second of audio unless given."""
+        """Return the assumptions, with the endpoint's tokens per second of audio as defaults."""
         into, out = self.input_tokens, self.output_tokens
         return replace(
             self,
@@ -100,7 +100,7 @@ class RunEstimate:
 
     Args:
         turns: Turns to run.
-        unusable: Turns whose recording cannot be used, which fail immediately.
+        unusable: Turns with an unusable recording, which fail immediately.
         preparation_minutes: Minutes before the first turn, if no speech boundaries are known yet.
         minutes: Minutes from the first to the last turn.
         input_minutes: Minutes of streamed audio; `output_minutes` is minutes of reply audio.

@@ -1,4 +1,4 @@
-"""Estimate the sample size that a comparison needs, from existing runs.
+"""Estimate the sample size that a comparison requires from existing runs.
 
 The difference is paired and averaged within scripts, as in `live_eval.analysis.comparison`; the sample size
 follows from its variation between scripts. Two runs show this variation. With one run, the correlation with

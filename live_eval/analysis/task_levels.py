@@ -1,4 +1,4 @@
-"""Relations between the levels of the benchmark: understanding, reasoning and conversation.
+"""Relate the levels of the benchmark: understanding, reasoning and conversation.
 
 All relations are over the *same recordings* (script, variant, source), regardless of the question:
 
@@ -6,7 +6,7 @@ All relations are over the *same recordings* (script, variant, source), regardle
   questions are averaged by recording, and then recordings with both values by script or attribute.
 * cue recognised: ratings of replies to recordings whose cue was recognised, minus ratings of other replies. A
   cue counts as recognised if every question about the recording's own cue was answered correctly: questions
-  of the coarse-grained type, of the cue's dimension, or of a type that the paper lacks. Recordings
+  of the coarse-grained type, of the cue's dimension, or of a type not in the paper. Recordings
   without such a question, and neutral recordings, are excluded. This is observational: a cue that is hard to
   recognise may also be hard to reply to.
 * speech source: scores of human minus synthetic recordings, paired by task, script, variant and question

@@ -1,4 +1,4 @@
-"""Scores against latency, with the runs and turns on the Pareto front.
+"""Plot scores against latency, and find the runs and turns on the Pareto front.
 
 A point is on the front if no other point is at least as fast and at least as good, and better in one respect.
 """
@@ -107,7 +107,7 @@ def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: boo
 
 
 def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
-    """Return each score with a direction against `LATENCY`, over comparable runs.
+    """Return each directional score against `LATENCY`, over comparable runs.
 
     A run is excluded from a score if its latencies are not comparable with the first run's (another turn mode
     or other definitions), or if it was scored by another version of the judge.

@@ -1,4 +1,4 @@
-"""A stored turn for reports, the studio and exports: record, scores, latencies and texts."""
+"""Present a stored turn to reports, the studio and exports: record, scores, latencies and texts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TurnView:
 
     @property
     def turn_id(self) -> str:
-        """The turn's ID, unique in the run."""
+        """The turn's ID, unique within the run."""
         return self.record.turn_id
 
     @property
@@ -195,7 +195,7 @@ class TurnView:
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """Additional facts as text, by name, if applicable."""
+        """Additional facts as text, by name."""
         turn, timing = self.record, self.record.timing
         greeting = next(greetings_of([turn]), None)
         notes: dict[str, object] = {

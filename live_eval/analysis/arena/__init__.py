@@ -1,1 +1,1 @@
-"""Compare runs in pairs: a judge or people decide which of two replies to the same case is better."""
+"""Compare runs in pairs: a judge or human raters choose the better of two replies to the same case."""

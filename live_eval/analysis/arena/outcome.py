@@ -1,4 +1,4 @@
-"""The verdicts of a judge and of people, the resulting ratings, and the verdict file."""
+"""The verdicts of a judge and of human raters, the resulting ratings, and the verdict file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ByJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByPeople:
-    """The runs as rated by people; several votes on one pair count as their mean.
+    """The runs as rated by people; several votes on one pair are averaged.
 
     `position` is the preference for the reply that was presented first, from 1 to −1.
     """
@@ -158,7 +158,7 @@ def run_arena(
         except JudgeError as error:
             if people is None:
                 raise
-            raise JudgeError(f"{error}; to rate the votes alone, pass --no-judge") from error
+            raise JudgeError(f"{error}; to rate only the votes, pass --no-judge") from error
         judge = _by_judge(judged, names, seed)
     return ArenaResult(
         runs=names,

@@ -3,7 +3,7 @@
 In the model of Bradley and Terry (1952), run i wins against run j with probability
 ``1 / (1 + 10^((r_j − r_i) / 400))``. The ratings r maximise the likelihood, with a tie counted as half a win
 for each run; their mean is 1,000, and 400 points are odds of 10 to 1. The model assumes that one number per
-run explains all pairs: only the win rates show that A beats B, B beats C and C beats A.
+run explains all pairs; a cycle (A beats B, B beats C, C beats A) shows only in the win rates.
 
 Intervals resample whole scripts.
 """
@@ -30,7 +30,7 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
-# The largest share of resamples without a finite rating for which both ends of an interval are known.
+# Maximum share of resamples without a finite rating for which both ends of an interval are known.
 _MOST_INFINITE = 0.002
 NO_RATING = "no finite rating: a chain of wins must lead from each run to every other"
 
@@ -65,7 +65,7 @@ class PairRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedRun(Record):
-    """The record of a run against all others, and its rating, whose value is None if it is not finite."""
+    """The record of a run against all others, and its rating; None if the rating is not finite."""
 
     name: str
     rating: Estimate
@@ -73,7 +73,7 @@ class RatedRun(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """All runs, best first by rating (or else by win rate), and each pair of runs with a match."""
+    """All runs, best first by rating (otherwise by win rate), and each pair of runs with a match."""
 
     runs: tuple[RatedRun, ...]
     pairs: tuple[PairRecord, ...]

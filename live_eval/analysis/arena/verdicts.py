@@ -24,7 +24,7 @@ __all__ = ["ArenaPlan", "JudgedPair", "PairVerdicts", "judge_pairs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaPlan:
-    """The judging plan: at most `limit` turns per pair of runs, spread evenly over scripts; 0 for all."""
+    """The judging plan: at most `limit` turns per pair of runs (0 for all), spread evenly over scripts."""
 
     judge: str
     limit: int = 100

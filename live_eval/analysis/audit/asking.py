@@ -1,4 +1,4 @@
-"""Repeat a judge's calls on the same input, without reusing earlier answers."""
+"""Call a judge repeatedly on the same input, without reusing earlier answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def swapped(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 class Asker:
-    """Calls a judge: a local judge recomputes in other batches, a model-based judge queries the model again.
+    """Call a judge repeatedly: a local judge recomputes in other batches, an LLM judge queries the model
+    again.
 
     Args:
         stack: Exit stack for the judge's resources.
@@ -67,7 +68,7 @@ class Asker:
 
         Args:
             items: Turns or pairs, with the judge's inputs.
-            repeat: Number of the repeat; 0 is the judgement of scoring, others are independent judgements.
+            repeat: Number of the repeat; 0 is the judgement made in scoring, others are independent.
         """
         if not items:
             return []
@@ -81,7 +82,7 @@ class Asker:
         return [judgements[place] for place in range(len(items))]
 
     def _batches(self, count: int, repeat: int) -> list[list[int]]:
-        """Return batches: single turns in the first repeat, random groups of up to five turns in others."""
+        """Return batches: single turns in the first repeat, random groups of up to five turns afterwards."""
         random = np.random.default_rng([self._seed, repeat])
         places = random.permutation(count).tolist()
         batches: list[list[int]] = []

@@ -33,7 +33,7 @@ PARTS = ("consistency", "order", "sensitivity", "agreement", "against")
 _ASKING = frozenset({"consistency", "order", "sensitivity"})
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the judge's name, the number of turns done, and the number of turns to audit."""
+"""Called with the judge's name, the number of completed turns, and the number of turns to audit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def _parts(spec: JudgeSpec, plan: AuditPlan) -> tuple[str, ...]:
     for part in plan.parts or ():
         if part not in PARTS:
             raise UsageError(
-                f"unknown part {part!r}{did_you_mean(part, PARTS)}; expected some of {', '.join(PARTS)}"
+                f"unknown part {part!r}{did_you_mean(part, PARTS)}; expected one of {', '.join(PARTS)}"
             )
     impossible = {part: reason for part in PARTS if (reason := _why_impossible(part, spec, plan)) is not None}
     for part in plan.parts or ():
@@ -127,11 +127,11 @@ def _why_impossible(part: str, spec: JudgeSpec, plan: AuditPlan) -> str | None:
     if part == "consistency":
         return "expected at least 2 repeats" if plan.repeats < 2 else None
     if part == "order":
-        return None if pairwise else f"judge {spec.name!r} judges single turns: there is no order"
+        return None if pairwise else f"judge {spec.name!r} judges single turns, which have no order"
     if part == "sensitivity":
         return None
     if pairwise:
-        return f"judge {spec.name!r} compares replies: it has no scores of single turns"
+        return f"judge {spec.name!r} compares replies and has no scores of single turns"
     if part == "agreement":
         return None if plan.labels is not None else "expected labels (--labels FILE)"
     return None if plan.against is not None else "expected another judge (--against JUDGE)"

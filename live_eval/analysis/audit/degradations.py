@@ -1,4 +1,4 @@
-"""Known degradations of replies that an audio or text judge should detect. Pure and seeded.
+"""Degrade replies in ways that an audio or text judge should detect. Pure and seeded.
 
 The sample rate and length of audio are unchanged. Levels are active speech levels (`speech_level`), so that
 pauses do not affect the degradation. Each degradation changes one property and preserves loudness.
@@ -26,9 +26,9 @@ _FRAME_MS = 5.0
 _PIECE_S = 20.0
 _SEARCHED_S = 2.0
 _WINDOW_S = 0.02
-# Audio this far below the active level is a pause, and its loudness is unchanged.
+# Audio this far below the active level counts as a pause, whose loudness is not changed.
 _PAUSE_DB = 20.0
-# About a syllable: a shorter window would raise consonants to the level of vowels.
+# About a syllable; a shorter window would raise consonants to the level of vowels.
 _EVENED_S = 0.2
 
 

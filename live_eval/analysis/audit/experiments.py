@@ -78,7 +78,7 @@ class ExperimentSettings:
     Args:
         parts: Audit parts that call the judge.
         repeats: Number of repeats for the consistency.
-        donor: Function that finds a donor turn.
+        donor: Finds a donor turn.
         seed: Seed for degradations and resampling.
     """
 
@@ -114,7 +114,7 @@ class Experiments(ABC):
 
     @abstractmethod
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all experiments on a batch of turns."""
+        """Run all experiments on a batch."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the results of the audit's parts, by name."""
@@ -138,7 +138,7 @@ class Experiments(ABC):
         directed = {
             output.name
             for output in self._spec.outputs
-            # A preference between two replies always has a direction.
+            # A preference between two replies is always directional.
             if self._spec.kind is JudgeKind.PAIRWISE or output.higher_is_better is not None
         }
         control = "the unchanged turn" if probed.probe.control is None else "the method's artefacts alone"
@@ -191,7 +191,7 @@ class SingleExperiments(Experiments):
         super().__init__(settings, self._signs)
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all experiments on a batch of turns."""
+        """Run all experiments on a batch."""
         base = self._asker.judge(turns)
         if self._rounds > 1:
             again = [self._asker.judge(turns, number) for number in range(1, self._rounds)]
@@ -232,7 +232,7 @@ class PairExperiments(Experiments):
         super().__init__(settings, [self._output])
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
-        """Run all experiments on a batch of turns."""
+        """Run all experiments on a batch."""
         if self._rounds > 1 or "order" in self._parts:
             self._compare(turns)
         for probed in self._probed:

@@ -85,7 +85,7 @@ def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
         before = seen.setdefault((output, turn_id, rater), line)
         if before != line:
             whose = f" by {rater!r}" if rater else ""
-            raise DataError(f"{where}: a second score{whose} of {turn_id!r}; the first is on line {before}")
+            raise DataError(f"{where}: duplicate score{whose} of {turn_id!r}; the first is on line {before}")
         labels.scores.setdefault(output, {}).setdefault(turn_id, {})[rater] = score
     return labels
 

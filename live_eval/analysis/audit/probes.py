@@ -1,4 +1,4 @@
-"""The known degradations, and the subset that a judge could detect. Pure."""
+"""The known degradations, and the subset that a judge can detect. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class JudgeProbe:
 def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
     """Return the degradations of a judge's inputs.
 
-    A pairwise judge compares replies to the same case, so it gets no degradation that exchanges cases.
+    A pairwise judge compares replies to the same case, so degradations that exchange cases do not apply.
     """
     looks_at = spec.needs | spec.uses
     probes: list[JudgeProbe] = []
@@ -81,7 +81,7 @@ def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
 
 def _on_audio(change: Callable[[Audio, int], Audio]) -> Change:
     def changed(turn: JudgedTurn, donor: JudgedTurn, seed: int) -> JudgedTurn:
-        assert turn.reply is not None  # the judge needs this input and could judge the turn
+        assert turn.reply is not None  # the judge requires this input and could judge the turn
         return replace(turn, reply=change(turn.reply, _seed(turn, seed)))
 
     return changed

@@ -59,7 +59,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
         ``n`` turns with at least two scores; the share with ``identical`` scores, up to 0.0001; the mean
         absolute ``deviation`` from the turn's mean; ``sd_within``, the standard deviation within turns,
         pooled; ``sd_between``, the standard deviation of the turns' true means (one-way random effects);
-        ``icc``, the share of the variance that is between turns, ICC(1): 1 if a repeat changes nothing, 0 if
+        ``icc``, the share of the variance that is between turns, ICC(1): 1 if repeats are identical, 0 if
         turns differ no more than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979); and the
         turn with the ``largest_difference`` as ``worst``.
     """
@@ -154,7 +154,7 @@ class Visibility(StrEnum):
     PREFERS = "prefers"
     """The interval is on the better side of 0: the judge mistakes the degradation for an improvement."""
     TOO_FEW = "too few to say"
-    """There are too few scripts for an interval."""
+    """Too few scripts for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,8 @@ class Degraded:
 
 
 def degradation_effect(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> dict[str, Any]:
-    """Return whether a judge detects a degradation; without a direction, any change beyond chance counts.
+    """Return whether a judge detects a degradation; for an undirected output, any change beyond chance
+    counts.
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` turns: the mean ``difference``, degraded

@@ -1,4 +1,4 @@
-"""Select a run's turns to judge, spread evenly over scripts, and the other turns that they require."""
+"""Select the turns of a run to judge, spread evenly over scripts, and their donor turns."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
 
 
 class Opponents:
-    """The replies to compare a run's replies with: from the run in `path`, or else the reference replies.
+    """The replies to compare a run's replies with: from the run in `path`, otherwise the reference replies.
 
     Raises:
         StoreError: The folder is not a run.
@@ -158,7 +158,7 @@ class Opponents:
                 return other
             return Unscored(f"the reply to compare with: {other.reason}")
         if (absent := missing(turn, self.looks_at)) is not None:
-            return Unscored(f"nothing to compare the reply with: {absent}")
+            return Unscored(f"no reply to compare with: {absent}")
         return replace(turn, reply=turn.reference, reply_text=turn.case.reference_text)
 
 

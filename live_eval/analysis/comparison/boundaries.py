@@ -1,4 +1,4 @@
-"""The end of the user's speech in the turns of two runs, and the detection method."""
+"""Compare the end of the user's speech and its detection method between two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One metric in two runs: the difference, its uncertainty, and a verdict."""
+"""Compare one metric between two runs: the difference, its uncertainty, and a verdict."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict: a difference if the corrected p is below `ALPHA` and the interval excludes 0."""
+        """The verdict: a difference, if the corrected p is below `ALPHA` and the interval excludes 0."""
         interval, value = self.difference.interval, self.difference.value
         if value is None or self.p_holm is None:
             return Verdict.TOO_FEW
-        # If all scripts differ by the same amount there is no interval, and p alone decides.
+        # If all scripts differ by the same amount, there is no interval and p alone decides.
         if self.p_holm >= ALPHA or (interval is not None and interval.low <= 0 <= interval.high):
             return Verdict.TOO_FEW if self._out_of_reach else Verdict.NOT_SHOWN
         if self.higher_is_better is None:
@@ -102,7 +102,7 @@ class Difference:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether no difference can be shown with these numbers of scripts and tests."""
+        """Whether these numbers of scripts and tests cannot show any difference."""
         return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property

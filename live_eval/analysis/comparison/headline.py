@@ -15,7 +15,8 @@ _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
 def headline(first: str, comparison: RunComparison) -> str:
-    """Return the differences shown, the number not shown, and the scripts needed to show the main one.
+    """Return a sentence with the differences shown, the number not shown, and the scripts needed to show the
+    main one.
 
     Args:
         first: Name of the first run.

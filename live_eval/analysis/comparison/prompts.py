@@ -35,7 +35,7 @@ class BestPrompt:
         best: First run with the best prompt, or None.
         lead: Difference from the second-best prompt, with an uncorrected p, or None.
         n: Number of turns with a value for every prompt.
-        reason: Reason why there is no best prompt; empty if there is.
+        reason: Why there is no best prompt; empty if there is one.
     """
 
     metric: str

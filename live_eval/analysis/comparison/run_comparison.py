@@ -1,4 +1,4 @@
-"""Compare several runs with the first: comparability, differing settings, and differences."""
+"""Compare several runs with the first: comparability, differing settings, and differences in metrics."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _corrected(families: Sequence[Mapping[str, Difference]]) -> list[dict[str, D
     """Return differences with p corrected over all differences."""
     tested = [each.test.p for family in families for each in family.values() if each.test.informative]
     corrected = iter(holm(tested))
-    # If no script differs, sign flips have no effect, and there is nothing to correct.
+    # If no script differs, sign flips have no effect and no correction is necessary.
     return [
         {
             name: replace(
@@ -185,7 +185,7 @@ def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = Fa
     """
     problem = next(_data_differs(first, other, common), None)
     if problem is not None:
-        raise UsageError(f"{first.name} and {other.name} cannot be compared: {problem}")
+        raise UsageError(f"cannot compare {first.name} and {other.name}: {problem}")
 
 
 def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Iterator[str]:
@@ -215,7 +215,7 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
         if one.scripts.keys() - two.scripts.keys()
     ]
     if unshared:
-        yield f"there are {', and '.join(unshared)}; --common compares the {len(shared)} common turns"
+        yield f"found {', and '.join(unshared)}; --common compares the {len(shared)} common turns"
 
 
 def _cases(keys: Sequence[TurnKey]) -> str:
@@ -300,7 +300,7 @@ def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, the
     elif mine.kind == "latency":
         why = latencies_differ(first, other)
     if why:
-        raise UsageError(f"{mine.name} cannot be compared: {why}")
+        raise UsageError(f"cannot compare {mine.name}: {why}")
 
 
 def _versions_differ(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> str:

@@ -1,4 +1,4 @@
-"""The endpoint, prompt and impairment settings in run manifests, and their differences."""
+"""Compare the endpoint, prompt and impairment settings in run manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of a run, as one series per metric, by case and repetition."""
+"""Represent a run as one series per metric, by case and repetition."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
     """Read runs for comparison; with `retime`, recompute the latencies with the current definitions.
 
     Raises:
-        UsageError: A run is given twice.
+        UsageError: A run is repeated.
         StoreError: A folder is not a run.
     """
     folders = [path.resolve() for path in paths]
     if len(set(folders)) < len(folders):
-        raise UsageError("expected different runs, got one of them twice")
+        raise UsageError("expected different runs, got a duplicate")
     names = [folder.name for folder in folders]
     if len(set(names)) < len(names):
         names = [str(path) for path in paths]
@@ -192,7 +192,7 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
         f"unknown{did_you_mean(wanted, run.series)}; expected one of {', '.join(run.series)}, or a score "
         "added by live-eval score"
     )
-    problem = f"could be {', '.join(ends)}" if ends else unknown
+    problem = f"ambiguous; expected one of {', '.join(ends)}" if ends else unknown
     raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
 
 

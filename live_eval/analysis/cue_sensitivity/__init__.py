@@ -1,4 +1,4 @@
-"""Cue sensitivity: does the reply change when only the voice changes?
+"""Measure cue sensitivity: whether the reply changes when only the voice changes.
 
 EchoMind contains each script in up to three styles. If each recording is used more than once, two replies to
 a script are either to the same recording or to different styles. To an endpoint that uses only the words,

@@ -1,4 +1,4 @@
-"""The voice's effect on replies by one measure, with an interval and a permutation test."""
+"""Estimate the voice's effect on replies by one measure, with an interval and a permutation test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEWEST_SCRIPTS = 5
 """The fewest scripts for an effect."""
 
 SIGNIFICANT_BELOW = 0.05
-"""The p below which replies are said to change with the voice."""
+"""The p below which replies count as changing with the voice."""
 
 PERMUTATIONS = 2_000
 NEIGHBOURS = 12

@@ -1,4 +1,4 @@
-"""Distances between two replies, by words, delivery or scores."""
+"""Measure the distance between two replies, by words, delivery or scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cue sensitivity of a run by all measures, with notes."""
+"""Measure the cue sensitivity of a run by all measures, with notes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def cue_sensitivity(
     scores: ScoreReader,
     *,
     embedder: Embedder | None = None,
-    no_embedder: str = "no model was given",
+    no_embedder: str = "no model",
     seed: int = 0,
 ) -> CueSensitivity:
     """Measure the sensitivity of a run's replies to the voice.
@@ -123,7 +123,7 @@ def sensitivity_of(
     *,
     run: str,
     embedder: Embedder | None = None,
-    no_embedder: str = "no model was given",
+    no_embedder: str = "no model",
     seed: int = 0,
     overall_only: bool = False,
 ) -> CueSensitivity:
@@ -216,7 +216,7 @@ def collect_replies(found: Iterable[Reply | str]) -> CollectedReplies:
 def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
     """Return the replies to scripts whose styles all had the same prompt.
 
-    Otherwise the effect of the prompt would be mistaken for the effect of the voice.
+    Otherwise, the effect of the prompt could be mistaken for an effect of the voice.
     """
     instructions: dict[tuple[str, str], set[str]] = defaultdict(set)
     for reply in replies:

@@ -1,4 +1,4 @@
-"""The latencies of a condition of a campaign: percentiles with intervals, and the tail.
+"""Compute the latencies of a campaign's condition: percentiles with intervals, and the tail.
 
 A latency is measured from the end of the user's speech (docs/reference/latencies.md) or, with
 ``_from_intended``, from the turn's due time. The two differ under load: a turn that begins late because an
@@ -184,7 +184,7 @@ def _complete(turn: TurnRecord) -> Latency:
 
 
 def intended_delay(trace: TurnTrace) -> Latency:
-    """Return the delay between a turn's intended start and dialling."""
+    """Return the delay from a turn's intended start to dialling."""
     if trace.intended_ns is None:
         return Latency(None, "no intended start")
     return Latency(trace.dial_ns - trace.intended_ns)
@@ -214,7 +214,7 @@ def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
 
 
 def tail(values: Sequence[float]) -> list[list[float]]:
-    """Return the distribution at percentiles with increasing resolution, as ``[percentile, value]``.
+    """Return the distribution at increasingly fine percentiles, as ``[percentile, value]``.
 
     The percentiles follow HdrHistogram's iterator, with five ticks for each halving of the distance to 100
     (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and

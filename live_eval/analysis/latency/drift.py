@@ -1,6 +1,6 @@
 """Drift in a campaign, measured with the same recordings at the start, middle and end.
 
-The metrics show different causes of drift: reply latencies the endpoint, connection setup the network, and
+The metrics separate the causes of drift: reply latencies show the endpoint, connection setup the network, and
 lag live-eval itself. One provider's median over nine runs of the same cell ranged from 1,264 to 2,039 ms
 (cekura-bench, https://github.com/cekura-ai/cekura-bench): without a drift check, such drift may be mistaken
 for a difference between conditions.

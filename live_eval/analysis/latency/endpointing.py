@@ -1,4 +1,4 @@
-"""The endpointing cost: the additional latency if the endpoint's own detector ends the turn.
+"""Compute the endpointing cost: the additional latency if the endpoint's own detector ends the turn.
 
 The same recordings run with the endpoint's detector and with a manual commit after the last frame, paired by
 case and repetition. In a manual turn, the end of the turn is known from the data; the difference is the cost

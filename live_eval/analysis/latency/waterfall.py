@@ -1,4 +1,4 @@
-"""The contribution of each step of a turn; contributions add up exactly to the total.
+"""Compute the contribution of each step of a turn; contributions add up exactly to the total.
 
 The user waits twice in a turn: until the session is ready, and from the end of speech until the reply
 arrives. Each contribution is the time that a step adds to the previous steps, so that overlapping steps (a

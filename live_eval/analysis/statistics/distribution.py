@@ -1,4 +1,4 @@
-"""The distribution of measured values: mean and percentiles with intervals, and the missing values."""
+"""Summarise measured values: mean and percentiles with intervals, and the missing values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Distribution:
     missing: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, statistic: str) -> Estimate:
-        """Return one of the requested statistics; too few values give None, with the reason."""
+        """Return one of the requested statistics; None with a reason for too few values."""
         return self.estimates[statistic]
 
     @property

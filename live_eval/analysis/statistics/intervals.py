@@ -139,7 +139,7 @@ def finite(values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64)
     wrong = len(array) - int(np.isfinite(array).sum())
     if wrong:
-        raise ValueError(f"expected finite values, but {wrong} of {len(array)} are not")
+        raise ValueError(f"expected finite values, got {wrong} of {len(array)} that are not")
     return array
 
 
@@ -274,7 +274,7 @@ def estimate_quantile(
     blocks = _Blocks(owners, count)
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Each resample contains every value as often as its script was drawn.
+        # Each resample repeats every value as often as its script was drawn.
         upto = blocks.counts(drawn)
         at = share * (upto[:, -1] - 1)
         below = np.floor(at)
@@ -346,7 +346,7 @@ def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.in
         ValueError: The number of clusters is not the number of values.
     """
     if len(clusters) != n:
-        raise ValueError(f"expected one cluster for each value, but there are {n} and {len(clusters)}")
+        raise ValueError(f"expected one cluster per value, got {len(clusters)} for {n} values")
     ordered: list[Any] = list(set(clusters))
     ordered.sort()
     numbers = {cluster: number for number, cluster in enumerate(ordered)}

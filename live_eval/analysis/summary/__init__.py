@@ -3,5 +3,5 @@
 Failed turns are always counted. For every latency, three numbers add up to the number of turns in the run:
 measured turns, turns with an uncertain end of speech (which have separate percentiles), and turns without
 this latency, by reason. For every score, ``n + n_unscored + n_failed`` is the number of turns. A failed turn
-has neither a latency nor a score and is included in both sums.
+has no latency and no score, and counts in both sums.
 """

@@ -1,4 +1,4 @@
-"""Whether replies follow a change of the cue within a dialogue.
+"""Measure whether replies follow a change of the cue within a dialogue.
 
 A change is a turn whose cue differs from the previous turn's cue, if both have a cue. Its reply's scores are
 compared with the previous reply's: a model that ignores the change scores lower with cue judges. A score with

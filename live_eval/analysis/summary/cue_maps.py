@@ -1,4 +1,4 @@
-"""Each task's scores by cue, for heat maps."""
+"""Arrange each task's scores by cue, for heat maps."""
 
 from __future__ import annotations
 

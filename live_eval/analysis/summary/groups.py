@@ -1,4 +1,4 @@
-"""The turns of each task in a run, grouped by variant and by vocal cue."""
+"""Group the turns of each task by variant and by vocal cue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main score of each task: the one by which the benchmark's paper chooses and compares models."""
+"""Choose the main score of each task: the one by which the benchmark's paper compares models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MainScore:
     Args:
         column: Score.
         mean: Mean over all scored turns of the task.
-        missing: Headings of the scores that would have been preferred but are missing.
+        missing: Headings of preferred scores that are missing.
     """
 
     task: Task

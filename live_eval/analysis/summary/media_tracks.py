@@ -1,4 +1,4 @@
-"""Packet loss, jitter and setup time of a run's media tracks."""
+"""Summarise packet loss, jitter and setup time of a run's media tracks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turn data that statistics need: everything except the marks."""
+"""Read the turn data that statistics need: everything except the timestamps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TurnKey: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The turn data that statistics need.
+    """The data of one turn that statistics need.
 
     `failed_by` is the cause of the turn's failure, None if captured; `speech_end_ns` is relative to the
     recording's first sample.

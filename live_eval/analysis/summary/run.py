@@ -80,7 +80,7 @@ class RunFacts:
         model: Model reported by the endpoint, or else the requested model.
         conditions: Turn mode, prompt, impairment and concurrency.
         comparable: Whether the latencies are comparable with realtime endpoints.
-        state: State: ``running`` (or died), ``interrupted`` or ``finished``.
+        state: ``running`` (or died), ``interrupted`` or ``finished``.
         started_at: Start time, ISO 8601 in UTC.
         ended_at: End time, ISO 8601 in UTC; None if the run has not ended.
         planned: Number of planned turns.
@@ -108,7 +108,7 @@ class RunFacts:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What was run, and how, as short texts for headers."""
+        """What was run and how, as short texts for headers."""
         texts = (self.endpoint, self.model, self.voice, *self.conditions.in_words, self.data)
         return tuple(text for text in texts if text)
 

@@ -1,4 +1,4 @@
-"""The scores of a run: a complete table with one cell per turn and score, and the means."""
+"""Tabulate the scores of a run, with one cell per turn and score, and compute the means."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     for judge in judges:
         spec = specs.get(judge)
         outputs = {output.name: output for output in spec.outputs} if spec is not None else {}
-        # Another version of a judge may have produced outputs that its current specification lacks.
+        # Another version of a judge may have produced outputs that are not in its current specification.
         names = list(given.get(judge, ())) or list(outputs) or [""]
         specified = list(outputs)
         names.sort(key=lambda name: specified.index(name) if name in specified else len(specified))

@@ -1,4 +1,4 @@
-"""Metrics of the tasks other than conversation: accuracy by question type, and transcription errors.
+"""Compute the metrics of tasks other than conversation: accuracy by question type, and transcription errors.
 
 They are computed from the multiple-choice and transcription judges. A question that the endpoint did not
 answer counts as wrong; a question whose turn failed for another reason is excluded and counted. An utterance

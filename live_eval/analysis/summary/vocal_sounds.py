@@ -1,4 +1,4 @@
-"""Latencies of turns whose cue is a sound of the speaker (a sigh, a breath, a sob), by two ends of speech.
+"""Measure latencies of turns whose cue is a vocal sound (a sigh, a breath, a sob), from two ends of speech.
 
 The end of speech of such a turn is the end of the sound, often after the last word, so it is uncertain when a
 listener would begin to answer. Both latencies are reported: from the last word and from the last sound.

@@ -136,7 +136,7 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
 
 
 def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
-    reported = not turn.trace.continuous  # otherwise the session derives the marks from the audio's energy
+    reported = not turn.trace.continuous  # otherwise, the marks are derived from the audio's energy
     cancelled_ns = marks.interrupted_ns
     if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and reported:
         cancelled_ns = marks.done_ns
@@ -152,7 +152,7 @@ def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
 
 
 def _began_ns(marks: ResponseRecord) -> int:
-    """Return the time of the first sign of a response; 0 if there is none."""
+    """Return the time of a response's first event or audio; 0 if there is none."""
     arrivals = marks.chunk_arrival_ns[:1].tolist()
     signs = (marks.created_ns, marks.first_text_ns, marks.done_ns, *arrivals)
     return min((at_ns for at_ns in signs if at_ns is not None), default=0)

@@ -1,4 +1,4 @@
-"""InteractionGym's rule-based scores: whether the agent behaved as expected, and how fast.
+"""InteractionGym's rule-based scores: whether the agent behaved as expected, and how quickly.
 
 Source: InteractionGym 283e86e, ``docs/FORMAT.md`` section 6.3, and ``src/interaction_gym/eval.py``
 (37e535e). Each utterance scores 0 to 1. A turn with pauses is scored phrase by phrase: the agent should wait

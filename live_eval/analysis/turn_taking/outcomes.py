@@ -1,4 +1,4 @@
-"""The rules for the outcomes and durations of trials. Pure.
+"""Judge the outcomes and durations of trials by rules. Pure.
 
 A trial is a conversation whose last utterance is the probe. The utterance determines the rule:
 
@@ -56,7 +56,7 @@ YIELD_WITHIN_NS = 2_000_000_000
 
 DURATIONS: Mapping[str, str] = {
     "response_latency": "last sample of the user → first audible sample of the reply",
-    "pause_endpointing": "last sample before a pause → first sign that the endpoint took it for the end",
+    "pause_endpointing": "last sample before a pause → first sign that the endpoint mistook it for the end",
     "anchor": "first audible sample of the reply → actual start of the user's speech over it",
     "audible_stop": "the user begins to speak → last audible sample of the reply; only if it was stopped",
     "provider_stop": "the user begins to speak → the endpoint reports the stop",
@@ -64,7 +64,7 @@ DURATIONS: Mapping[str, str] = {
     "discarded": "audible reply audio that arrived but was not heard",
     "new_reply": "the user has finished → first audible sample of the next reply",
     "overlap": "time in which user and endpoint are both audible",
-    "trigger": "the user's audio begins → first sign of an unprompted response",
+    "trigger": "the user's audio begins → first event or audio of an unprompted response",
 }
 """Start and end of each duration."""
 
@@ -102,9 +102,9 @@ class Outcome(StrEnum):
     KEPT_TALKING = "kept_talking"
     """The reply continued."""
     TRIGGERED = "triggered"
-    """The endpoint responded to audio that needs no response."""
+    """The endpoint responded to audio that requires no response."""
     IGNORED = "ignored"
-    """The endpoint did not respond to audio that needs no response."""
+    """The endpoint did not respond to audio that requires no response."""
     NATURAL_END = "natural_end"
     """The reply ended naturally while the user spoke: void."""
     NOT_OVERLAPPING = "not_overlapping"

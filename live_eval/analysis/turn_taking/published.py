@@ -1,4 +1,4 @@
-"""The value and the description of a published metric."""
+"""The value and description of a published metric."""
 
 from __future__ import annotations
 

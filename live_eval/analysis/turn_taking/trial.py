@@ -1,4 +1,4 @@
-"""A duplex trial and its result: turns, conversation, and judgement. Pure."""
+"""A duplex trial and its result: turns, conversation and judgement. Pure."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_runs_without_a_case_in_common_have_no_differences(run_folder: Path, tmp
     with open_runs([run_folder, small_run(tmp_path / "run")]) as opened:
         comparison = opened[1].view.comparison
         assert comparison is not None
-        assert comparison.problem == "first and run cannot be compared: they have no case in common"
+        assert comparison.problem == "cannot compare first and run: they have no case in common"
         assert comparison.latencies == comparison.scores == {}
 
 

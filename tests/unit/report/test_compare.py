@@ -51,7 +51,7 @@ def test_runs_of_different_models_show_no_effect_of_prompts(tmp_path: Path) -> N
 
 def test_runs_of_different_data_are_not_paired(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "no", 3.5, data="g")]
-    words = "a and b cannot be compared: their data differ: data f (fingerprint f) and data g (fingerprint g)"
+    words = "cannot compare a and b: their data differ: data f (fingerprint f) and data g (fingerprint g)"
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None
@@ -75,5 +75,5 @@ def test_a_note_counts_the_paired_turns(tmp_path: Path) -> None:
 def test_runs_without_a_case_in_common_are_not_paired(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "no", 3.5, cases=range(10, 20))]
     text = write_report(runs, form="md")
-    assert "a and b cannot be compared: they have no case in common" in (text or "")
+    assert "cannot compare a and b: they have no case in common" in (text or "")
     assert "against a, paired" not in (text or "")

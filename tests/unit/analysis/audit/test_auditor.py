@@ -486,7 +486,7 @@ class TestStored:
     @pytest.mark.parametrize(
         ("plan", "problem"),
         [
-            (AuditPlan(parts=("sense",)), "unknown part 'sense'; expected some of consistency, order"),
+            (AuditPlan(parts=("sense",)), "unknown part 'sense'; expected one of consistency, order"),
             (AuditPlan(parts=("order",)), "judges single turns"),
             (AuditPlan(parts=("agreement",)), "--labels"),
             (AuditPlan(parts=("against",)), "--against"),

@@ -210,7 +210,7 @@ class TestLabels:
             ("case_id,score\ntwice,1\n", r"labels\.csv:2: case 'twice' has 2 turns"),
             (
                 "turn_id,score,rater\nt0,1,ann\nt0,2,ann\n",
-                r"labels\.csv:3: a second score by 'ann' of 't0'; the first is on line 2",
+                r"labels\.csv:3: duplicate score by 'ann' of 't0'; the first is on line 2",
             ),
             ('turn_id,score\n"t0,1\n', r"labels\.csv:2: expected CSV: "),
         ],

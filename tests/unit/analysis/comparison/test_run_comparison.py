@@ -206,7 +206,7 @@ def test_the_correction_covers_every_test_of_every_run() -> None:
 def test_runs_of_other_data_are_refused_with_the_difference() -> None:
     first = made_run("a", {"x": drawn(1)})
     other = made_run("b", {"x": drawn(2)}, data={"name": "e", "fingerprint": "0" * 64})
-    with pytest.raises(UsageError, match=r"a and b cannot be compared.* d \(fingerprint f{12}\) and e"):
+    with pytest.raises(UsageError, match=r"cannot compare a and b.* d \(fingerprint f{12}\) and e"):
         compare_runs([first, other])
     asked = made_run("b", {"x": drawn(2)}, tasks=frozenset({Task.REASONING}))
     with pytest.raises(UsageError, match="the tasks are conversation in one and reasoning in the other"):
@@ -278,12 +278,12 @@ def test_a_metric_is_found_by_the_end_of_its_name() -> None:
     with pytest.raises(UsageError, match=r"a: metric 'c5': unknown; expected one of captured, rubric.c4"):
         find_series(run, "c5")
     both = made_run("a", {"rubric.c4": drawn(1), "mine.c4": drawn(1)})
-    with pytest.raises(UsageError, match=r"could be rubric.c4, mine.c4"):
+    with pytest.raises(UsageError, match=r"ambiguous; expected one of rubric.c4, mine.c4"):
         find_series(both, "c4")
     tasks = ("mcq.accuracy:reasoning", "mcq.accuracy:understanding")
     asked = made_run("a", {name: drawn(1) for name in (*tasks, "mcq.parsed:reasoning")})
     for wanted in ("accuracy", "mcq.accuracy"):
-        with pytest.raises(UsageError, match=f"{wanted}': could be {', '.join(tasks)}$"):
+        with pytest.raises(UsageError, match=f"{wanted}': ambiguous; expected one of {', '.join(tasks)}$"):
             find_series(asked, wanted)
     assert find_series(asked, "Accuracy:Reasoning").name == "mcq.accuracy:reasoning"
     assert find_series(asked, "parsed").name == "mcq.parsed:reasoning"
@@ -495,5 +495,5 @@ def test_differing_speech_boundaries_are_noted(
 
 
 def test_a_run_named_twice_is_refused(run_folder: Path) -> None:
-    with pytest.raises(UsageError, match="got one of them twice"):
+    with pytest.raises(UsageError, match="got a duplicate"):
         read_runs([run_folder, run_folder])

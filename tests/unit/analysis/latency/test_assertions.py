@@ -175,7 +175,7 @@ def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
     result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)
     assert result.value == 500.0
     assert not result
-    assert result.reason.endswith("counts as beyond the bound; the value with them is 5000.0 ms")
+    assert result.reason.endswith("counts as beyond the bound; including these, the value is 5000.0 ms")
 
 
 def test_turns_that_share_a_session_are_not_missing_a_connection() -> None:

@@ -108,7 +108,7 @@ def test_a_meaningless_interval_is_withheld() -> None:
     rare = estimate_quantile(np.arange(99.0), range(99), 0.95)
     assert (rare.interval, rare.reason) == (None, "fewer than 100 values")
     assert estimate_quantile(np.arange(100.0), range(100), 0.95).interval is not None
-    with pytest.raises(ValueError, match="one cluster for each value"):
+    with pytest.raises(ValueError, match="one cluster per value"):
         estimate_mean([1.0], [])
 
 

@@ -69,7 +69,7 @@ def test_one_script_has_no_spread() -> None:
 def test_differences_have_to_be_finite(wrong: float) -> None:
     differences = [1.0] * 9 + [wrong]
     for of in (sign_flip, standardised_mean):
-        with pytest.raises(ValueError, match="expected finite values, but 1 of 10 are not"):
+        with pytest.raises(ValueError, match="expected finite values, got 1 of 10 that are not"):
             of(differences)
 
 
