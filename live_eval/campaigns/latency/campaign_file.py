@@ -135,7 +135,7 @@ def _read_point(folder: Path, stored: StoredPoint) -> PointRecord:
     path = folder / stored.run
     try:
         if path.is_symlink():
-            raise StoreError(f"{path}: expected the folder of a run, found a link")
+            raise StoreError(f"{path}: expected a run folder, found a link")
         with RunReader.open(path) as run:
             return PointRecord(
                 stored=stored,
