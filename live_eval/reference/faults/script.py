@@ -218,7 +218,7 @@ def _parsed(item: DamageItem) -> Fault:
             else:
                 moments = "a moment, " if moves else ""
                 raise ValueError(
-                    f"{moments}turn=N, first=N, every=N or share=P% after '@', but it is {condition!r}"
+                    f"{moments}turn=N, first=N, every=N or share=P% after '@', got {condition!r}"
                 )
     except ValueError as error:
         raise UsageError(f"{where}{error}") from None

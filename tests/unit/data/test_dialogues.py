@@ -79,7 +79,7 @@ def test_two_dialogues_with_one_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("turns", "said"),
     [
-        ([], "expected a list of turns under 'turns', but it is []"),
+        ([], "expected a list of turns under 'turns', got []"),
         ("x", "expected a list of turns under 'turns', got 'x'"),
         ({"audio": "a.wav"}, "expected a list of turns under 'turns'"),
         ([turn("a"), 7], "expected an object as turn 2, got 7"),

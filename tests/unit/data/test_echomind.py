@@ -257,7 +257,7 @@ class TestBadEntries:
     @pytest.mark.parametrize("value", [{"a": 1}, ["a.wav"], True])
     def test_values_that_are_not_text(self, tmp_path: Path, value: object) -> None:
         made = entry(target_audio_info={"target_input_audio_file": value})
-        assert "expected text as audio, but it is" in problem_of(tmp_path, [made])
+        assert "expected text as audio, got" in problem_of(tmp_path, [made])
 
     @pytest.mark.parametrize("bad", ["text", 7, None, [1]])
     def test_entries_that_are_not_objects(self, tmp_path: Path, bad: object) -> None:

@@ -117,7 +117,7 @@ class TestBadRows:
             ({"audio": "a.wav", "voice_end_ms": "late"}, "expected a number of milliseconds"),
             ({"audio": "a.wav", "clean_audio": "/x.wav"}, "as clean_audio is outside"),
             ("{oops}", "mine.jsonl, line 2, column 2: not JSON"),
-            ("[1]", "expected an object, but it is [1]"),
+            ("[1]", "expected an object, got [1]"),
             ("[" * 100_000, "nested too deeply"),
             ('{"audio": ' + "1" * 5_000 + "}", "mine.jsonl, line 2: not JSON: Exceeds the limit"),
         ],

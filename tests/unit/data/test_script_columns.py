@@ -60,7 +60,7 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
         ({"parts": [7]}, "expected an object as part 1, got 7"),
         (
             {"parts": [{"onset_ms": 1}]},
-            "a number of milliseconds as end_ms of part 1, but it is None",
+            "a number of milliseconds as end_ms of part 1, got None",
         ),
         ({"parts": [{"onset_ms": 5, "end_ms": 5}]}, "part 1 goes from 5 to 5 ms"),
         ({"parts": [{"onset_ms": -1, "end_ms": 5}]}, "part 1 goes from -1 to 5 ms"),

@@ -91,7 +91,7 @@ def test_a_manifest_with_a_syntax_error_starts_nothing(tmp_path: Path) -> None:
         make_plan(validate({"data": {"path": str(manifest)}}))
     first, second = str(caught.value).splitlines()
     assert first.startswith("mine.jsonl, line 2, column 2: not JSON: ")
-    assert second == "mine.jsonl, line 3: expected an object, but it is [1]"
+    assert second == "mine.jsonl, line 3: expected an object, got [1]"
 
 
 def test_all_means_every_task_with_the_limit_applied_to_each() -> None:

@@ -44,7 +44,7 @@ def test_runs_that_are_not_comparable_are_refused(tmp_path: Path, runs: tuple[Pa
 
     refused(runs[0], match="expected 2 runs, found 1")
     refused(*runs, write_listened_run(tmp_path / "three", hz=1), match="expected 2 runs, found 3")
-    refused(runs[0], runs[0], match="got one of them twice")
+    refused(runs[0], runs[0], match="got a duplicate")
     refused(*runs, scales=("rubric.c1",), match="expected none")
     refused(*runs, kind=RATING, match="expected some, each once, found none")
     refused(*runs, kind=RATING, scales=(SCALES[0],) * 2, match="expected some, each once")
