@@ -298,7 +298,7 @@ def another_message(line: dict[str, Any]) -> None:
             audio_later,
             "the dialect now reports ReplyAudio at 1.260000001 s instead of ReplyAudio at 1.260000000 s",
         ),
-        (audio_later, "chunk_arrival_ns of response r is"),
+        (audio_later, "chunk_arrival_ns of response r: now"),
         (another_text, "text of ReplyText at 1.200000000 s: now 'Hm.', before 'Ah.'"),
         (another_sound, "crc32 of ReplyAudio at"),
         (one_event_more, "the dialect now reports ReplyText at 1.200000000 s"),

@@ -78,7 +78,7 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"options_text": [None, "x"]}, "expected text as the option A, got None"),
         ({"options_text": {"A": "x", "B": True}}, "expected text as the option B, got True"),
         ({"answer": "E"}, "expected one of A, B as the answer, got 'E'"),
-        ({"answer": "B. A dog."}, "it is 'B. A dog.', and B is 'A cat.'"),
+        ({"answer": "B. A dog."}, "got 'B. A dog.', and B is 'A cat.'"),
         ({"question": " "}, "expected a question under one of the fields question, question_text, query"),
         ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "is outside"),
         ({"audio_name": None}, "expected a recording"),

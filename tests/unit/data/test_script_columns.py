@@ -48,7 +48,7 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"speech": "shout"}, "expected turn, backchannel, vocal_tic, non_directed, noise as speech"),
+        ({"speech": "shout"}, "expected one of turn, backchannel, vocal_tic, non_directed, noise as speech"),
         (
             {"anchor": "reply_audible+900ms"},
             "requires an earlier utterance, but this is not a turn of a dialogue",

@@ -100,7 +100,7 @@ def test_a_missing_package_names_its_extra(
 
 
 def test_errors_name_the_file_and_the_reason(run_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
+    with pytest.raises(StoreError, match=r"found no run\.sqlite"):
         live_eval.open_run(tmp_path)
     for arguments, words in (
         (["--to", "parquet", "--out", "-"], "standard output"),

@@ -59,7 +59,7 @@ def test_another_schema_version_is_refused_with_both_numbers(tmp_path: Path) -> 
 
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
+    with pytest.raises(StoreError, match=r"found no run\.sqlite"):
         RunReader.open(tmp_path / "nowhere")
     with pytest.raises(StoreError, match="expected a run to resume"):
         RunWriter.resume(tmp_path)

@@ -227,7 +227,7 @@ def test_invalid_arguments_are_refused(run_folder: Path, tmp_path: Path) -> None
         write_report([])
     with pytest.raises(UsageError, match="given twice"):
         write_report([run_folder, run_folder / ".." / run_folder.name])
-    with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
+    with pytest.raises(StoreError, match=r"found no run\.sqlite"):
         write_report([tmp_path])
     with pytest.raises(UsageError, match="cannot write"):
         write_report([run_folder], tmp_path / "no" / "report.html")

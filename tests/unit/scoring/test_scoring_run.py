@@ -234,12 +234,12 @@ def test_only_the_turn_that_breaks_the_judge_fails(run: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (Scored({"length": math.nan}), "gave nan for length"),
-        (Scored({"length": math.inf}), "gave inf for length"),
+        (Scored({"length": math.nan}), "for length, got nan"),
+        (Scored({"length": math.inf}), "for length, got inf"),
         (Scored({"length": 101.0}), r"expected a finite number from 0 to 100 for length, got 101\.0"),
         (Scored({"size": 1.0}), "expected the outputs"),
         (Scored({}), "expected the outputs"),
-        (None, "gave a NoneType"),
+        (None, "expected a judgement, got NoneType"),
         (Failed("could not"), "could not"),
     ],
 )
