@@ -1,1 +1,1 @@
-"""Campaigns: ordered runs against one endpoint, for latency profiles and turn-taking probes."""
+"""Run campaigns: ordered runs against one endpoint, for latency profiles and turn-taking probes."""

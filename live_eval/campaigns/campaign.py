@@ -1,4 +1,4 @@
-"""A campaign: ordered runs in one folder with one JSON document, which can be stopped and resumed.
+"""Run a campaign: ordered runs in one folder with one JSON document. It can be stopped and resumed.
 
 On disk, ``recordings/<campaign>/`` contains the document, the generated recordings, and a folder per run. The
 kinds of campaign (`latency`, `duplex`) determine the content of each run.
@@ -51,7 +51,7 @@ class CampaignOutcome:
 class Campaign(ABC):
     """A campaign of consecutive runs in a folder.
 
-    The constructor does all look-ups and generates all recordings: call it off the event loop.
+    The constructor performs all look-ups and generates all recordings: call it off the event loop.
 
     Args:
         folder: Campaign folder, new or empty; created if missing.
@@ -98,9 +98,7 @@ class Campaign(ABC):
             private_folder(folder)
             self._plans = self._make_plans()
         except OSError as error:
-            raise StoreError(
-                f"{folder}: expected a folder to write a campaign to: {error.strerror}"
-            ) from None
+            raise StoreError(f"{folder}: expected a folder for a campaign: {error.strerror}") from None
         notes = list(self._notes_before())
         if resume:
             notes = [
@@ -117,7 +115,7 @@ class Campaign(ABC):
 
     @property
     def key_recipient(self) -> str | None:
-        """The host that receives the endpoint's key; see `Plan.key_recipient`."""
+        """The recipient of the endpoint's key; see `Plan.key_recipient`."""
         return self._base.key_recipient
 
     async def run(self, observer: Observer, stop: StopSignals) -> CampaignOutcome:
@@ -160,7 +158,7 @@ class Campaign(ABC):
 
     @abstractmethod
     def _progress(self) -> str:
-        """Return a description of how much was recorded before the campaign was resumed."""
+        """Describe how much was recorded before the campaign was resumed."""
 
     @abstractmethod
     def _count_failed(self) -> int:

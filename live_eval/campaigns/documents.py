@@ -1,4 +1,4 @@
-"""The JSON documents of campaigns, each in the campaign's folder."""
+"""Read and write the JSON documents of campaigns, each in the campaign folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CampaignDocument:
     others: tuple[str, ...] = ()
 
     def was_begun_in(self, folder: Path) -> bool:
-        """Return whether a folder has the remains of a campaign that was killed before it wrote its document.
+        """Return whether a folder contains a campaign that was killed before writing its document.
 
         Raises:
             OSError: The folder cannot be read.
@@ -142,7 +142,7 @@ DUPLEX_CAMPAIGN = CampaignDocument(
 
 
 def names_a_run(name: object) -> bool:
-    """Return whether a value is the name of a folder in the campaign's folder, not another path."""
+    """Return whether a value is a folder name within the campaign folder, not another path."""
     try:
         return isinstance(name, str) and bool(own_name(name))
     except ValueError:

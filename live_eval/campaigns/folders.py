@@ -1,4 +1,4 @@
-"""Find the folders of runs, and of campaigns with their runs; delete campaigns."""
+"""Find runs, and campaigns with their runs; delete campaigns."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def delete_campaign(
         forms: Folders that these parts create in a campaign folder, with the patterns of the paths inside.
 
     Returns:
-        Files not written by live-eval, which remain in the folder; empty if the folder is gone.
+        The remaining files, which live-eval did not write; empty if the folder was removed.
 
     Raises:
         StoreLockedError: A process is writing a run or its scores; the runs before it have been deleted.
@@ -116,4 +116,4 @@ def delete_campaign(
                 path.unlink()
         return remove_if_empty(folder)
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None
+        raise StoreError(f"cannot delete {folder}: {error.strerror}") from None

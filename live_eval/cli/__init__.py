@@ -1,4 +1,4 @@
-"""The command line: one module per command, loaded when the command is used."""
+"""The command line, with one module per command, loaded on first use."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ GROUPS = {
         "plugins": "List plugins, and report broken ones.",
     },
 }
-"""Commands and their short help, by group. They are listed here so that ``--help`` imports no command."""
+"""Commands and their short help, by group. Listed here so that ``--help`` imports no command."""
 
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Commands and their short help."""
@@ -127,7 +127,7 @@ def cli() -> None:
 
 @without_secrets()
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, and exit with a status that ``--help`` lists."""
+    """Run the command line, and exit with a status listed in ``--help``."""
     if sys.stdout is None:  # the shell closed the stream (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)
         sys.exit(WRONG_USAGE)
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in _WRITE_ERRORS:
             raise
-        if error.errno != errno.EPIPE:  # the reader closed the pipe
+        if error.errno != errno.EPIPE:  # the reader has closed the pipe
             click.echo(f"error: cannot write output: {error.strerror}", err=True)
         # Python flushes the remaining buffer at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The ``--ray`` flag: run sessions and judges on the machines of a cluster."""
+"""Implement the ``--ray`` flag: run sessions and judges on the machines of a cluster."""
 
 from __future__ import annotations
 

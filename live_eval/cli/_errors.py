@@ -1,4 +1,4 @@
-"""Format usage errors uniformly: the flag, the value found and the value expected."""
+"""Format usage errors uniformly, with the flag, the given value and the expected value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEY = re.compile(r"^[a-z]+\.[a-z_]+(?=[.: ])")
 
 
 def in_words(error: click.ClickException) -> str:
-    """Return a usage error from click as one line that names the flag or argument."""
+    """Format a usage error from click on one line that names the flag or argument."""
     message = (error.message if isinstance(error, click.BadParameter) else error.format_message()).rstrip(".")
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     more = "" if ctx is None else f"; see {ctx.command_path} --help"
@@ -62,7 +62,7 @@ def _name(param: click.Parameter, ctx: click.Context | None) -> str:
 
 
 def _value(message: str, param: click.Parameter) -> str:
-    """Return the value found and the value expected, from click's message."""
+    """Return the given and the expected value, parsed from click's message."""
     if (found := _NUMBER.fullmatch(message)) is not None:
         kind = "a whole number" if found["kind"] == "integer" else "a number"
         return f" {found['found']!r}: expected {kind}"
@@ -81,7 +81,7 @@ def _value(message: str, param: click.Parameter) -> str:
 
 
 def _hint(text: str, param: click.Parameter) -> str:
-    """Return the existing name closest to a missing path, or else how to find a run."""
+    """Suggest the existing name closest to a missing path, or how to find a run."""
     path, is_run = Path(text), isinstance(param.type, RunFolder)
     known: list[str] = []
     with suppress(OSError):
@@ -92,7 +92,7 @@ def _hint(text: str, param: click.Parameter) -> str:
 
 
 def _bounds(text: str) -> str:
-    """Return a range in words, from click's notation.
+    """Describe a range in click's notation.
 
     >>> _bounds("x>=1"), _bounds("0<=x<=64"), _bounds("x>0")
     ('1 or more', '0 to 64', 'more than 0')

@@ -1,4 +1,4 @@
-"""The flags ``--estimate`` and ``--assume`` of ``live-eval run``, and the printed estimate."""
+"""Implement ``--estimate`` and ``--assume`` of ``live-eval run``, and print the estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands and flags with grouped help, which omits rare flags and deprecated spellings."""
+"""Define commands and flags with grouped help that omits rare flags and deprecated spellings."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class CommandGroup(click.Group):
         self.default = default
 
     def with_default(self, args: list[str]) -> list[str]:
-        """Return the arguments, preceded by the default subcommand if they name none."""
+        """Return the arguments, with the default subcommand in front if they name none."""
         names_one = bool(args) and args[0] in self.commands
         return args if self.default is None or names_one else [self.default, *args]
 

@@ -1,4 +1,4 @@
-"""Tables and detail views in the terminal."""
+"""Print tables and detail views in the terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fields_of(value: object, *names: str) -> dict[str, Any]:
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """Return counts as text, such as ``closed 2, no_response 1``."""
+    """Format counts, such as ``closed 2, no_response 1``."""
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
@@ -109,7 +109,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def _set_widths(table: Table, least: Sequence[int], natural: Sequence[int], room: int) -> None:
-    """Give each column the width of its longest word, and the remaining width to text columns."""
+    """Set each column to the width of its longest word, and give the remaining width to text columns."""
     rest = room - sum(least)
     for column, narrow, wide in zip(table.columns, least, natural, strict=True):
         more = min(rest, wide - narrow) if _wraps(column) else 0

@@ -1,4 +1,4 @@
-"""The ``--price`` flag: what an endpoint charges for tokens."""
+"""Implement the ``--price`` flag: the price of an endpoint's tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a stored run that a later command reuses.
+"""Reuse the settings of a stored run in a later command.
 
 A run folder may be untrusted, so its manifest does not control security-relevant settings on this machine:
 which key is sent where, which files are read, which cluster is joined. These settings come from the command
@@ -316,7 +316,7 @@ def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[s
 
 
 def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
-    """Return the flag that is needed to use a stored address, or [] if the host is trusted."""
+    """Return the flag required to use a stored address, or [] if the host is trusted."""
     name = _host_name(str(url))
     if name is None:
         return [_flag(key, url)]

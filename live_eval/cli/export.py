@@ -81,7 +81,7 @@ def _check(form: str, output: Path) -> None:
         UsageError: The format does not support standard output or a folder, or the suffix is wrong.
     """
     if form not in _ROWS and output == _options.STDOUT:
-        raise UsageError(f"--format {form} cannot be written to standard output: pass --out PATH")
+        raise UsageError(f"--format {form} cannot write to standard output: pass --out PATH")
     if form != "hf" and output.is_dir():
         raise UsageError(f"{output}: expected a file, found a folder")
     if form == "inspect" and output.suffix not in _LOG_SUFFIXES:

@@ -23,7 +23,7 @@ __all__ = ["command"]
 @click.command(cls=Command)
 @click.argument("run", type=_options.RunFolder(files=True))
 @click.option("--turn", "turn_id", help="Replay only this turn.")
-@click.option("--endpoint", help="Endpoint whose dialect to use, if RUN is a golden session.")
+@click.option("--endpoint", help="Endpoint whose dialect is used, if RUN is a golden session.")
 @_options.json_option
 def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool) -> None:
     """Replay recorded sessions and compare them with the stored turns.

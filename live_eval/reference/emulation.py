@@ -1,4 +1,4 @@
-"""The services that the reference endpoint emulates, as their clients' specifications declare."""
+"""Look up the services that the reference endpoint emulates, as declared in client specifications."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def calibration_client(kind: TransportKind) -> str:
     for name, spec in emulated_clients().items():
         if spec.transport_kind is kind and spec.emulation is not None and spec.emulation.calibrates:
             return name
-    raise UsageError(f"no installed client calibrates {kind.value}")
+    raise UsageError(f"found no installed client that calibrates {kind.value}")

@@ -54,21 +54,21 @@ class IdleRtp(StrEnum):
 
 
 class OnBackchannel(StrEnum):
-    """The effect of a backchannel (short speech over a reply)."""
+    """What the endpoint does on a backchannel (short speech over a reply)."""
 
     STOP = "stop"
-    """The reply stops and the endpoint responds to the user, as after any other speech."""
+    """Stop the reply and respond to the user, as after any other speech."""
     IGNORE = "ignore"
-    """No effect."""
+    """Ignore it."""
 
 
 class AfterStop(StrEnum):
-    """The endpoint's response after the user has interrupted a reply."""
+    """What the endpoint says after the user has interrupted a reply."""
 
     ANSWER = "answer"
-    """A response to the user."""
+    """Respond to the user."""
     RESUME = "resume"
-    """The rest of the stopped reply, as a new response."""
+    """Play the rest of the stopped reply, as a new response."""
 
 
 _CHOICES: Mapping[str, type[StrEnum]] = {

@@ -1,6 +1,6 @@
 """Log the true times of replies and of the user's utterances, for comparison with a client's measurements.
 
-All times are on the machine's monotonic clock, which its processes share. The kernel timestamps arrivals
+All times are on the monotonic clock, which all processes of a machine share. The kernel timestamps arrivals
 (`live_eval.sockets`); sends are timestamped right before the message is passed to the kernel. The network and
 the client add further delays.
 
@@ -61,7 +61,7 @@ class TrueReply:
         rate_hz: Sample rate; None without audio.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: Method that found the onset: ``constructed``, ``given`` or ``detector``.
-        stopped_ns: Time at which the client was told to drop unplayed audio; None if it was not.
+        stopped_ns: Time at which the client was notified to drop unplayed audio; None if it was not.
         heard_from_ns: Playback time of the first audible sample, if chunks are played at their send times
             without buffering; None for silence.
         heard_until_ns: Playback time of the last audible sample, excluding audio that the client drops at
@@ -130,14 +130,14 @@ class TrueUtterance:
 
 
 class Truth(NamedTuple):
-    """The content of a truth file, in log order."""
+    """The contents of a truth file, in log order."""
 
     replies: list[TrueReply]
     utterances: list[TrueUtterance]
 
 
 class TruthKeeper:
-    """Collects the true times of one session from its events and their send times. Pure.
+    """Collect the true times of one session from its events and their send times. Pure.
 
     Args:
         session_id: The session id.
@@ -312,7 +312,7 @@ class _OpenReply:
 
 
 class TruthFile:
-    """Writes true times as JSON lines in a thread, so that the event loop never blocks.
+    """Write true times as JSON lines in a thread, so that the event loop never blocks.
 
     Raises:
         DataError: The file cannot be written.

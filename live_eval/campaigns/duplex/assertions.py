@@ -72,7 +72,9 @@ def check_probes(assertions: Sequence[Assertion], probes: Sequence[str]) -> None
     for assertion in assertions:
         probe = _probe_of(assertion)
         if probes and probe not in probes:
-            raise UsageError(f"assertion {assertion.expression!r}: the probe {probe} is not run")
+            raise UsageError(
+                f"assertion {assertion.expression!r}: the campaign does not run the probe {probe}"
+            )
 
 
 def check_duplex(

@@ -1,4 +1,4 @@
-"""A duplex campaign: probe trials in one run, and optionally again in a second run with an impairment.
+"""Run a duplex campaign: probe trials in one run and, optionally, in a second run with an impairment.
 
 On disk, ``recordings/<campaign>/`` contains `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli and their manifest
 in ``stimuli/``, and the runs ``clean/`` and ``impaired/``. A void trial is repeated as a repetition of its
@@ -249,10 +249,12 @@ def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
 
 
 def _check(plan: Plan) -> None:
-    """Raise an error if the user cannot interrupt the endpoint."""
+    """Raise an error if the endpoint cannot be interrupted."""
     spec = plan.spec
     if spec.transport_kind is TransportKind.HTTP:
-        raise UsageError(f"{spec.name} makes one request for each turn: it has no session to speak over")
+        raise UsageError(
+            f"{spec.name} makes one request per turn and has no session in which to speak over a reply"
+        )
     if plan.turn_mode is TurnMode.MANUAL:
         raise UsageError(
             f"{spec.name} with manual turns receives the user's speech only when a turn is committed, so the "

@@ -1,4 +1,4 @@
-"""Stimuli: the user's utterances in a probe, with sample-exact boundaries.
+"""Create stimuli: the user's utterances in a probe, with sample-exact boundaries.
 
 Speech is the bundled voice, cut to its first and last audible sample. The voice's own pauses are shortened to
 `LONGEST_SILENCE_MS`, so that no endpoint can mistake a pause for the end of the turn; only a `Gap` is long
@@ -168,7 +168,7 @@ class _Sound(NamedTuple):
 
 
 class Composer:
-    """A composer of recordings from pieces; the same pieces always produce the same samples.
+    """Compose recordings from pieces; equal pieces produce equal samples.
 
     Raises:
         UsageError: The bundled voice is missing; the message contains the install command.
@@ -189,7 +189,7 @@ class Composer:
         at = 0
         for piece in pieces:
             pcm, stretches = self._sound(piece)
-            # It is unknown which words are in which of several parts.
+            # The assignment of words to several parts is unknown.
             text = piece.text if isinstance(piece, Say) and len(stretches) == 1 else ""
             parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)
@@ -219,7 +219,7 @@ class Composer:
             audio = resample(Audio(audio.samples, round(audio.rate_hz * _OTHER_VOICE)), RATE_HZ)
         pcm = float_to_int16(audio.samples * np.float32(10 ** (piece.gain_db / 20)))
         if not (stretches := audible_stretches(pcm, RATE_HZ)):
-            raise UsageError(f"expected words to speak, but {piece.text!r} is silent")
+            raise UsageError(f"expected words to speak, got {piece.text!r}, which is silent")
         return _without_long_silences(pcm, stretches)
 
 

@@ -1,4 +1,4 @@
-"""The metrics of a campaign, and the JSON object printed by ``live-eval duplex --json``.
+"""Compute the metrics of a campaign, and the JSON object printed by ``live-eval duplex --json``.
 
 Its keys are stable: new ones may be added.
 """

@@ -32,10 +32,10 @@ _Attempt: TypeAlias = tuple[str | None, int]
 
 
 class TrialReader:
-    """A reader of a run's trial results while the run grows; each turn is read once.
+    """Read a run's trial results while the run grows; each turn is read once.
 
-    Every call of `read` judges all trials, since replies are distinguished from pauses by all conversations
-    of the run.
+    Every call of `read` judges all trials, since all conversations of the run are needed to distinguish
+    replies from pauses.
 
     Args:
         folder: Run folder.

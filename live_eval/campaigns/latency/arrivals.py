@@ -1,4 +1,4 @@
-"""Session start times in a campaign: one after the other, or on a schedule. Pure.
+"""Schedule session starts in a campaign: one after the other, or at due times. Pure.
 
 A closed loop begins a session when another ends, so a stalled endpoint also delays the sessions that would
 have met the stall, and these sessions are missing from the percentiles (coordinated omission). An open loop

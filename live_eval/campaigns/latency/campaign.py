@@ -1,4 +1,4 @@
-"""A latency campaign: consecutive conditions of controlled load, each an ordinary run.
+"""Run a latency campaign: consecutive conditions of controlled load, each an ordinary run.
 
 On disk, `recordings/<campaign>/` contains `campaign.json` (see `campaign_file`), the generated recordings in
 `inputs/`, and a run folder per condition.
@@ -46,7 +46,7 @@ __all__ = ["LatencyCampaign"]
 
 
 class LatencyCampaign(Campaign):
-    """A latency campaign, run condition by condition.
+    """A latency campaign, which runs condition by condition.
 
     The campaign stops if the machine or the sessions cannot sustain the load, or if no turn of a condition
     was captured.
@@ -221,7 +221,7 @@ def _as_json(plan: CampaignPlan) -> dict[str, Any]:
 
 
 def _base_of(plan: CampaignPlan) -> RunConfig:
-    """Return the shared settings: no judges, and no retries because retries would hide failures."""
+    """Return the shared settings: no judges, and no retries, which would hide failures."""
     config = plan.config.model_copy(update={"judges": JudgesTable(names=())})
     processes = config.turns.processes
     if processes is None:  # the same for all conditions
@@ -251,11 +251,11 @@ def _check(plan: CampaignPlan) -> None:
     """Raise an error if the endpoint does not support a condition."""
     spec = client(plan.config.endpoint.name)
     if spec.transport_kind is TransportKind.HTTP and SessionKind.WARM in plan.sessions:
-        raise UsageError(f"{spec.name} makes one request for each turn: it has no warm sessions")
+        raise UsageError(f"{spec.name} makes one request per turn and has no warm sessions")
     modes = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     if plan.endpointing and not set(modes) <= set(spec.turn_modes):
         raise UsageError(
-            f"endpointing needs the turn modes {' and '.join(modes)}; {spec.name} supports "
+            f"endpointing requires the turn modes {' and '.join(modes)}; {spec.name} supports "
             f"{', '.join(spec.turn_modes)}"
         )
 

@@ -116,7 +116,7 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: expected at most {MOST_POINTS} points, found {len(points)}")
     LATENCY_CAMPAIGN.check(path, facts, _Facts)
     if len({point["run"] for point in points}) < len(points):
-        raise StoreError(f"{path}: expected points with different runs, found one twice")
+        raise StoreError(f"{path}: expected points with different runs, found a duplicate")
     return facts
 
 

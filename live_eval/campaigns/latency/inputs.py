@@ -85,7 +85,7 @@ def write_inputs(cases: Sequence[Case], length_s: float, folder: Path) -> Path:
 def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
     speech: list[NDArray[np.int16]] = []
     cache = BoundaryCache()
-    problem = "there is no case"
+    problem = "the data set has no cases"
     for case in cases:
         try:
             audio = read_audio(case.audio_path).audio

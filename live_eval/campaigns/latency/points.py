@@ -31,7 +31,7 @@ LONGEST_WARM = 10
 """Maximum number of turns in a warm session."""
 MOST_POINTS = 1_000
 """Maximum number of steps in a campaign; the page grows by 2 kB per step."""
-_LEAST_ROUNDS = 4  # session rounds per half of a condition; fewer rounds shorten the time at full load
+_LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer, the time at full load is too short
 
 
 class PointRole(StrEnum):
@@ -40,7 +40,7 @@ class PointRole(StrEnum):
     SWEEP = "sweep"
     """A combination of the varied settings."""
     SENTINEL = "sentinel"
-    """The same few turns at the start, middle and end of the campaign, to detect drift."""
+    """A few fixed turns at the start, middle and end of the campaign, to detect drift."""
     ENDPOINTING = "endpointing"
     """The same recordings with one of the endpoint's detectors, or with manual turns."""
 
@@ -99,7 +99,7 @@ class CampaignPlan:
         for name in ("concurrency", "inputs_s", "detections", "sessions"):
             values = getattr(self, name)
             if any(value in values[:at] for at, value in enumerate(values)):
-                raise UsageError(f"{name}: expected different values, but one is listed twice: {values}")
+                raise UsageError(f"{name}: expected different values, found a duplicate: {values}")
         most = max(self.concurrency)
         if most > self.turns and not self.arrivals.open_loop:
             raise UsageError(

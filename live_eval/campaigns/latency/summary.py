@@ -1,4 +1,4 @@
-"""The metrics of a campaign, and the JSON object printed by ``live-eval latency --json``.
+"""Compute the metrics of a campaign, and the JSON object printed by ``live-eval latency --json``.
 
 `schema.json` next to this module describes it. Its keys are stable: new ones may be added.
 """

@@ -30,14 +30,14 @@ _LEAST_STARTS = 40
 _LEAST_SPAN_NS = 30_000_000_000
 _LEAST_DELAY_NS = 1_000_000_000
 _QUEUED_NS = 100_000_000
-_SAFE_LOAD = 0.4  # share of a processor; connection setup and turn ends need the rest
+_SAFE_LOAD = 0.4  # share of a processor; the rest is for connection setup and turn ends
 _SECOND_NS = 1_000_000_000
 _STEP_NS = 100_000_000
 _SLEW = 1e-3  # ten times the maximum clock slew
 
 
 class LoadWatch:
-    """A detector of a load that cannot be sustained, from completed turns.
+    """Detect a load that cannot be sustained, from completed turns.
 
     There are two signs. First, frames are sent late: the p99 of the newest turns exceeds the bound for
     flagged turns, and late frames occur in a quarter of the seconds and in at least five, not in a single
@@ -165,7 +165,7 @@ def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
 
 
 class WallClockWatch:
-    """A detector of wall-clock steps between the sessions of a campaign.
+    """Detect wall-clock steps between the sessions of a campaign.
 
     Latencies use the monotonic clock and remain valid; dates, and kernel stamps on the wall clock, do not.
     """
@@ -222,7 +222,9 @@ class PointOutcomes:
             self._last_message = failure.message
 
     def in_words(self) -> str:
-        """Return the kinds of failure with counts, the last reason, and whether the endpoint is at fault."""
+        """Describe the kinds of failure with counts, the last reason, and whether the endpoint is at
+        fault.
+        """
         kinds = ", ".join(f"{count} × {kind}" for kind, count in self._failures.most_common())
         reason = one_line(SECRETS.text(self._last_message))
         if len(reason) > _LONGEST_REASON:

@@ -1,1 +1,1 @@
-"""A session of the reference endpoint, independent of protocols and sockets."""
+"""Run a session of the reference endpoint, independently of protocols and sockets."""

@@ -100,7 +100,6 @@ class ItemContent:
 
     Args:
         role: The speaker or author.
-        text: The text; None if it is unknown.
         text: The text; None if unknown.
         speech: The user's speech as received, in pieces.
     """

@@ -1,4 +1,4 @@
-"""Find the start and end of speech from a voice detector's probabilities. Pure.
+"""Detect the start and end of speech from a voice detector's probabilities. Pure.
 
 Implements Silero's rule with two additions: a minimum duration of speech, so that clicks are ignored, and
 early reports of pauses, so that recognition can start before the turn ends.
@@ -82,7 +82,7 @@ class Endpointer:
         return not self._speaking or self._silent > 0
 
     def end_turn(self) -> None:
-        """Reset the state after the turn has been ended by other means."""
+        """Reset the state after the turn was ended by other means."""
         self._speaking = self._paused = False
         self._voiced = self._silent = 0
 

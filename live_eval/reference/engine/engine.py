@@ -92,7 +92,7 @@ class Engine:
 
     Args:
         session_id: Session id, from which item and response ids are derived.
-        settings: Session behaviour.
+        settings: Behaviour of the session.
         config: Initial session settings.
         waits_for_words: Whether a reply requires the recognised text.
     """
@@ -178,16 +178,16 @@ class Engine:
             self._stream = self._new_stream()
 
     def refusal(self, config: EngineConfig) -> str | None:
-        """Return why these settings preclude scripted reactions to overlapping speech, or None."""
+        """Return why scripted reactions to overlapping speech are impossible with these settings, or None."""
         settings = self.settings
         if not settings.scripted:
             return None
         if config.detection is None:
-            return "stop_ms, end_silence_ms and talk_over_ms need the endpoint's own turn detection"
+            return "stop_ms, end_silence_ms and talk_over_ms require the endpoint's own turn detection"
         if isinstance(settings.stop_ms, int) and not config.interrupt_response:
-            return f"stop_ms={settings.stop_ms} needs a session in which the user may interrupt"
+            return f"stop_ms={settings.stop_ms} requires a session in which the user may interrupt"
         if settings.talk_over_ms is not None and not config.create_response:
-            return "talk_over_ms needs a session in which speech is answered"
+            return "talk_over_ms requires a session in which speech is answered"
         return None
 
     def _new_stream(self) -> Streaming | None:
@@ -217,7 +217,7 @@ class Engine:
         self._listening.clear()
 
     def fall_silent(self, at_ns: int) -> list[Output]:
-        """Handle a pause in the input: if the user is speaking, end the user's turn."""
+        """Handle a pause in the input, which ends the user's turn if the user is speaking."""
         if not self._listening.hears_speech:
             return []
         out = self.commit(at_ns)
@@ -287,7 +287,7 @@ class Engine:
         return out
 
     def _listen(self, item: Item, speech_ms: int = 0) -> list[Output]:
-        """Request recognition of an item's speech if a reply or the client needs it."""
+        """Request recognition of an item's speech if a reply or the client requires it."""
         if not (self._waits_for_words or self.config.transcribe):
             return []
         out: list[Output] = []
@@ -443,7 +443,7 @@ class Engine:
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Process the reply for `response_id`, or its next piece; ignore it if the response has ended."""
+        """Process the reply for `response_id`, or its next piece, unless the response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
             return []

@@ -98,7 +98,7 @@ class DropUnplayed:
 
 
 class Reaction(StrEnum):
-    """The endpoint's reaction to speech over a reply."""
+    """How the endpoint reacts to speech over a reply."""
 
     STOPPED = "stopped"
     """The endpoint stopped the reply."""
@@ -107,7 +107,7 @@ class Reaction(StrEnum):
     KEPT_TALKING = "kept_talking"
     """The reply continued; a response to the speech follows."""
     ENDED = "ended"
-    """The reply ended before a reaction was due."""
+    """The reply ended before the endpoint reacted."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Decide when to stop a reply, speak over the user, or ignore overlapping speech, as configured. Pure."""
+"""Decide, as configured, when to stop a reply, speak over the user, or ignore overlapping speech. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AnswerTime(Enum):
 
 
 class Overlap:
-    """The open utterances of a session, and the scheduled reactions."""
+    """Track the open utterances of a session and the scheduled reactions."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Overlap:
         return not self._waits
 
     def talks_over(self, at_ns: int, active: ServerResponse | None) -> bool:
-        """Return whether to start speaking over the user now; true at most once per utterance."""
+        """Return whether to start speaking over the user now, at most once per utterance."""
         if self._talk_ns is None or self._talk_ns > at_ns:
             return False
         self._talk_ns, self._talked_over = None, active is None
@@ -108,7 +108,7 @@ class Overlap:
         self._stop_ns, self._stopper, self._waits = None, None, False
 
     def settled(self, active: ServerResponse | None) -> list[UserUtterance]:
-        """Return and remove the utterances whose reaction is decided."""
+        """Return and remove the utterances with a decided reaction."""
         active_id = active.response_id if active is not None else ""
         for utterance in self._open:
             if utterance.over and utterance.over != active_id and utterance.reaction is None:

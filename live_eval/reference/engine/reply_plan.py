@@ -117,7 +117,7 @@ class WireReply:
 
 
 class ReplyPacker:
-    """Encodes a reply for the wire, whole or in pieces. CPU-heavy: use outside the event loop.
+    """Encode a reply for the wire, whole or in pieces. CPU-heavy: use outside the event loop.
 
     Samples that do not fill a chunk are kept for the next piece.
 
@@ -190,7 +190,7 @@ class ReplyPacker:
 
 
 class _OpusCoder:
-    """Encodes and decodes one stream."""
+    """Encode and decode one stream."""
 
     def __init__(self, codec: Codec) -> None:
         self._encoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S)
@@ -340,7 +340,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 
 def _middle(steps: Sequence[Step]) -> int:
-    """Return an index (at least 1) that splits the audio, or the text without audio, in half."""
+    """Return an index (at least 1) that splits the audio (or the text, without audio) in half."""
     audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1

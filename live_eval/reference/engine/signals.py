@@ -1,4 +1,4 @@
-"""Synthetic signals with known onsets and ends, for calibration. No models.
+"""Create synthetic signals with known onsets and ends, for calibration. Uses no models.
 
 The user's speech ends with a *mark*, a sample with the maximum positive value. It is the last sample of its
 20 ms frame, so the frame is sent exactly when the mark is spoken, and its arrival is the end of speech for

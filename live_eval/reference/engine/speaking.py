@@ -46,7 +46,7 @@ class _Playing:
 
 
 class Speaking:
-    """Sends the active response. Some faults continue to send after the response has ended."""
+    """Send the active response. Some faults keep sending after the response has ended."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -175,7 +175,7 @@ def _spoken(response: ServerResponse) -> Part:
 
 
 class Streaming:
-    """Sends a frame at every tick: part of the reply if one is due, otherwise silence.
+    """Send a frame at every tick: part of the reply if due, otherwise silence.
 
     The stream is active only while the user's audio arrives, as with models that run one step per input
     frame: it starts with the first audio and stops 250 ms after the last audio. Missed ticks are caught up

@@ -109,7 +109,7 @@ _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 _DURATION = BoundedValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
 MOMENT = replace(_DURATION, choices=tuple(Moment), default=Moment.REPLY)
-"""An event, or a time since the start of the session."""
+"""A moment: an event, or a time since the start of the session."""
 SHARE = BoundedValue(ValueUnit.PERCENT, 0, 100)
 
 

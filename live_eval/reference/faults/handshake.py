@@ -1,4 +1,4 @@
-"""Faults before a session: on TCP connections, and on the HTTP request for the session."""
+"""Inject faults before a session: on TCP connections, and on the HTTP request for the session."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BAD_ACCEPT = (
 
 
 class ConnectionFaults:
-    """Applies the process's faults to the new connections that the schedule selects."""
+    """Apply the process's faults to the new connections selected by the schedule."""
 
     def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
         self._script = script
@@ -93,7 +93,7 @@ class ConnectionFaults:
 
 
 class _FixedAnswer(asyncio.Protocol):
-    """Responds to any data with fixed bytes, and closes."""
+    """Respond to any data with fixed bytes, then close."""
 
     def __init__(self, answer: bytes = b"") -> None:
         self._answer = answer
@@ -127,7 +127,7 @@ def _untrusted() -> ssl.SSLContext:
     encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads certificates only from files
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module loads certificates only from files
         path = Path(folder) / "certificate.pem"
         path.write_bytes(certificate.public_bytes(encoding) + private)
         context.load_cert_chain(path)
@@ -175,7 +175,7 @@ async def apply_request_faults(
 
 
 def _say(request: web.Request, answer: bytes) -> None:
-    """Send these bytes as the entire response, close, and raise `ConnectionError`."""
+    """Send bytes as the entire response, close, and raise `ConnectionError`."""
     assert request.transport is not None
     request.transport.write(answer)
     request.transport.close()

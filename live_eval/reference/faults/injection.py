@@ -51,7 +51,7 @@ class FaultyChannel(Protocol):
 
 
 class DeltaFaults(Generic[_T]):
-    """Loses, duplicates and reorders deltas or packets, as specified by the session's faults."""
+    """Lose, duplicate and reorder deltas or packets, as specified by the session's faults."""
 
     def __init__(self, script: FaultScript) -> None:
         self._script = script

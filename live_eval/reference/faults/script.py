@@ -135,7 +135,7 @@ NO_FAULTS = FaultScript()
 
 
 class FaultSchedule:
-    """Counts, for each fault, the connections or sessions that it could affect.
+    """Count the connections or sessions that each fault could affect.
 
     Faults on `FaultLayer.ACCEPT` count TCP connections; all other faults count sessions.
     """

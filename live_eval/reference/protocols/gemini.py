@@ -92,7 +92,7 @@ class _ContentPart(_OpenModel):
 
 
 class Content(_Model):
-    """A text message. Refusals of settings contain the class name."""
+    """A text message. Refused settings are reported with the class name."""
 
     parts: list[_ContentPart] = Field(default_factory=list)
     role: str | None = None
@@ -190,7 +190,7 @@ class StoredSession(NamedTuple):
 
 
 class SessionStore:
-    """Stores resumable sessions by handle; drops the oldest ones."""
+    """Store resumable sessions by handle, and drop the oldest ones."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
@@ -384,7 +384,7 @@ class GeminiProtocol(ServerProtocol):
         return (first, orjson.dumps(body), *self._resumable(resumable=True))
 
     def _resumable(self, *, resumable: bool) -> Sequence[bytes]:
-        """Report whether the session can currently be resumed, and its handle."""
+        """Report whether the session can be resumed now, with its handle."""
         if self._setup is None or self._setup.session_resumption is None:
             return ()
         if not resumable:

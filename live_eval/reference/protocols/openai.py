@@ -241,7 +241,7 @@ class OpenAiProtocol(ClientEventProtocol):
         }
 
     def _audio(self, piece: events.AudioPiece) -> bytes:
-        """Assemble a delta without JSON encoding: its audio is base64 and needs no escaping."""
+        """Assemble a delta without a JSON encoder: its audio is base64 and requires no escaping."""
         response = piece.response
         kind = "response.output_audio.delta"
         head = (

@@ -28,7 +28,7 @@ G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 
 
 class SessionSettings:
-    """One session's settings, changed by ``session.update``; calibration accepts only 16-bit PCM."""
+    """The settings of one session, changed by ``session.update``; calibration accepts only 16-bit PCM."""
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate
@@ -113,7 +113,9 @@ def codec_of(kind: str) -> Codec:
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Return the format of a codec; a media track's codec, which the dialect cannot name, is given as PCM."""
+    """Return the format of a codec; a media track's codec, for which the dialect has no name, is reported as
+    PCM.
+    """
     kinds = {name: kind for kind, name in G711.items()}
     return {"type": kinds[codec.name]} if codec.name in kinds else {"type": "audio/pcm", "rate": 24_000}
 

@@ -71,7 +71,7 @@ class ServerProtocol(ABC):
         """Encode an event as messages, or as `CloseConnection` if the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index, in the result of `render`, of the message to which a client reacts."""
+        """Return the index of the message to which a client reacts, among those from `render`."""
         return 0
 
     @classmethod
@@ -129,8 +129,8 @@ def check_length(message: str | bytes, kind: object, with_audio: Collection[str]
     if len(message) > _MAX_COMMAND_CHARACTERS and kind not in with_audio:
         raise MessageError(
             "message_too_large",
-            f"Expected a message of at most {_MAX_COMMAND_CHARACTERS} characters without audio, "
-            f"but it has {len(message)}.",
+            f"Expected a message of at most {_MAX_COMMAND_CHARACTERS} characters without audio, got "
+            f"{len(message)}.",
         )
 
 

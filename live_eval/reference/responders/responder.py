@@ -1,4 +1,4 @@
-"""Responders: reply with a fixed recording, or with spoken replies from scripts or a chat model."""
+"""Reply with a fixed recording, or with spoken replies from scripts or a chat model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three
 _SAY_BACK = re.compile(r"\bword for word\b", re.IGNORECASE)
 _OPTION = re.compile(r"^\s*([A-Z])\.\s+\S", re.MULTILINE)
 _FEWEST_OPTIONS = 2
-# The cascade recognises words but not their delivery: prefer the neutral reply.
+# The cascade recognises words but not their delivery, so prefer the neutral reply.
 _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
@@ -94,7 +94,7 @@ class Responder(Protocol):
 
 
 class ToneResponder(Responder):
-    """Always replies with a synthetic signal of known onset, without models."""
+    """Reply with a synthetic signal of known onset, without models."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
@@ -108,7 +108,7 @@ class ToneResponder(Responder):
 
 
 class FileResponder(ToneResponder):
-    """Always replies with a recording.
+    """Reply with a recording.
 
     Args:
         path: Path of the recording. Its text is unknown, so the transcript is empty.
@@ -151,7 +151,7 @@ class Replier(Protocol):
 
 
 class CascadeResponder(Responder):
-    """Speaks a replier's text with a synthetic voice, sentence by sentence.
+    """Speak a replier's text with a synthetic voice, sentence by sentence.
 
     Args:
         replier: Source of reply texts.
@@ -185,7 +185,7 @@ class CascadeResponder(Responder):
                     self._pool, self._spoken, text, line.spoken, speed, number == 0
                 )
             except (LiveEvalError, RuntimeError, ValueError) as error:
-                raise NoReplyError("voice_failed", f"the reply could not be spoken: {error}") from error
+                raise NoReplyError("voice_failed", f"cannot speak the reply: {error}") from error
             yield GeneratedReply(f" {text}" if number else text, audio, last=number == len(texts) - 1)
 
     def _speak(self, text: str, recording: Path | None, speed: float, first: bool) -> Audio:
@@ -213,7 +213,7 @@ def _without_lead(spoken: Audio) -> Audio:
 
 
 class ScriptReplier(Replier):
-    """Replies with the most similar script; without recognition, with each script in turn.
+    """Reply with the most similar script or, without recognition, with each script in turn.
 
     Only two patterns of instructions are supported: with the phrase "word for word", the replier repeats the
     user's words; with a list of options ("A. Yes", "B. No", one per line), it picks one of them.
@@ -271,7 +271,7 @@ def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
     """Return the user's last utterance, alone and joined with preceding unanswered utterances.
 
     A pause can end a turn in mid-sentence; the user then continues and interrupts the premature reply. A
-    breath or sigh after the words adds no text, but the words still need a reply.
+    breath or sigh after the words adds no text, but the words still require a reply.
 
     Returns:
         Candidate texts, shortest first; empty without words, None if an utterance was not recognised.
@@ -321,7 +321,7 @@ def choose_option(instructions: str, heard: str) -> str | None:
 
 
 class ChatReplier:
-    """Replies with an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
+    """Reply with an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
 
     def __init__(self, base_url: str, model: str, key: Secret | None) -> None:
         self._model = model

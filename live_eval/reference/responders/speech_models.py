@@ -1,4 +1,4 @@
-"""The voice detector and the recogniser, each in separate threads."""
+"""Run the voice detector and the recogniser, each in separate threads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Runs both models outside the event loop; `lacking` explains why the recogniser is missing."""
+    """Run both models outside the event loop; `lacking` is the reason why the recogniser is missing."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser

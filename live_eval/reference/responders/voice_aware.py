@@ -1,4 +1,4 @@
-"""A replier that comments on the user's delivery, to test whether metrics detect the comment.
+"""Comment on the user's delivery, to test whether metrics detect the comment.
 
 Pace, level and pitch are computed from the received audio; only the word count uses the text. The thresholds
 suit an ordinary voice close to a microphone and are deliberately coarse.
@@ -104,9 +104,9 @@ def remark(delivery: Delivery) -> str:
 
 
 class NoticingReplier:
-    """Prefixes another replier's reply with a comment on the user's voice.
+    """Prefix another replier's reply with a comment on the user's voice.
 
-    There is no comment if the instructions ask to repeat the user's words or to choose an option.
+    No comment is added if the instructions request repeating the user's words or choosing an option.
     """
 
     def __init__(self, replier: Replier) -> None:

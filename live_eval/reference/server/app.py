@@ -51,7 +51,7 @@ class SessionRequest(NamedTuple):
     Args:
         query: The URL parameters.
         stored_sessions: Sessions that can be resumed.
-        expires_at: When the session expires, in seconds since the Unix epoch.
+        expires_at: Expiry time of the session, in seconds since the Unix epoch.
     """
 
     query: Mapping[str, str]
@@ -67,9 +67,9 @@ class SessionRequest(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A WebSocket route.
-        dialect: The name of the dialect's client (``--endpoint``).
+
     Args:
-        dialect: The name of its client (``--endpoint``).
+        dialect: The name of the dialect's client (``--endpoint``).
         path: The path, as an aiohttp pattern.
         protocol: Creates the protocol of a session.
         config: Initial settings of the sessions.

@@ -35,9 +35,10 @@ class RefusedError(LiveEvalError):
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client presents the token in a place that some dialect uses, or raise `RefusedError`.
+    """Check that a client presents the token where any dialect expects it, or raise `RefusedError`.
 
-    Without a token, only web pages from other origins are refused, including DNS-rebound host names.
+    Without a token, only web pages from other origins are refused, including those with DNS-rebound host
+    names.
     """
     if token is not None:
         wanted = token.reveal().encode()

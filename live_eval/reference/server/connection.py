@@ -1,8 +1,8 @@
 """Run one client's session: pass inputs to the protocol, and send its outputs.
 
 Several tasks run concurrently, among them the receiver, the sender of due reply pieces and the voice
-detector. One lock covers every change of the engine and the sending of its outputs, so that messages are sent
-in the engine's order.
+detector. One lock covers every engine change and the sending of its outputs, so that messages keep the
+engine's order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
-# Interval at which to check again whether output is due.
+# Interval for checking whether output is due.
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
@@ -58,14 +58,13 @@ class _Guess(NamedTuple):
 
 
 class ServerSession:
-    """Runs one session.
+    """Run one session.
 
     Args:
         channel: The connection, open.
         protocol: The dialect, with its engine.
         responder: The source of replies.
         fixed: The constant reply, in the session's initial output encoding, or None.
-        fixed: The constant reply, encoded in the session's initial output encoding, or None.
         truth: Called with the true times of each finished response, and of each completed user utterance.
         audio: The media track; None if messages contain the audio.
     """

@@ -1,4 +1,4 @@
-"""The host shared by all sessions of the reference endpoint, over any transport."""
+"""Host all sessions of the reference endpoint, over any transport."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
 _MOST_HANDSHAKES = 512  # more than any run opens concurrently
 _WAIT = {"Retry-After": "1"}
-# Constant replies are cached: encoding one would delay the sessions in progress.
+# Constant replies are cached, since encoding one would delay the sessions in progress.
 _FIXED_REPLIES = 16
 
 
 class SessionHost:
-    """Admits sessions, limits their number, and runs them.
+    """Admit sessions, limit their number, and run them.
 
     Args:
         settings: Default session settings, which a session's URL can override.

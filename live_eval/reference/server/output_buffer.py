@@ -1,4 +1,4 @@
-"""The output audio buffer of a media track: sends replies as packets in real time."""
+"""Buffer the output audio of a media track, and send replies as packets in real time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def silence() -> bytes:
 
 
 class ReplyPlayer:
-    """Sends the replies of one session.
+    """Send the replies of one session.
 
     Packets are sent on a 20 ms grid. A reply starts with the next packet of the grid or, if no packets are
     sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent ones, are sent

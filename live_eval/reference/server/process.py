@@ -1,4 +1,4 @@
-"""The reference endpoint in a separate process, so that it does not disturb the measurement."""
+"""Run the reference endpoint in a separate process, so that it does not disturb the measurement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TAIL_CHARACTERS = 2_000
 
 
 class ReferenceProcess:
-    """Runs ``live-eval endpoint`` as a context manager; the process ignores Ctrl-C and exits with its parent.
+    """Run ``live-eval endpoint`` within a context. The process ignores Ctrl-C and exits with its parent.
 
     Args:
         log_folder: Folder for the log; created if missing.

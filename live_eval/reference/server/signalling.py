@@ -62,7 +62,7 @@ _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
 
 class WebRtcSessions:
-    """Handles signalling and runs the sessions over WebRTC."""
+    """Handle signalling, and run the sessions over WebRTC."""
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host

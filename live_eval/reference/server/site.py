@@ -1,4 +1,4 @@
-"""The listening sockets and WebSockets of the reference endpoint, with kernel arrival timestamps."""
+"""Listen on TCP and WebSockets for the reference endpoint, with kernel arrival timestamps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class StampedSite(LimitedSite):
-    """Listens on a TCP port; timestamps arrivals and injects faults. See `LimitedSite`.
+    """Listen on a TCP port, timestamp arrivals and inject faults. See `LimitedSite`.
 
     Args:
         runner: The application's runner, already set up.
@@ -149,7 +149,7 @@ class _Listener:
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise
-            _log.warning("cannot accept connections for the moment: %s", error)
+            _log.warning("cannot accept connections at the moment: %s", error)
             self._loop.remove_reader(listening.fileno())
             self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
 

@@ -217,7 +217,7 @@ class TestTables:
 
 @pytest.mark.parametrize("lines", [("",), ("{oops}", "[1]")])
 def test_a_manifest_without_a_readable_row(tmp_path: Path, lines: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match=r"there is none|no row is readable; first problem: line 1"):
+    with pytest.raises(DataError, match=r"found none|no row is readable; first problem: line 1"):
         jsonl(tmp_path, *lines)
 
 

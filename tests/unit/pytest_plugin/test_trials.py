@@ -59,5 +59,5 @@ def test_an_assertion_holds_only_if_it_holds_with_the_impairment_too() -> None:
 
 
 def test_an_assertion_on_another_probe_is_refused() -> None:
-    with pytest.raises(UsageError, match="the probe pause is not run"):
+    with pytest.raises(UsageError, match="the campaign does not run the probe pause"):
         trials(interrupted(1, 300)).meet("pause.passed >= 90%")

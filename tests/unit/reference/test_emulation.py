@@ -47,5 +47,5 @@ def test_each_realtime_transport_is_calibrated_by_one_client() -> None:
     ]
     assert sorted(calibrating) == [TransportKind.WEBRTC, TransportKind.WEBSOCKET]
     assert calibration_client(TransportKind.WEBSOCKET) == REFERENCE
-    with pytest.raises(UsageError, match="no installed client calibrates http"):
+    with pytest.raises(UsageError, match="found no installed client that calibrates http"):
         calibration_client(TransportKind.HTTP)

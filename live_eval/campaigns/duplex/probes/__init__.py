@@ -1,4 +1,4 @@
-"""The probes: the user's utterances and the conditions of each probe.
+"""Define the probes: the user's utterances and the conditions of each probe.
 
 `live_eval.analysis.turn_taking.outcomes.rule_of` derives the rule that judges a trial from the utterances. A
 condition writes the utterances of a trial, with different words in each variant.
@@ -85,12 +85,12 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
         conditions: Names of the conditions to run; empty for all.
 
     Raises:
-        UsageError: A probe or a condition does not exist, or a probe needs data.
-        DataError: A named probe needs annotations or pauses that the data lacks.
+        UsageError: A probe or a condition does not exist, or a probe requires data.
+        DataError: A named probe requires annotations or pauses that are missing from the data.
     """
     _check_known("probe", names, (*PROBES, OWN))
     if OWN in names and data is None:
-        raise UsageError(f"the probe {OWN} needs --data with your annotated recordings")
+        raise UsageError(f"the probe {OWN} requires --data with your annotated recordings")
     chosen = {name: probe for name, probe in PROBES.items() if not names or name in names}
     if data is not None:
         for name, make in ((EXPRESSIVE_PAUSE.name, expressive_probe), (OWN, own_probe)):
@@ -98,7 +98,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
                 if not names or name in names:
                     chosen[name] = make(data)
             except DataError:
-                if names:  # otherwise the data may still serve another probe
+                if names:  # otherwise, another probe may still use the data
                     raise
     return _limited(list(chosen.values()), conditions) if conditions else list(chosen.values())
 

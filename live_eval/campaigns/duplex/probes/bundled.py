@@ -1,4 +1,4 @@
-"""The probes with bundled stimuli: questions, pauses, interruptions, and sounds that need no reaction."""
+"""The probes with bundled stimuli: questions, pauses, interruptions, and sounds that require no reaction."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _question(variant: int) -> tuple[Line, ...]:
 
 RESPONSE_LATENCY = Probe(
     "response-latency",
-    "A short question, and nothing else.",
+    "A short question.",
     (Condition("question", _question, len(_QUESTIONS)),),
 )
 

@@ -189,7 +189,7 @@ def _annotated(case: Case) -> bool:
 
 
 def _named(cases: Sequence[Case]) -> str:
-    """Return the name of a session's condition: the expected behaviour and its timing."""
+    """Name a session's condition by the expected behaviour and its timing."""
     last = cases[-1]
     rule = rule_of(cases)
     what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value

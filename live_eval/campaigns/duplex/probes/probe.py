@@ -35,7 +35,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question about an endpoint: name on the command line, description, and conditions."""
+    """A question about an endpoint: its name on the command line, a description and conditions."""
 
     name: str
     what: str

@@ -261,9 +261,9 @@ def test_endpoints_without_barge_in_are_refused_before_writing(tmp_path: Path) -
 
     for arguments, message in (
         (("reference", "--turn-mode", "manual"), "the user's speech only when a turn is committed"),
-        (("openai-chat-audio", "--base-url", "http://127.0.0.1:9/v1"), "one request for each turn"),
+        (("openai-chat-audio", "--base-url", "http://127.0.0.1:9/v1"), "one request per turn"),
         (("reference", "--probe", "hum"), "unknown probe 'hum'"),
-        (("reference", "--probe", "own"), "needs --data"),
+        (("reference", "--probe", "own"), "requires --data"),
         (("reference", "--impair", "loss=5%"), "loss"),
     ):
         result = played(*arguments)

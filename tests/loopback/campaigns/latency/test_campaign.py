@@ -473,9 +473,9 @@ def test_two_signals_at_once_stop_a_command_with_its_summary(
 def test_unsupported_settings_are_refused(manifest: Path, tmp_path: Path) -> None:
     chat = {"name": "openai-chat-audio", "base_url": "http://127.0.0.1:1/v1", "model": "x"}
     settings = validate({"endpoint": chat, "data": {"path": str(manifest)}})
-    with pytest.raises(UsageError, match="it has no warm sessions"):
+    with pytest.raises(UsageError, match="has no warm sessions"):
         LatencyCampaign(CampaignPlan(config=settings, sessions=(SessionKind.WARM,)), tmp_path / "c")
-    with pytest.raises(UsageError, match="endpointing needs the turn modes server_vad and manual"):
+    with pytest.raises(UsageError, match="endpointing requires the turn modes server_vad and manual"):
         LatencyCampaign(CampaignPlan(config=settings, endpointing=True), tmp_path / "c")
     assert not (tmp_path / "c").exists()
 

@@ -98,5 +98,5 @@ def test_an_assertion_on_a_probe_that_is_not_run_is_refused() -> None:
     assertion = parse_duplex_assertion("barge_in.passed >= 90%")
     check_probes([assertion], ["barge-in", "pause"])
     check_probes([assertion], [])
-    with pytest.raises(UsageError, match="the probe barge-in is not run"):
+    with pytest.raises(UsageError, match="the campaign does not run the probe barge-in"):
         check_probes([assertion], ["pause"])

@@ -242,7 +242,7 @@ def test_an_unfinished_utterance_is_returned_at_the_end() -> None:
     [
         ({"stop_ms": 5}, {"detection": None}, "turn detection"),
         ({"end_silence_ms": 500}, {"detection": None}, "turn detection"),
-        ({"stop_ms": 5}, {"interrupt_response": False}, "stop_ms=5 needs"),
+        ({"stop_ms": 5}, {"interrupt_response": False}, "stop_ms=5 requires"),
         ({"talk_over_ms": 5}, {"create_response": False}, "answered"),
         ({"stop_ms": "never"}, {"interrupt_response": False}, None),
         ({}, {"detection": None}, None),

@@ -159,7 +159,7 @@ def test_the_drift_check_asks_one_question() -> None:
 def test_an_unknown_probe_is_named() -> None:
     with pytest.raises(UsageError, match="unknown probe 'hum'; expected one of response-latency, "):
         probes_for(["hum"], None)
-    with pytest.raises(UsageError, match="needs --data"):
+    with pytest.raises(UsageError, match="requires --data"):
         probes_for([OWN], None)
 
 
