@@ -7,7 +7,7 @@ import inspect
 import os
 import platform
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +18,7 @@ from live_eval import __version__
 from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataKind, DataOptions, DataSet, load, locate, select, unreadable_cases
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
-from live_eval.errors import UsageError
+from live_eval.errors import FailureKind, UsageError
 from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
@@ -67,6 +67,7 @@ class Plan:
     preset: str = ""  # overridden by the user's settings
     judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
     live_instructions: str = ""  # the system prompt of a session with a person
+    results: Collection[FailureKind] = ()  # failures that the run measures and therefore never retries
 
     @property
     def base_url(self) -> str | None:

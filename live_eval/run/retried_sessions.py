@@ -143,6 +143,7 @@ class RetriedSessions:
         """Return why no attempt follows (may be empty), or None if another one follows."""
         if (
             session.undecided
+            or kind in self.plan.results
             or session.tries > self.plan.config.turns.retries
             or retry_of(kind) is Retry.NEVER
         ):

@@ -16,6 +16,7 @@ from live_eval.types import Failure
 
 __all__ = [
     "ANCHOR_WITHIN_NS",
+    "BEHAVIOUR",
     "SENTINEL",
     "Trial",
     "TrialResult",
@@ -30,7 +31,7 @@ SENTINEL = "sentinel"
 ANCHOR_WITHIN_NS = 50_000_000
 """Maximum deviation of the user's interruption from the condition's time; beyond it, the trial is void."""
 
-_BEHAVIOUR = frozenset(
+BEHAVIOUR = frozenset(
     {
         FailureKind.NO_RESPONSE,
         FailureKind.STALLED,
@@ -132,7 +133,7 @@ def trial_result(
     """
     rule = rule_of([turn.case for turn in turns])
     failure = next(
-        (turn.failure for turn in turns if turn.failure and turn.failure.kind not in _BEHAVIOUR), None
+        (turn.failure for turn in turns if turn.failure and turn.failure.kind not in BEHAVIOUR), None
     )
     if failure is not None:
         judgement = Judgement(outcome=Outcome.FAILED, reason=f"{failure.kind}: {failure.message}")

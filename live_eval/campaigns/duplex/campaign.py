@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.turn_taking.outcomes import Outcome
-from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult, last_attempts
+from live_eval.analysis.turn_taking.trial import BEHAVIOUR, SENTINEL, TrialResult, last_attempts
 from live_eval.campaigns.campaign import Campaign
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.probes import (
@@ -122,7 +122,8 @@ class DuplexCampaign(Campaign):
         plans = {CLEAN: self._launched}
         if IMPAIRED in self._order:
             plans[IMPAIRED] = make_plan(config)
-        return plans
+        # Retrying a trial without an answer would select by the endpoint's behaviour.
+        return {name: replace(each, results=BEHAVIOUR) for name, each in plans.items()}
 
     def _notes_before(self) -> Sequence[str]:
         plans = self._plans.values()

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -63,6 +63,7 @@ class Endpoint:
         slots: int = 4,
         due_ns: Callable[[int], int | None] = lambda _: None,
         observer: Observer | None = None,
+        results: Collection[FailureKind] = (),
         **turns: Any,
     ) -> None:
         """Run so many sessions as a campaign does."""
@@ -81,7 +82,9 @@ class Endpoint:
             self.retried += records
 
         retried = RetriedSessions(
-            plan=cast("Any", SimpleNamespace(config=SimpleNamespace(turns=table), spec=None)),
+            plan=cast(
+                "Any", SimpleNamespace(config=SimpleNamespace(turns=table), spec=None, results=results)
+            ),
             attempts=cast("Any", SimpleNamespace(run=self.run_session)),
             health=health,
             queue=queue,
@@ -172,3 +175,13 @@ async def test_a_turn_that_waits_for_its_next_attempt_is_announced() -> None:
     await endpoint.run(1, slots=1, observer=watch, retries=2)
     turn_id = endpoint.records[0].turn_id
     assert watch.seen == [(turn_id, 2, 3), (turn_id,), (turn_id, 3, 3), (turn_id,)]
+
+
+@pytest.mark.parametrize(("results", "sessions"), [((), 3), ([FailureKind.NO_RESPONSE], 1)])
+async def test_a_failure_that_the_run_measures_is_not_retried(
+    results: Collection[FailureKind], sessions: int
+) -> None:
+    endpoint = Endpoint(0, refusal=Failure(FailureKind.NO_RESPONSE, "silent"))
+    await endpoint.run(1, slots=1, retries=2, results=results)
+    assert len(endpoint.dialled) == sessions
+    assert endpoint.failed == ["silent"]

@@ -22,7 +22,7 @@ from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION
 from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli.duplex import command
 from live_eval.errors import StoreError, UsageError
-from live_eval.recording import TurnRecord
+from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
@@ -104,6 +104,11 @@ async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
     return found
 
 
+def attempts_in(folder: Path) -> set[int]:
+    with RunReader.open(folder) as run:
+        return {turn.attempt for turn in run.turns()}
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_outcomes_match_the_endpoints_script(endpoint: str, manifest: Path, tmp_path: Path) -> None:
     behaviours = {
@@ -132,6 +137,7 @@ async def test_outcomes_match_the_endpoints_script(endpoint: str, manifest: Path
         await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "no_reply")).as_json())
     )["probes"]
     assert "no response within" in silent["trials"][0]["reason"], "why nothing was heard"
+    assert await asyncio.to_thread(attempts_in, tmp_path / "no_reply" / "clean") == {1}, "not retried"
     (void,) = (
         await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "natural_end")).as_json())
     )["probes"]
