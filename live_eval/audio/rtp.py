@@ -91,6 +91,7 @@ class RtpTrack:
     def __init__(self, before: RtpTrack | None = None) -> None:
         self._before = before
         self._last: RtpPacket | None = None
+        self._empty: RtpPacket | None = None  # the last packet before the first one with audio
         self._sequence = 0
         self._seen: set[int] = set()
         self._samples = 0
@@ -125,6 +126,10 @@ class RtpTrack:
         if self._before is not None:
             self._lost += self._before.lost_before(packet)
             self._before = None
+        elif last is None and self._empty is not None:
+            self._lost += _missing(self._empty, packet)
+        if last is None and not samples:
+            self._empty = packet
         if last is None or packet.ssrc != last.ssrc or packet.codec != last.codec:
             return self._begin(packet, samples) if samples else None
         step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
@@ -158,13 +163,10 @@ class RtpTrack:
 
     def lost_before(self, packet: RtpPacket) -> int:
         """Return the number of packets missing between the last packet and a packet of the next turn."""
-        last = self._last
+        last = self._last or self._empty
         if last is None:
             return self._before.lost_before(packet) if self._before is not None else 0
-        if packet.ssrc != last.ssrc or packet.codec != last.codec:
-            return 0
-        step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
-        return step - 1 if 0 < step <= _RESTART_PACKETS else 0
+        return _missing(last, packet)
 
     def _begin(self, packet: RtpPacket, samples: int) -> Placed:
         self._last, self._sequence, self._samples = packet, packet.sequence, samples
@@ -180,6 +182,14 @@ class RtpTrack:
             if change_ns < 1_000_000_000:  # unless the timestamps wrap
                 self._jitter_ns += (change_ns - self._jitter_ns) / 16
         self._transit_ns = transit_ns
+
+
+def _missing(last: RtpPacket, packet: RtpPacket) -> int:
+    """Return the number of packets missing between two packets of a stream; 0 for different streams."""
+    if packet.ssrc != last.ssrc or packet.codec != last.codec:
+        return 0
+    step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
+    return step - 1 if 0 < step <= _RESTART_PACKETS else 0
 
 
 def _difference(later: int, earlier: int, bits: int) -> int:

@@ -51,6 +51,16 @@ def test_a_packet_without_audio_is_not_lost() -> None:
     assert (track.stats.packets, track.stats.lost) == (6, 1)
 
 
+def test_a_turn_that_begins_without_audio_counts_the_losses_around_it() -> None:
+    _, before = place(packet(0), packet(1))
+    track = RtpTrack(before)
+    track.push(packet(3), 0)  # 2 is lost
+    assert RtpTrack(track).push(packet(4), FRAME) == Placed(0, True)
+    assert track.lost_before(packet(6)) == 2, "a turn of packets without audio"
+    assert track.push(packet(7), FRAME) == Placed(0, True)
+    assert track.stats.lost == 1 + 3
+
+
 def test_a_loss_within_an_idle_gap_conceals_only_the_lost_packets() -> None:
     placed, track = place(packet(0), packet(2, slot=100, at_ms=2_000))
     assert placed[1] == Placed(FRAME, True)
