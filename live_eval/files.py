@@ -300,7 +300,9 @@ def private_folder(path: Path) -> Path:
     Raises:
         OSError: The folder cannot be created.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing = [each for each in path.parents if not each.exists()]
+    for each in (*reversed(missing), path):  # `parents=True` ignores the mode
+        each.mkdir(mode=0o700, exist_ok=True)
     return path
 
 

@@ -17,6 +17,7 @@ from live_eval.files import (
     atomic_write,
     csv_line,
     private_file,
+    private_folder,
     private_opener,
     read_rows,
     read_text,
@@ -67,6 +68,18 @@ def test_symlinks_and_pipes_are_written_through(tmp_path: Path) -> None:
     with atomic_write(pipe, links=True) as place:
         assert place == pipe
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_new_folders_are_private_with_their_parents(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = private_folder(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    for each in (folder, *list(folder.parents)[:2]):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o700
+    assert private_folder(folder) == folder
 
 
 @pytest.mark.parametrize("links", [True, False])
