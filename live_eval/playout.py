@@ -225,8 +225,9 @@ def play(
         due_ns = queue.due_ns
         if arrival > due_ns:
             arrival += jitter_buffer_ns
-            if index and index not in fresh and (interrupted_ns is None or due_ns < interrupted_ns):
-                stalls.append(arrival - due_ns)
+            resumed_ns = arrival if interrupted_ns is None else min(arrival, interrupted_ns)
+            if index and index not in fresh and resumed_ns > due_ns:
+                stalls.append(resumed_ns - due_ns)
         elif index in silent:
             restart_ns = max(arrival + jitter_buffer_ns, due_ns - silent[index] * _SECOND_NS // rate_hz)
             if restart_ns < due_ns:

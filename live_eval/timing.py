@@ -61,7 +61,7 @@ __all__ = [
     "play",
 ]
 
-TIMING_VERSION = 7
+TIMING_VERSION = 8
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
 """Depth of the jitter buffer for counting underruns; without one, every network delay would count."""

@@ -332,6 +332,8 @@ def test_audio_after_an_interruption_is_not_a_stall() -> None:
     assert len(play(response(*chunks)).stall_ns) == 2
     assert len(play(response(*chunks, interrupted_ns=310 * MS)).stall_ns) == 1
     assert len(play(response(*chunks, interrupted_ns=110 * MS)).stall_ns) == 0
+    stalls = play(response(*chunks, interrupted_ns=250 * MS)).stall_ns
+    assert stalls.tolist() == [130 * MS]  # from the end of the first chunk to the interruption
 
 
 def test_no_audible_sample_is_dropped_to_catch_up() -> None:
