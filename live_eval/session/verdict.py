@@ -105,7 +105,12 @@ def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
         _cut_off(turn, answer, f"no further response began within {limits.reply_s:g} s", at_ns)
     elif answer is not None:
         _judge_answer(turn, answer, at_ns)
-    elif turn.source.continuous and media is not None and not media.stats.packets:
+    elif (
+        turn.source.continuous
+        and media is not None
+        and not media.stats.packets
+        and quiet_ns <= (turn.user.done_ns or at_ns)  # no earlier reply was still heard
+    ):
         _fail_without(
             turn,
             FailureKind.NO_RTP,

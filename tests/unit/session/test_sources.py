@@ -502,6 +502,15 @@ def test_an_endpoint_without_any_packet_fails_as_no_rtp() -> None:
     assert turn.failure.kind is FailureKind.NO_RTP
 
 
+def test_a_turn_over_an_earlier_reply_that_goes_on_is_unanswered() -> None:
+    """All packets belong to the reply that the user spoke over."""
+    turn = in_stream(track=True)
+    assert is_over(turn, 7_100 * MS, 7_100 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.NO_RESPONSE
+    assert "its earlier reply was heard for" in turn.failure.message
+
+
 def test_undecodable_audio_fails_the_turn_at_its_end_and_keeps_the_reply() -> None:
     turn = Turn(LIMITS, Modality.AUDIO, continuous=True)
     turn.user_speaks(0, 0)
