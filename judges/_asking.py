@@ -22,7 +22,7 @@ SENT_RATE_HZ = 16_000
 """Sample rate of the audio that is sent to models; Gemini and Whisper-like encoders use no higher one."""
 
 LONGEST_SENT_S = 120
-"""Seconds of a recording that are sent to models; the message states that the rest is cut off."""
+"""Maximum number of seconds of a recording sent to models; the message states that the rest is cut off."""
 
 PROMPTS = Path(__file__).parent / "prompts"
 """The folder of our own prompt files."""
@@ -33,7 +33,7 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """A response contains no judgement; the message states the expected and actual content."""
+    """A response without a judgement; the message states the expected and the actual content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class PromptTemplate:
             needed: Required placeholders.
 
         Raises:
-            JudgeError: The file cannot be read, has an unknown placeholder or one next to a quote, or lacks a
-                required placeholder.
+            JudgeError: The file cannot be read, has an unknown placeholder or one next to a quote, or does
+                not contain a required placeholder.
         """
         file = Path(path) if path else default
         try:

@@ -1,4 +1,4 @@
-"""Emotions that a voice can express, and the emotions that fit a reply to each vocal cue.
+"""List the emotions that a voice can express, and those that fit a reply to each vocal cue.
 
 The table describes the voice of a good *reply*, not the speaker's voice: joy is shared, grief is met softly,
 and anger is never met with anger. Classifiers label a soft, low voice as sad or neutral, so both fit if care
@@ -85,4 +85,4 @@ FITTING: Mapping[str, Fitting] = MappingProxyType(
         "angry music": _fits("neutral", "steady: the music's anger is not to be caught"),
     }
 )
-"""What fits, by `Cue.attribute`."""
+"""The fitting emotions, by `Cue.attribute`."""

@@ -43,7 +43,7 @@ class DistillMos:
     """DistillMOS ratings of replies, MOS, higher is better.
 
     Silent replies and replies shorter than 0.5 s are unscored: the network would rate the silence that pads
-    the window. The network is nearly insensitive to clipping.
+    the window. The network hardly responds to clipping.
 
     Args:
         device: Torch device, ``cpu`` or ``cuda``.

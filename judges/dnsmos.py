@@ -6,8 +6,8 @@ doubled until they fill a window, the mean over the windows.
 
 Adjacent windows share 8 of their 9 seconds, and nearly all computation in the P.835 network is convolutions
 whose values at a given time are the same in every window. The network is therefore split in two. The front
-runs once over the whole clip, in pieces; only at the edges of each window, where the network is padded with
-zeros, it runs again on a strip of 16 frames. The back runs once per window. The ratings equal those of the
+runs once over the whole clip, in pieces; it runs again only at the edges of each window, where the network is
+padded with zeros, on a strip of 16 frames. The back runs once per window. The ratings equal those of the
 original network up to float32 rounding, and are computed 2.8 times as fast as in speechmos
 (`benchmarks/dnsmos.py`: 8 files, 69 s).
 """

@@ -1,4 +1,5 @@
-"""EmoAlign: whether the reply's voice expresses a fitting emotion, by the classifier emotion2vec+ large.
+"""EmoAlign: whether the reply's voice expresses a fitting emotion, according to the classifier emotion2vec+
+large.
 
 Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
 classifier, as run by the package ``funasr``. EchoMind publishes neither the source of its reference emotion
@@ -36,7 +37,7 @@ from live_eval.weights import chosen_weights
 __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 
 LOW_CONFIDENCE = 0.5
-"""Confidence below which the other classes together are likelier than the best one."""
+"""Below this confidence, the other classes together are more likely than the best one."""
 
 # Replies of several models to the same script share its reference reply.
 _MOST_REFERENCES = 8192
@@ -83,7 +84,7 @@ class EmoAlign:
         unknown = set(EMOTIONS) - set(self._model.labels)
         if unknown:
             raise JudgeError(
-                f"{found.path}: expected a model that knows {', '.join(EMOTIONS)}; "
+                f"{found.path}: expected a model with the classes {', '.join(EMOTIONS)}; "
                 f"found none of {', '.join(sorted(unknown))}"
             )
         self._references: RecordingCache[Probabilities] = RecordingCache(_MOST_REFERENCES)

@@ -181,9 +181,9 @@ def _package() -> Any:
             from torchmetrics.functional.audio.nisqa import _NISQADIM  # noqa: F401
     except ImportError as error:
         raise JudgeError(
-            f"NISQA needs the package torchmetrics 1.9, whose network is not public: {error}: "
+            f"NISQA requires the package torchmetrics 1.9, since its network is not public API: {error}: "
             f"{install_command('torch')}"
         ) from error
     if importlib.util.find_spec("librosa") is None:
-        raise JudgeError(f"NISQA needs the package librosa: {install_command('torch')}")
+        raise JudgeError(f"NISQA requires the package librosa: {install_command('torch')}")
     return nisqa

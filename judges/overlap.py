@@ -16,7 +16,7 @@ from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Bleu", "RougeL", "word_tokens"]
 
-# Punkt learns abbreviations from a corpus, and its trained data would require a download. These abbreviations
+# Punkt's list of abbreviations is trained on a corpus, and would require a download. These abbreviations
 # occur in conversation; a period after them does not end a sentence.
 _ABBREVIATIONS = frozenset(
     ("mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "vs", "etc", "e.g", "i.e", "a.m", "p.m", "u.s", "u.k")

@@ -8,7 +8,7 @@ are averaged.
 
 Only the loader is our own: funasr's loader leaves tensors that are missing from a checkpoint at random
 values; here missing tensors are an error. Nothing is downloaded. funasr's dependency kaldiio, which reads
-Kaldi files and is licensed for evaluation only, is neither needed nor loaded.
+Kaldi files and is licensed for evaluation only, is not required or loaded.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def network_class() -> Any:
     except (ImportError, OSError) as error:
         raise _no_funasr(error) from error
     finally:
-        # Some of its modules enable INFO messages for all packages.
+        # Some modules of funasr enable INFO messages for all packages.
         root.setLevel(level)
         root.handlers[:] = handlers
     return Network

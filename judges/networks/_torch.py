@@ -37,7 +37,7 @@ def torch_device(name: str) -> torch.device:
 
     if name == "cuda" and not torch.cuda.is_available():
         raise JudgeError(
-            f"--device cuda: torch {torch.__version__} finds no CUDA device here; expected one, or cpu"
+            f"--device cuda: torch {torch.__version__} found no CUDA device; expected one, or cpu"
         )
     try:
         return torch.device(name)
@@ -124,7 +124,7 @@ def import_torchaudio() -> Any:
         import torchaudio
     except (ImportError, OSError) as error:
         raise JudgeError(
-            f"torchaudio cannot be imported with torch {torch.__version__}: expected builds of both for "
+            f"cannot import torchaudio with torch {torch.__version__}: expected builds of both for "
             f"the same CUDA, or of both for CPUs: {error}"
         ) from error
     return torchaudio
@@ -142,7 +142,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Return a checkpoint's tensors by name, on the CPU. No code in the file is executed.
 
     Raises:
-        JudgeError: The file cannot be read, or contains other objects than tensors.
+        JudgeError: The file cannot be read, or contains objects other than tensors.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The words of a reply: the endpoint's own transcript, or the output of an offline recogniser."""
+"""Get the words of a reply: the endpoint's own transcript, or the output of an offline recogniser."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
 
 
 def says_nothing(turn: JudgedTurn) -> bool:
-    """Return whether a turn's reply was recorded and has neither words nor audible audio."""
+    """Return whether a turn's recorded reply has neither words nor audible audio."""
     silent = turn.reply is not None and isinstance(unrateable(turn), Unscored)
     return silent and not (turn.reply_text or "").strip()
 

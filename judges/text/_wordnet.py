@@ -34,14 +34,14 @@ def find_wordnet(chosen: str) -> Path:
     if chosen:
         found = _at(Path(chosen))
         if found is None:
-            raise JudgeError(f"{chosen}: expected WordNet's files. METEOR needs WordNet: {HOW_TO_GET_IT}")
+            raise JudgeError(f"{chosen}: expected WordNet's files. METEOR requires WordNet: {HOW_TO_GET_IT}")
         return found
     if recorded_weights(WORDNET) is not None:
         return find_weights(WORDNET).path
     if (found := _installed()) is not None:
         return found
     if (packaged := _packaged()) is None:
-        raise JudgeError(f"METEOR needs WordNet: {HOW_TO_GET_IT}")
+        raise JudgeError(f"METEOR requires WordNet: {HOW_TO_GET_IT}")
     sha256 = weights_at(packaged).sha256
     if sha256 != _PACKAGE_SHA256:
         raise JudgeError(f"{packaged}: expected WordNet with SHA-256 {_PACKAGE_SHA256}, found {sha256}")

@@ -1,4 +1,4 @@
-"""Row charts with one axis: bars and marks next to the values of each row."""
+"""Draw row charts with one axis: bars and marks next to the values of each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build a report: summarise runs, and write the page or the tables."""
+"""Build a report: summarise runs, and write a page or tables."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
         retime: Recompute the latencies with the current definitions.
 
     Raises:
-        UsageError: No run is given, or a run is given twice.
+        UsageError: No run is given, or a run is repeated.
         StoreError: A folder contains no run.
     """
     if not paths:
@@ -271,14 +271,14 @@ def _audio_files(
         for run, turn_ids in zip(opened, by_key, strict=True):
             turn_id = turn_ids.get(turn_key)
             file = run.reader.both_file(turn_id) if turn_id is not None else None
-            # The folder may be from someone else: embed only its own files, neither the data set's recordings
-            # that the run refers to nor the targets of links.
+            # The folder may be untrusted: embed only its own files, neither the data set's recordings nor the
+            # targets of links.
             if turn_id is not None and file is not None and is_own_file(run.reader.path, file):
                 yield keys[run.view.index, turn_id], file
 
 
 def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:
-    """Return every setting of the runs: its name, its value in each run, and whether the values differ."""
+    """Return the runs' settings: name, value in each run, and whether the values differ."""
     flat = [
         {
             name: _setting(value)

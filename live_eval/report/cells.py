@@ -1,4 +1,4 @@
-"""Tables as data, and the text of numbers and estimates in their cells."""
+"""Represent tables as data, and format the numbers and estimates in their cells."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Cell:
     """A cell.
 
     Args:
-        run: Number of the run or colour that marks the cell; None for no mark.
+        run: Number of the run whose colour marks the cell; None for no mark.
         indent: Depth in a hierarchy.
         note: Additional details, as a tooltip.
         href: Link, relative to the page; empty for none.

@@ -1,4 +1,4 @@
-"""The order in which turns get audio on a page of limited size: the most useful ones first."""
+"""Choose the order in which turns get audio on a page of limited size: the most useful ones first."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[Tu
     """Yield the keys of all turns, the most useful to listen to first.
 
     Failed turns, flagged turns, the slowest turns, the turns with the worst value of each score, and turns of
-    every cue take turns, so that each kind is heard however small the page is. A case precedes its
-    repetitions. The key stands for the turn in every run, so that runs can be compared by ear.
+    every cue alternate, so that even a small page contains each kind. A case precedes its repetitions. A key
+    selects the turn in every run, so that runs can be compared by ear.
 
     Args:
         scores: Names of the scores.

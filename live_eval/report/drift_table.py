@@ -1,4 +1,4 @@
-"""The drift of a campaign, measured with the same recordings throughout."""
+"""Tabulate the drift of a campaign, measured with the same recordings throughout."""
 
 from __future__ import annotations
 

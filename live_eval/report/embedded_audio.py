@@ -1,4 +1,4 @@
-"""The audio embedded in a page, lossless or compressed to fit a size limit, and its envelopes."""
+"""Embed audio in a page, lossless or compressed to fit a size limit, and draw its envelopes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _vorbis(file: Path) -> bytes:
     try:
         soundfile.write(encoded, samples, rate_hz, format="OGG", subtype="VORBIS")
     except soundfile.LibsndfileError as error:
-        raise StoreError(f"{file}: cannot be compressed: {error}") from None
+        raise StoreError(f"cannot compress {file}: {error}") from None
     return encoded.getvalue()
 
 

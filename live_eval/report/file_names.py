@@ -1,4 +1,4 @@
-"""The files that reports write to the folders of runs and campaigns."""
+"""Names of the files that reports write to run and campaign folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of a page: paths and dots over two axes.
+"""Draw plots: paths and dots over two axes.
 
 Paths are SVG in a box that the page stretches. Labels are HTML text, which stays readable on a small screen
 and is available to screen readers.

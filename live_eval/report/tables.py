@@ -1,4 +1,4 @@
-"""The tables of a report, for all formats."""
+"""Build the tables of a report, for all formats."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ def score_columns(runs: Sequence[RunView]) -> dict[str, ScoreColumn]:
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Return the judges with versions and models: one sentence for all runs if equal, else one per run."""
+    """Describe the judges with versions and models, in one sentence for all runs if equal, else one per
+    run.
+    """
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
@@ -239,7 +241,7 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
 
 
 def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
-    """Yield groups in order with label and depth, omitting groups that duplicate another group."""
+    """Yield groups in order with label and depth, without duplicate groups."""
     below = Counter((level, labels[:-1]) for level, labels in keys)
     for level, labels in sorted(keys, key=_cue_order):
         label, depth = labels[-1], len(labels) - 1

@@ -1,4 +1,4 @@
-"""The tables for tasks and for the relations between levels."""
+"""Build the tables for tasks and for the relations between levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as text: Markdown, CSV and JSON."""
+"""Render a report as text: Markdown, CSV and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots in a report on several runs: scores against latency, with the Pareto fronts of turns and runs."""
+"""Plot scores against latency in a report on several runs, with the Pareto fronts of turns and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn on the page: its row and details."""
+"""Present a turn on the page: its row and details."""
 
 from __future__ import annotations
 

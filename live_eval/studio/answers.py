@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 class NotFoundError(LiveEvalError):
-    """The requested object does not exist, or no longer exists."""
+    """The requested object does not exist (any more)."""
 
 
 async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
-    """Call a function in a thread and return its JSON values as a response."""
+    """Call a function in a thread, and return its JSON values as a response."""
     body = await asyncio.to_thread(lambda: json_text(make(*arguments)).encode())
     return web.Response(body=body, content_type="application/json")
 

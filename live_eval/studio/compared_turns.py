@@ -1,4 +1,4 @@
-"""The turns of several runs side by side: a row per case, sorted by difference. Pure."""
+"""Compare the turns of several runs side by side: one row per case, sorted by difference. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front end: the page, its scripts and its styles."""
+"""Serve the front end: the page, its scripts and its styles."""
 
 from __future__ import annotations
 

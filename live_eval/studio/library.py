@@ -1,4 +1,4 @@
-"""The studio's folders: runs, and campaigns with their runs, each with an id."""
+"""Find the studio's folders: runs, and campaigns with their runs, each with an ID."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ListedFolder:
 class Library:
     """The runs and campaigns in the studio's folders. The methods block: call them in a thread.
 
-    Requests refer to folders by id only; ids are looked up among the found folders, never joined to a path.
+    Requests refer to folders only by ID; an ID is looked up among the found folders, never joined to a path.
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
@@ -105,7 +105,8 @@ class Library:
                 path = next(each for each in map(root.resolve().joinpath, names) if not each.exists())
                 return ListedFolder(_id_of(path), path, "run")
         raise UsageError(
-            "the studio was started with single runs; to record a run, start it with a folder of runs"
+            "cannot record a run here: the studio was started with single runs; start it with a folder "
+            "of runs"
         )
 
 

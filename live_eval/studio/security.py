@@ -1,4 +1,4 @@
-"""Access control: the studio serves only clients with a token, and only its own pages.
+"""Control access: serve only clients with a token, and only the studio's own pages.
 
 Every request must name this server as its host, which prevents DNS rebinding, and contain a token, which
 moves from the link to a cookie. Requests from pages of other origins are refused. The studio's pages load
@@ -69,7 +69,7 @@ def for_listeners(handler: _T) -> _T:
 
 
 class Guard:
-    """The access check: admits requests with a token from the studio's own pages.
+    """Check access: admit requests with a token from the studio's own pages.
 
     Args:
         host: Bind address of the studio.
@@ -121,7 +121,7 @@ class Guard:
         name = named[0]
         if is_loopback(self._host):
             return name in _LOCAL_NAMES
-        # DNS names can be rebound to this address, numeric addresses cannot.
+        # DNS names can be rebound to this address; numeric addresses cannot.
         return name in (*_LOCAL_NAMES, self._host.lower()) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
@@ -155,7 +155,7 @@ def is_listener(request: web.Request) -> bool:
 
 
 def browser_key(request: web.Request) -> str | None:
-    """Return a hash of the cookie that a listener's browser got with the link; None without the cookie.
+    """Return a hash of the cookie that the link set in a listener's browser; None without the cookie.
 
     The hash can be stored, because the cookie cannot be computed from it.
     """

@@ -29,7 +29,7 @@ _STARTED = web.AppKey("started", StartedRuns)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve the start of runs."""
+    """Serve requests to start runs."""
     app[_STARTED] = StartedRuns()
     app.on_shutdown.append(_close)
     app.router.add_get("/api/start", _choices)
@@ -80,7 +80,7 @@ async def _choices(request: web.Request) -> web.Response:
 
 
 async def _command(request: web.Request) -> web.Response:
-    """Return the command that a page's settings equal, without starting it."""
+    """Return the command equivalent to a page's settings, without starting it."""
     given = await _body(request)
     library, settings = request.app[LIBRARY], request.app[TALK]
     return await answer(lambda: {"command": StartedRun(*_prepared(given, library, settings)).command})

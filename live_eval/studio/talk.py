@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["add_routes"]
 
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",)}
-"""The run-file settings that a page may choose, which exclude addresses and environment variables."""
+"""Run-file settings that a page may choose; addresses and environment variables are excluded."""
 _STOP_TIMEOUT_S = 10.0
 
 
@@ -34,7 +34,7 @@ class _BusyError(Exception):
 
 
 class _Talks:
-    """The pages' conversations, at most one of which is connected.
+    """The pages' conversations; at most one is connected.
 
     A page that closes while connecting cannot report it, so a later offer replaces an unconnected
     conversation.

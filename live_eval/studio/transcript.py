@@ -1,4 +1,4 @@
-"""The transcript of a turn, timed as heard.
+"""Return the transcript of a turn, timed as heard.
 
 Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
 """

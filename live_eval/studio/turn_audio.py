@@ -1,4 +1,4 @@
-"""The audio of a turn: either side as WAV, its peaks, and its spectrogram. Pure."""
+"""Return the audio of a turn: either side as WAV, its peaks, and its spectrogram. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
 """The channel of each side."""
 
 LOW_DB = -90.0
-"""The level at and below which a spectrogram shows silence."""
+"""A spectrogram shows levels up to this one as silence."""
 HIGH_HZ = 8_000
 """The highest frequency of a spectrogram."""
 

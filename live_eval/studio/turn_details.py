@@ -1,4 +1,4 @@
-"""One turn as JSON: marks, latencies, responses, transcript, scores with reasons, messages.
+"""Return one turn as JSON: marks, latencies, responses, transcript, scores with reasons, messages.
 
 Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
 """
@@ -109,7 +109,7 @@ def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> di
 
 
 def _type_of(body: Mapping[str, Any]) -> str | None:
-    """Return the type of a message, or else its first field (Gemini)."""
+    """Return the type of a message or, for Gemini, its first field."""
     kind = body.get("type")
     return kind if isinstance(kind, str) else next(iter(body), None)
 

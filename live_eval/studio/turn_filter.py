@@ -66,7 +66,7 @@ class _Token(NamedTuple):
 
 
 def parse_filter(text: str, fields: FilterFields) -> TurnTest:
-    """Return the test that an expression describes.
+    """Parse an expression, and return its test.
 
     Args:
         text: The expression.

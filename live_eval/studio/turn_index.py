@@ -1,4 +1,4 @@
-"""The turns of a run as rows, cached in memory: filtered, sorted and paged."""
+"""Keep the turns of a run as rows in memory: filtered, sorted and paged."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class RunIndex:
     Args:
         rows: Turns as JSON values, in recording order.
         words: Lower-case searchable text of each turn.
-        reviews: What reviewers wrote, by turn id.
-        problem: Why the reviews cannot be read; None if they can.
+        reviews: The reviewers' labels and notes, by turn ID.
+        problem: Why the reviews are unreadable; None if they are readable.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -188,7 +188,7 @@ class RunIndex:
 
     @property
     def names(self) -> list[str]:
-        """The names in an expression."""
+        """The names allowed in an expression."""
         return list(self._fields)
 
     @property

@@ -1,4 +1,4 @@
-"""The charts of a probe: outcomes, durations, and every trial on two tracks."""
+"""Draw the charts of a probe: outcomes, durations, and every trial on two tracks."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ _ALIGNED = {
     Rule.FALSE_TRIGGER: "seconds after the sound begins",
 }
 _SHOWN = {"provider_stop", "gave_up", "trigger"}
-"""Marks that do not end a bar."""
+"""Marks other than the ends of bars."""
 
 
 def _zero_ns(rule: Rule, conversation: Conversation) -> int:

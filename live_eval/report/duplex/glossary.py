@@ -26,8 +26,8 @@ OUTCOME_WORDS = {
     Outcome.YIELDED: f"it stopped its reply; for an interruption, within {_WITHIN}",
     Outcome.FELL_SILENT: f"its reply ended within {_WITHIN}, without a report that it stopped",
     Outcome.KEPT_TALKING: "it continued its reply",
-    Outcome.TRIGGERED: "it responded to audio that needs no answer",
-    Outcome.IGNORED: "it did not respond to audio that needs no answer",
+    Outcome.TRIGGERED: "it responded to audio that requires no answer",
+    Outcome.IGNORED: "it did not respond to audio that requires no answer",
     Outcome.NATURAL_END: "the reply ended naturally while the user spoke; void, repeated",
     Outcome.NOT_OVERLAPPING: "no reply was audible when the user began to speak; void, repeated",
     Outcome.UNKNOWN: "it is unknown whether the reply stopped or paused, or the recording is damaged; void",
@@ -45,7 +45,7 @@ MARK_TITLES = {
     "provider_stop": "endpoint reports its stop",
     "new_reply": "new reply audible",
     "gave_up": "endpoint ended the turn",
-    "trigger": "response without cause",
+    "trigger": "unprompted response",
 }
 
 SPEECH_TITLES = {
@@ -78,5 +78,5 @@ DUPLEX_DEFINITIONS = (
 
 
 def spelt(name: str) -> str:
-    """Return a name in words."""
+    """Return a name with spaces instead of underscores."""
     return name.replace("_", " ")

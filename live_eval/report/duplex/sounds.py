@@ -1,4 +1,4 @@
-"""The audio files of trials, stored next to the page: both sides in stereo, and each side alone."""
+"""Write the audio files of trials next to the page: both sides in stereo, and each side alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trial on the page: its row, and the details of the opened row on one time axis."""
+"""Present a trial on the page: its row, and the details of the opened row on one time axis."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _details(
 
 
 def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
-    """Return the marks behind the outcome in chronological order, in seconds on the trial's axis."""
+    """Return the marks that determine the outcome in chronological order, in seconds on the trial's axis."""
     moments = sorted(played.judgement.marks_ns.items(), key=lambda mark: mark[1])
     return [
         [name.replace("_", "-"), MARK_TITLES.get(name, spelt(name)), _seconds(conversation, at)]
@@ -234,7 +234,7 @@ def _facts(view: TrialView) -> list[list[str]]:
     facts = {
         "tested": spelt(played.rule),
         "talk ratio, endpoint to user": "" if ratio is None else number(ratio, 2),
-        "responses without cause": "" if triggers is None else str(triggers),
+        "unprompted responses": "" if triggers is None else str(triggers),
         "error bar (lag)": f"{number(played.lag_ns / 1e6, 1)} ms",
         "run": view.run,
     }

@@ -1,4 +1,4 @@
-"""The sweep and the waterfalls of a latency campaign."""
+"""Draw the sweep and the waterfalls of a latency campaign."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _axis_of(steps: Iterable[Mapping[str, float]]) -> Axis:
 
 
 def _placed(parts: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return the consecutive start and end of each step; a negative step extends backwards."""
+    """Return the start and end of each step, one after the other; a negative step extends backwards."""
     placed, at = [], 0.0
     for name, ms in parts.items():
         placed.append((name, at, at + ms))

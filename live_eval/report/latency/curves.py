@@ -1,4 +1,4 @@
-"""Distributions of a latency campaign: step curves with links to their turns, and tails."""
+"""Draw the distributions of a latency campaign: step curves with links to their turns, and tails."""
 
 from __future__ import annotations
 

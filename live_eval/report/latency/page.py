@@ -115,7 +115,7 @@ def _plots(
 
 
 def _calibration(campaign: CampaignRecord) -> str:
-    """Return this machine's calibration in words; empty without a calibration."""
+    """Describe this machine's calibration; empty without a calibration."""
     kept = kept_in(campaign.facts)
     return kept.in_words() if kept is not None else ""
 

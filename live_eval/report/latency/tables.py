@@ -79,7 +79,7 @@ def sweep_table(points: Sequence[PointView]) -> Table:
 def _errors(points: Sequence[PointView]) -> Iterator[str]:
     for point in points:
         if point.record.error:
-            yield f"{point.name} cannot be read: {point.record.error}."
+            yield f"Cannot read {point.name}: {point.record.error}."
 
 
 def point_table(point: PointView) -> Table:

@@ -1,4 +1,4 @@
-"""The board: tables with published rows and our rows with intervals, and heat maps.
+"""Build the board: tables with published rows and our rows with intervals, and heat maps.
 
 Our values are means over the task's scored turns, with 95 % intervals resampled by script; unanswered
 questions count as wrong. As in the paper, a model with several prompts is represented by its best prompt (by
@@ -237,7 +237,7 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
         *chosen.notes,
         *_without_best(best),
         _SHORT_NOTE if any(cell.n_of_turns for row in ours for cell in row.cells) else "",
-        f"without values in this table, so without a row: {', '.join(without)}" if without else "",
+        f"no row, since they have no values in this table: {', '.join(without)}" if without else "",
     ]
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 

@@ -148,12 +148,12 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     """Read runs.
 
     Raises:
-        UsageError: A run is given twice.
+        UsageError: A run is repeated.
         StoreError: A folder contains no run.
     """
     resolved = [path.resolve() for path in paths]
     if len(set(resolved)) < len(resolved):
-        raise UsageError("expected different runs, found the same one twice")
+        raise UsageError("expected different runs, got a duplicate")
     read: list[tuple[Path, RunSummary, Mapping[str, Any]]] = []
     for path in paths:
         with RunReader.open(path) as run, ScoreReader.open(path) as scores:
@@ -179,7 +179,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
     base_url = given if isinstance(given, str) else ""
     address = host_of(base_url)
     at = f" @ {address}" if address else ""
-    # Unrecorded data never equals other data.
+    # Unrecorded data is never equal to other data.
     known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
     endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
     turn_mode = facts.conditions.turn_mode
@@ -238,7 +238,7 @@ class Source:
 
     @property
     def remark(self) -> str:
-        """The remark next to the name: "published", or the run's number and peculiarities."""
+        """The remark next to the name: "published", or the run's number and special conditions."""
         if self.run is None:
             return "published"
         prompt = f"prompt {self.prompt}" if self.prompt else ""

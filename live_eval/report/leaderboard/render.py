@@ -1,4 +1,4 @@
-"""A board as HTML, Markdown, CSV, JSON or LaTeX."""
+"""Render a board as HTML, Markdown, CSV, JSON or LaTeX."""
 
 from __future__ import annotations
 
@@ -387,7 +387,7 @@ def _latex_small(text: str) -> str:
 
 
 def _latex_row(head: str, cells: Sequence[str]) -> str:
-    # In braces, because LaTeX reads a bracket after a row end as the row spacing.
+    # In braces, because LaTeX interprets a bracket after a row end as row spacing.
     return f"{{{head}}} & {' & '.join(cells)} \\\\"
 
 
@@ -407,7 +407,7 @@ def _latex_runs(board: Board) -> str:
 
 
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:
-    """Yield a table per `_ACROSS` runs, with run numbers as headings and run names below."""
+    """Yield one table for every `_ACROSS` runs, with run numbers as headings and run names below."""
     heads = [
         f"{source.run.number if source.run else ''}{_latex_mark(mark)}"
         for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)

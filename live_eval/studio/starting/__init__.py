@@ -1,1 +1,1 @@
-"""Runs that a page starts: their settings, commands and processes."""
+"""Start runs from a page: their settings, commands and processes."""

@@ -1,4 +1,4 @@
-"""The ``live-eval run`` command for a page's settings. Pure."""
+"""Build the ``live-eval run`` command for a page's settings. Pure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _FLAGS = {
     ("turns", "repeat"): "--repeat",
     ("judges", "names"): "--judges",
 }
-"""The run-file settings that a page may choose besides the endpoint's name; none is an address, a source of
-keys, or a file that the studio's command line did not name."""
+"""The run-file settings that a page may choose besides the endpoint's name. They exclude addresses, key
+sources, and files not named on the studio's command line.
+"""
 
 
 def arguments_of(
@@ -65,7 +66,7 @@ def arguments_of(
     arguments = ["run", name]
     if name in addresses:
         arguments.append(f"--base-url={addresses[name]}")
-    # FLAG=VALUE, so that a value that begins with a dash is no flag.
+    # FLAG=VALUE, so that a value that begins with a dash is not parsed as a flag.
     arguments += [f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags]
     return [*arguments, f"--out={out}"]
 
@@ -73,7 +74,7 @@ def arguments_of(
 def _table(name: str, values: Any) -> dict[str, Any]:
     allowed = {key for table, key in _FLAGS if table == name} | ({"name"} if name == "endpoint" else set())
     if not isinstance(values, dict) or not set(values) <= allowed:
-        raise UsageError(f"{name}: expected an object with some of the keys {', '.join(sorted(allowed))}")
+        raise UsageError(f"{name}: expected an object with only the keys {', '.join(sorted(allowed))}")
     return values
 
 

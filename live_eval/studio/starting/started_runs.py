@@ -36,11 +36,11 @@ class StartedRun:
     """A run that a page started.
 
     Args:
-        folder: The run's place in the library; the folder is missing until the run has begun.
+        folder: The run's folder in the library, which does not exist until the run has begun.
         arguments: Arguments of ``live-eval``.
-        lines: Last lines that the command printed, without secrets.
+        lines: The last lines printed by the command, without secrets.
         status: Exit status; None while the command runs.
-        stopping: Whether the command was told to stop.
+        stopping: Whether the command was asked to stop.
     """
 
     folder: ListedFolder
@@ -79,7 +79,7 @@ class StartedRun:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         except OSError as error:
-            self.lines.append(f"live-eval cannot be started: {error.strerror}")
+            self.lines.append(f"cannot start live-eval: {error.strerror}")
             self.status = -1
             return
         assert self.process.stdout is not None
@@ -104,13 +104,13 @@ class StartedRun:
 
 
 class StartedRuns:
-    """The runs that pages have started since the studio began. Call the methods on the event loop."""
+    """The runs started by pages since the studio started. Call the methods on the event loop."""
 
     def __init__(self) -> None:
         self._runs: dict[str, StartedRun] = {}
 
     def listed(self) -> list[StartedRun]:
-        """Return the runs, the latest first."""
+        """Return the runs, latest first."""
         return list(reversed(self._runs.values()))
 
     def start(self, folder: ListedFolder, arguments: Sequence[str]) -> StartedRun:

@@ -19,7 +19,7 @@ _WAIT_MS = 20  # the browser adds its own jitter buffer
 
 
 class TrackLoudspeaker:
-    """Sends the reply over a track in packets of 20 ms; an `AudioSink`.
+    """Send the reply over a track in packets of 20 ms, as an `AudioSink`.
 
     Dropped audio is never sent; the user may still hear the contents of the browser's jitter buffer.
     """

@@ -1,4 +1,4 @@
-"""A page's conversation: WebRTC connection, live conversation, and run."""
+"""Run a page's conversation: WebRTC connection, live conversation, and run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageConversation:
-    """Runs a conversation between a page and an endpoint, and stores it as a run.
+    """Run a conversation between a page and an endpoint, and store it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
     ``commit``, ``reconnect`` and ``end``. It receives messages of `page_messages.as_json`; ``failed`` with a
@@ -58,7 +58,7 @@ class PageConversation:
 
     @property
     def key_recipient(self) -> str | None:
-        """The host that receives the endpoint's key; see `Plan.key_recipient`."""
+        """The recipient of the endpoint's key; see `Plan.key_recipient`."""
         return self._plan.key_recipient
 
     @property

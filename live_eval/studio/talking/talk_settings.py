@@ -1,4 +1,4 @@
-"""The endpoints available to a page; their addresses and keys stay on the server."""
+"""List the endpoints available to a page; their addresses and keys stay on the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TalkSettings:
 
     Args:
         addresses: Endpoint addresses by endpoint name, replacing the defaults.
-        note: Callback for lines to print in the terminal.
+        note: Called with lines to print in the terminal.
     """
 
     addresses: Mapping[str, str] = field(default_factory=dict)

@@ -115,7 +115,7 @@ def test_an_incomplete_campaign_has_a_page(tmp_path: Path) -> None:
     (folder / "campaign.json").write_text(json.dumps(facts), "utf-8")
     page = Page(write_campaign_page(campaign_summary(read_campaign(folder), words=False)).read_text("utf-8"))
     assert "The campaign is incomplete" in page.text
-    assert "c8 cannot be read" in page.text
+    assert "Cannot read c8" in page.text
     assert "No turn of the sweep was measured." in page.text
     assert {href for href in links(page) if "/" in href} == {"c1/report.html", "c1/report.html#failures"}
     empty = write_campaign(tmp_path / "empty", [], complete=False)

@@ -107,7 +107,7 @@ def test_prompts_are_distinguished_by_text_and_data_by_hash(tmp_path: Path) -> N
     words = build_board([paths[0], paths[2]]).tables[2]
     assert "no row is bold in C1, C2, C3, C4: our rows have different data or cases" in " ".join(words.notes)
     assert not any(cell.best for row in words.rows for cell in row.cells)
-    with pytest.raises(UsageError, match="the same one twice"):
+    with pytest.raises(UsageError, match="got a duplicate"):
         build_board([paths[0], paths[0]])
 
 
@@ -148,7 +148,7 @@ def test_every_prompt_has_a_row_without_scores_to_rank_them(runs: Mapping[str, P
     assert [prompt for _, prompt in ours(three, 2)] == ["basic", "enhance"]
     notes = " ".join(build_board(three).tables[2].notes)
     assert "every prompt has a row, since C4 is missing for no" in notes
-    assert "without values in this table" in notes
+    assert "no row, since they have no values in this table" in notes
 
 
 def test_heat_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
