@@ -93,7 +93,8 @@ class RunFolder(click.Path):
         if kind_of(folder) is not None:
             return
         expected = f"{str(folder)!r}: expected a run{' or campaign' if self._campaigns else ''} folder"
-        inside = [found for found in find_folders([folder]) if found.campaign is None]
+        kinds = ("run", *_CAMPAIGNS) if self._campaigns else ("run",)
+        inside = [found for found in find_folders([folder]) if found.campaign is None and found.kind in kinds]
         if not inside:
             self.fail(f"{expected}; `live-eval runs list` lists runs", param, ctx)
         first = folder / inside[0].path.relative_to(folder.resolve())
