@@ -79,7 +79,7 @@ def _nothing() -> None:
 
 
 class _Timetable:
-    """Timed actions of an event loop, and the timer that wakes the loop for the next action."""
+    """The timed actions of an event loop, and the timer that wakes the loop for the next one."""
 
     def __init__(self) -> None:
         self._timer: _Timer = (_KernelTimer if sys.platform == "linux" else _LoopTimer)(self.run_due)

@@ -49,7 +49,7 @@ class ResponseRecord:
         text: Text or transcript from the endpoint, or None.
         reason: Why the response did not complete; empty if it completed.
         usage: Token usage, if the endpoint reports it.
-        audio_file: Audio file in the run's folder; None before the file is written, and without audio.
+        audio_file: Audio file in the run folder; None before the file is written, and without audio.
         heard_ns: Start and end of each audible stretch as heard, split at every pause of `PAUSE_NS` or more;
             None in older runs.
         discarded_ns: Duration of audible audio that arrived but was not heard; None in older runs.

@@ -231,7 +231,7 @@ def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
 
 def greets(marks: ResponseRecord, onset_ns: int | None) -> bool:
     """Return whether a response of a session's first turn is a greeting: it began before the user's onset."""
-    ended = is_greeting(marks.done_ns, onset_ns)  # the response may lack audio and text
+    ended = is_greeting(marks.done_ns, onset_ns)  # the response may have no audio and no text
     return ended or began_before(_first_sign_ns(marks), onset_ns)
 
 

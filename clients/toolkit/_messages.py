@@ -123,7 +123,7 @@ class Fields:
         """Return a string that may be empty.
 
         Raises:
-            MalformedError: It is missing.
+            MalformedError: The field is missing or empty.
         """
         value = self._values.get(name)
         if not isinstance(value, str):
@@ -134,7 +134,7 @@ class Fields:
         """Return a non-empty string.
 
         Raises:
-            MalformedError: It is missing.
+            MalformedError: The field is missing or empty.
         """
         value = self.need_text(name)
         if not value:

@@ -170,7 +170,8 @@ class Signaller:
         """Return the best codec that an answer accepts.
 
         Raises:
-            ConnectError: The answer is not a session description, has no audio or accepts no codec of ours.
+            ConnectError: The answer is not a session description, has no audio, or accepts none of our
+                codecs.
         """
         counts = {kind: sdp.count(f"\n{kind}") for kind in _COUNTED}
         if len(sdp) > _SDP_CHARACTERS or max(counts.values()) > _MOST_LINES:

@@ -241,7 +241,7 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
     `metric` is as in `find_series`; `common` uses the common cases, even if runs have other cases.
 
     Raises:
-        UsageError: The runs have different data, lack the metric, or have too few scripts.
+        UsageError: The runs have different data, do not have the metric, or have too few scripts.
     """
     series = [find_series(run, metric) for run in runs]
     means = _script_means(runs[0], series[0])

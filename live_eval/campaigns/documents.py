@@ -36,13 +36,13 @@ class CampaignDocument:
     """The document of one kind of campaign, and the other files that such a campaign writes.
 
     Args:
-        file_name: File name in the campaign's folder.
+        file_name: File name in the campaign folder.
         schema: Schema version.
         kind: Kind of campaign.
         what: Description of the folder's content, for messages.
         made: Folder of the generated recordings.
         forms: Patterns of the paths in `made`.
-        others: Names of other files in the campaign's folder.
+        others: Names of other files in the campaign folder.
     """
 
     file_name: str

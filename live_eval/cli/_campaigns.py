@@ -65,7 +65,7 @@ def campaign_options(
 def campaign_folder(out: Path | None, name: str, kind: FolderKind, *, resume: bool) -> Path:
     """Return the folder to write to: `out`, the campaign to resume, or a new folder named `name`."""
     if resume and out is None:
-        raise UsageError("--resume needs --out: the campaign to continue")
+        raise UsageError("--resume requires --out, the campaign to continue")
     found = _options.folder_to_resume(out, kind) if resume else out
     return found or _options.new_folder(name)
 

@@ -162,7 +162,7 @@ RUN = RunFolder()
 
 
 def folder_to_resume(out: Path | str | None, kind: FolderKind = "run") -> Path | None:
-    """Return the folder of a run or campaign to resume; ``latest`` and ``@N`` select one in recordings/."""
+    """Return the run or campaign folder to resume; ``latest`` and ``@N`` select one in recordings/."""
     number = _NEWEST.fullmatch(str(out))
     if out is None or number is None or Path(out).exists():
         return None if out is None else Path(out)

@@ -39,7 +39,7 @@ __all__ = ["command"]
 def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     """Test whether replies change when only the voice does.
 
-    RUN is the folder of a run that has each script in several styles, and each recording at least twice
+    RUN is a run folder that has each script in several styles, and each recording at least twice
     (--repeat 2). Differences between styles are compared with differences between repeats.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity

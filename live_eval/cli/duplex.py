@@ -262,7 +262,7 @@ _measure = Command(
     ],
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 
-    Runs trials of every probe with ENDPOINT in random order, as one ordinary run in the campaign's folder.
+    Runs trials of every probe with ENDPOINT in random order, as one ordinary run in the campaign folder.
     Void trials, in which the reply ended by itself, are repeated at most twice. With --impair, all trials are
     repeated with the impairment and compared with the clean run.
 

@@ -335,7 +335,7 @@ command = Command(
     help="""Measure an endpoint's latency under controlled load.
 
     Runs turns with ENDPOINT at each of the given concurrencies, input lengths and detector settings; every
-    combination is a condition, and each condition an ordinary run in the campaign's folder. Failed turns are
+    combination is a condition, and each condition an ordinary run in the campaign folder. Failed turns are
     counted and not retried. Stops, with the load that was reached, if this machine cannot sustain the load.
 
     Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load was not reached; 2 for

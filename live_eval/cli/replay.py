@@ -28,7 +28,7 @@ __all__ = ["command"]
 def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool) -> None:
     """Replay recorded sessions and compare them with the stored turns.
 
-    RUN is the folder of a run made with --record-wire, or a single cassette. Each attempt's cassette is
+    RUN is a run folder made with --record-wire, or a single cassette. Each attempt's cassette is
     replayed through the same dialect at the recorded times, without network or key. Sent messages, events,
     and the turn's responses, transcripts, failure and latencies are compared with the stored ones.
 

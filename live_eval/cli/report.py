@@ -23,7 +23,7 @@ _FORMS = ("html", "md", "csv", "json")
 @click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=_options.RunFolder(campaigns=True))
 @_options.output_option(
-    "report.html in the run's folder (for several runs, report-A-B.html next to the first one's folder); "
+    "report.html in the run folder (for several runs, report-A-B.html next to the first one's folder); "
     "standard output for other formats"
 )
 @_options.format_option(_FORMS)
@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Write a report of runs: an HTML page, Markdown, CSV or JSON.
 
-    RUNS are folders of runs. Several runs are shown side by side and compared with the first one, paired by
+    RUNS are run folders. Several runs are shown side by side and compared with the first one, paired by
     case. The page is a single file that opens offline. It embeds parts of the recordings: mind their licence.
 
     For a latency campaign, latency.html is written, and report.html for each of its runs. For a duplex

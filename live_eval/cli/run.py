@@ -133,7 +133,7 @@ def _prompt_configs(config: RunConfig) -> list[RunConfig]:
     """Return the settings of each prompt's run; only the first run includes tasks other than conversation.
 
     Raises:
-        UsageError: A prompt does not exist or is named twice, or the task has no conversations.
+        UsageError: A prompt does not exist or is repeated, or the task has no conversations.
     """
     text = config.task.prompt
     prompts = [text] if Path(text).is_file() else [each.strip() for each in text.split(",") if each.strip()]
@@ -329,7 +329,7 @@ def _without_judges(config: RunConfig, left_out: Mapping[str, str]) -> RunConfig
 def _manifest_of(out: Any) -> Mapping[str, Any]:
     """Return the manifest of the run whose failed turns are rerun."""
     if out is None:
-        raise UsageError("--retry-failed needs --out: the run whose failed turns to rerun")
+        raise UsageError("--retry-failed requires --out, the run whose failed turns to rerun")
     with RunReader.open(Path(out)) as run:
         return run.manifest
 
@@ -354,8 +354,8 @@ def _open_writer(plan: Plan, out: Path) -> RunWriter:
     if not (output.resume or output.retry_failed):
         return RunWriter.create(out, plan.manifest())
     if output.out is None:
-        raise UsageError("--resume needs --out: the run to continue")
-    writer = RunWriter.resume(out, ended=True)  # an ended run may lack turns
+        raise UsageError("--resume requires --out, the run to continue")
+    writer = RunWriter.resume(out, ended=True)  # an ended run may be incomplete
     try:
         _check_same(writer.manifest, plan.manifest())
         _note_lost(writer)

@@ -32,7 +32,7 @@ _LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "p50 of u
 def command(run: Path, as_json: bool, retime: bool) -> None:
     """Print the summary of a run.
 
-    RUN is the run's folder. The summary of an incomplete run covers the recorded turns.
+    RUN is the run folder. The summary of an incomplete run covers the recorded turns.
     """
     from live_eval.analysis.summary.run import summarise
     from live_eval.recording import RunReader, ScoreReader

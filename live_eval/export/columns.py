@@ -65,7 +65,7 @@ _RESPONSE = (
     ExportColumn("interrupted_ms", "number", "the endpoint interrupted it, ms since `started_at`"),
     ExportColumn("audio_ms", "number", "length of its audio, ms"),
     ExportColumn("rate_hz", "integer", "sample rate of its audio, Hz"),
-    ExportColumn("audio", "text", "its audio, a path within the run's folder"),
+    ExportColumn("audio", "text", "its audio, a path within the run folder"),
     *(ExportColumn(name, "integer", f"{name.replace('_', ' ')} as the endpoint reports") for name in TOKENS),
 )
 _JUDGEMENT = (
@@ -129,11 +129,11 @@ _FIRST = (
     ),
 )
 _LAST = (
-    ExportColumn("reply_audio", "text", "the reply as it arrived, a path within the run's folder"),
+    ExportColumn("reply_audio", "text", "the reply as it arrived, a path within the run folder"),
     ExportColumn(
         "both_sides_audio",
         "text",
-        "user left, endpoint as heard right; begins at `audio_start`, a path within the run's folder",
+        "user left, endpoint as heard right; begins at `audio_start`, a path within the run folder",
     ),
     ExportColumn("labels", "texts", "labels of reviewers"),
     ExportColumn("note", "text", "note of reviewers"),

@@ -311,7 +311,7 @@ async def _send(
                 writer.write(request.body.take(data))
                 await writer.drain()
         while await reader.read(_PIECE_BYTES):
-            pass  # drop any additional requests: the response tells the client to close
+            pass  # drop any additional requests: the response asks the client to close
     except FramingError as error:
         writer.transport.abort()
         raise _RefusedError(400, str(error)) from None

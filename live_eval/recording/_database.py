@@ -125,7 +125,7 @@ def has_tables(path: Path) -> bool:
     """Return whether a file is a database with tables; after an interrupted creation, it is not.
 
     Raises:
-        StoreError: The file is not a database, or is not in the run's folder.
+        StoreError: The file is not a database, or is not in the run folder.
     """
     if not os.path.lexists(path):
         return False

@@ -1,7 +1,7 @@
 """Access the files in a run folder, which may be untrusted.
 
 A database may contain any path, and a folder may contain symbolic links, pipes and devices. `own_file`
-therefore checks that a path is a regular file in the run's folder, and `own_name` checks names in the
+therefore checks that a path is a regular file in the run folder, and `own_name` checks names in the
 database.
 """
 
@@ -54,7 +54,7 @@ def own_folder(folder: Path, path: Path) -> Path:
     """Check that a path is a folder in a run folder, and return the path.
 
     Raises:
-        StoreError: The path is missing, outside the run's folder, or not a folder.
+        StoreError: The path is missing, outside the run folder, or not a folder.
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISDIR(mode):
@@ -99,7 +99,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:
-    """Return the content of an audio file in a run's folder; None if it is missing or too large."""
+    """Return the content of an audio file in a run folder; None if it is missing or too large."""
     try:
         return read_regular(own_file(folder, path), _MAX_AUDIO_BYTES)
     except (OSError, StoreError):
@@ -110,7 +110,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
     """Return the turns with missing audio, each with the reason.
 
     Args:
-        folder: The run's folder.
+        folder: The run folder.
         audio: The run's audio folder.
         kept: Pairs of a turn id and an audio file name.
     """

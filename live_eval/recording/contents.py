@@ -60,7 +60,7 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
     """Return the audio files and cassettes in a run folder, and the user's utterances of a live run.
 
     Args:
-        folder: The run's folder.
+        folder: The run folder.
         kinds: Any of ``audio``, ``wire`` and ``user``; all by default.
 
     Raises:
@@ -80,7 +80,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
 
     Args:
         db: The run's database.
-        folder: The run's folder.
+        folder: The run folder.
         kinds: ``audio`` or ``wire``; both by default.
 
     Raises:

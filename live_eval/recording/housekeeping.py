@@ -1,4 +1,4 @@
-"""Remove leftovers of killed processes, or all recorded files, from a run's folder.
+"""Remove leftovers of killed processes, or all recorded files, from a run folder.
 
 Both locks of the run are acquired first, so a run in progress is never changed.
 """
@@ -49,13 +49,13 @@ def is_busy(folder: Path) -> bool:
 
 
 def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Return the leftovers of killed processes in a run's folder; none while the run is being written.
+    """Return the leftovers of killed processes in a run folder; none while the run is being written.
 
     Leftovers are audio files and cassettes of attempts that are not in the database, temporary files, stale
     locks, and SQLite's logs, which are merged before removal.
 
     Args:
-        folder: The run's folder.
+        folder: The run folder.
         others: Names of files that other parts of live-eval write atomically to the folder.
 
     Raises:
@@ -67,7 +67,7 @@ def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
 
 
 def remove_leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Remove the `leftovers` in a run's folder and return them.
+    """Remove the `leftovers` in a run folder and return them.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.
@@ -106,7 +106,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
     """Delete all files that live-eval wrote to a run folder, and the folder itself if it is then empty.
 
     Args:
-        folder: The run's folder.
+        folder: The run folder.
         others: Names of files that other parts of live-eval write to the folder.
 
     Returns:

@@ -59,7 +59,7 @@ class TurnRecord(TurnCapture):
         attempt: Number of the attempt, from 1.
         timing: Latencies as defined by `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or the current version after retiming.
-        both_file: File with the audio of both sides, in the run's folder, or None.
+        both_file: File with the audio of both sides, in the run folder, or None.
         audio: Audio of each response as it arrived, int16 mono, shape (samples,).
         both_sides: int16, shape (samples, 2), at `both_rate_hz`, left: user, right: endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.

@@ -100,7 +100,7 @@ class ScoreReader:
 
     @classmethod
     def open(cls, path: Path) -> ScoreReader:
-        """Open the scores in the run's folder `path`.
+        """Open the scores in the run folder `path`.
 
         Raises:
             StoreError: The file is not a database.
@@ -233,7 +233,7 @@ class ScoreStore(ScoreReader):
 
     @classmethod
     def open(cls, path: Path) -> ScoreStore:
-        """Open the scores in the run's folder `path` for writing; create them if missing.
+        """Open the scores in the run folder `path` for writing; create them if missing.
 
         Raises:
             StoreError: The folder is missing or cannot be written.

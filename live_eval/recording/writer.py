@@ -80,7 +80,7 @@ class RunWriter:
         self, path: Path, db: sqlite3.Connection, lock: WriterLock, scores_lock: WriterLock | None = None
     ) -> None:
         self.path = path
-        """The run's folder."""
+        """The run folder."""
         self._audio = path / AUDIO_FOLDER
         self._db = db
         self._lock = lock
@@ -96,7 +96,7 @@ class RunWriter:
         """Create a run in a new folder that only the owner can access.
 
         Args:
-            path: The run's folder, new or empty; created if missing.
+            path: The run folder, new or empty; created if missing.
             manifest: Versions, run file, endpoint settings, seed and machine, as JSON values without secrets.
 
         Returns:
@@ -136,7 +136,7 @@ class RunWriter:
         may be replaced.
 
         Args:
-            path: The run's folder.
+            path: The run folder.
             ended: Whether to accept a run that has ended.
 
         Raises:

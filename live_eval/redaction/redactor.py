@@ -172,7 +172,7 @@ class Redactor:
         return without_logins(text)
 
     def binary(self, data: bytes) -> bytes:
-        """Return bytes without secrets that occur in them as text."""
+        """Return bytes without the secrets that they contain as text."""
         for spelling in self._spellings:
             data = data.replace(spelling.encode("utf-8", "surrogatepass"), MASK.encode())
         return data

@@ -79,9 +79,9 @@ DEFINITIONS = (
     ),
     (
         "scores",
-        "means over scored turns. A turn is unscored if it lacks data that the judge needs (failed turns "
-        "included), and failed if the judge itself failed. n, unscored and failed add up to the turns of the "
-        "judge's tasks",
+        "means over scored turns. A turn is unscored if data that the judge needs is missing (failed turns "
+        "included), and failed if the judge itself failed. n, unscored and failed add up to the turns of "
+        "the judge's tasks",
     ),
     (
         "intervals",

@@ -302,7 +302,8 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
         return None
     flags = ", name another variable with --key-variable, or a file or keyring with --key-from"
     raise UsageError(
-        f"{spec.title} needs an API key: set the environment variable {variable}{flags if has_flags else ''}"
+        f"{spec.title} requires an API key: set the environment variable "
+        f"{variable}{flags if has_flags else ''}"
     )
 
 
@@ -384,7 +385,7 @@ def _tasks(config: RunConfig) -> tuple[Task, ...]:
 
 
 def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
-    """Raise if cases need instructions and the endpoint does not accept any."""
+    """Raise if cases require instructions and the endpoint accepts none."""
     case = next((case for case in cases if case.instructions), None)
     if case is not None and not spec.takes_instructions:
         raise UsageError(

@@ -227,7 +227,7 @@ class WorkerGroup(Generic[W]):
 class WorkerPool(Generic[W]):
     """A `JudgePool` of CPU workers and workers with one GPU each.
 
-    `missing` returns the requirement of a judge that its worker group lacks as text, or None.
+    `missing` returns the requirement of a judge that is missing in its worker group as text, or None.
     """
 
     def __init__(

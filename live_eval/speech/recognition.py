@@ -173,7 +173,7 @@ def available(model: Path | None = None) -> str | None:
     """Return why `Recogniser` cannot run on this machine and how to fix this, or None if it can."""
     if importlib.util.find_spec("faster_whisper") is None:
         hint = install_command("local")
-        return f"recognition needs the package faster_whisper, which is not installed: {hint}"
+        return f"recognition requires the package faster_whisper, which is not installed: {hint}"
     try:
         find_model(model)
     except UsageError as error:
@@ -199,7 +199,8 @@ def find_model(model: Path | None = None) -> Path:
         packaged = _packaged_folder()
         if packaged is None:
             raise UsageError(
-                f"recognition needs a Whisper model: {install_command('local')}, or set {MODEL_VARIABLE} to "
+                f"recognition requires a Whisper model: {install_command('local')}, or set "
+                f"{MODEL_VARIABLE} to "
                 "the folder of a CTranslate2 model"
             )
         folder, origin = packaged, f"the model of the package {_PACKAGE}"

@@ -67,7 +67,7 @@ def available(name: str = "heart") -> str | None:
     """Return why this voice cannot be used on this machine and how to fix this, or None if it can."""
     if importlib.util.find_spec("hibari") is None:
         hint = install_command("local")
-        return f"the offline voice needs the package hibari-tts, which is not installed: {hint}"
+        return f"the offline voice requires the package hibari-tts, which is not installed: {hint}"
     from hibari.voices import VOICES, voice_path
 
     if name not in VOICES:

@@ -140,7 +140,7 @@ def _prepared(
 
 
 def _row(run: StartedRun) -> dict[str, Any]:
-    """Return a started run, with the row of the list of runs once its folder exists."""
+    """Return a started run, with its row in the run list once its folder exists."""
     facts = folder_facts(run.folder) if run.folder.path.exists() else None
     return {
         "id": run.folder.id,

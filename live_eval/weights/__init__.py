@@ -50,7 +50,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsFile:
-    """A file of a set of weights.
+    """One of the files of a set of weights.
 
     Args:
         name: Path within the weights folder, with forward slashes.

@@ -203,7 +203,7 @@ def _missing(task: str, score: TaskScore, *, reported: bool) -> dict[str, str]:
     no_event = "" if score.tp + score.fn else _NO_EVENT[task]
     silent = "" if reported else _SILENT[task]
     budget = f"the false-positive rate is above {BUDGET}, or there are no {_NEGATIVES[task]}"
-    late = no_event or silent or f"none of the {_TASKS[task]} was reported"
+    late = no_event or silent or f"the endpoint reported none of the {_TASKS[task]}"
     return {
         "recall": no_event or silent,
         "fp_rate": silent or f"no {_NEGATIVES[task]}",

@@ -322,7 +322,7 @@ def explain(error: ValidationError) -> MessageError:
         message = f"Invalid value: {given}. Supported values are: {context['expected']}."
         return MessageError("invalid_value", message, param)
     code = "invalid_type" if kind.endswith("_type") else "invalid_value"
-    return MessageError(code, f"Invalid value for '{param}': {first['msg']}; it is {given}.", param)
+    return MessageError(code, f"Invalid value for '{param}': {first['msg']}, got {given}.", param)
 
 
 def _short(value: object) -> str:

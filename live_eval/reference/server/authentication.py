@@ -50,11 +50,12 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
     # A page from another origin in a local browser must not use the server.
     origin = request.headers.get("Origin")
     if origin is not None and not is_local_page(origin):
-        raise RefusedError(403, "origin", "Web pages from other origins need a token.")
+        raise RefusedError(403, "origin", "Web pages from other origins require a token.")
     host = request.headers.get("Host", "")
     if is_rebound(host):
         message = (
-            f"Expected localhost or an IP address as the host, not {host[:100]!r}: other names need a token."
+            f"Expected localhost or an IP address as the host, got {host[:100]!r}; other names require "
+            "a token."
         )
         raise RefusedError(403, "host", message)
 

@@ -211,7 +211,7 @@ def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]
         cost, paired = each.cost, each.cost.headline.paired
         link = links.get(str(each.stored.name), "")
         cells = [
-            Cell(str(paired.difference.n), note=f"{counted(cost.unpaired, 'turn')} without a partner"),
+            Cell(str(paired.difference.n), note=f"{counted(cost.unpaired, 'unpaired turn')}"),
             Cell(number(paired.detector), href=link),
             Cell(number(paired.manual), href=links.get(str(each.manual.name), "")),
             _difference(paired.difference, strong=True),

@@ -175,7 +175,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         all_prompts: Whether every prompt has a row, instead of each model's best.
 
     Raises:
-        UsageError: A run is given twice.
+        UsageError: A run is repeated.
         StoreError: A folder contains no run.
     """
     entries = read_entries(paths)

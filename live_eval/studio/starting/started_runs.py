@@ -36,7 +36,7 @@ class StartedRun:
     """A run that a page started.
 
     Args:
-        folder: The run's folder in the library, which does not exist until the run has begun.
+        folder: The run folder in the library, which does not exist until the run has begun.
         arguments: Arguments of ``live-eval``.
         lines: The last lines printed by the command, without secrets.
         status: Exit status; None while the command runs.

@@ -39,7 +39,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
     """Parse ``NAME=URL`` texts into addresses by endpoint.
 
     Raises:
-        UsageError: A text is malformed, or an endpoint does not exist or is given twice.
+        UsageError: A text is malformed, or an endpoint does not exist or is repeated.
     """
     addresses: dict[str, str] = {}
     for text in given:
@@ -53,7 +53,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
             )
         client(name)
         if name in addresses:
-            raise UsageError(f"--endpoint {name}: given twice")
+            raise UsageError(f"--endpoint {name}: repeated")
         addresses[name] = url
     return addresses
 

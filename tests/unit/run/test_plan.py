@@ -49,7 +49,7 @@ def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     def settings(**more: str) -> RunConfig:
         return validate({"endpoint": {"name": "openai", **more}, "data": {"path": "sample"}})
 
-    with pytest.raises(UsageError, match=r"OpenAI Realtime needs an API key: set .* OPENAI_API_KEY"):
+    with pytest.raises(UsageError, match=r"OpenAI Realtime requires an API key: set .* OPENAI_API_KEY"):
         make_plan(settings())
     with pytest.raises(UsageError, match="MY_KEY"):
         make_plan(settings(key_variable="MY_KEY"))

@@ -350,7 +350,7 @@ def test_the_command_prints_figures_and_checks_assertions(
         (["--price", "input=-1,output=2"], "--price: input: expected US dollars per million tokens, 0 or"),
         (["--price", "input=abc"], "0 or more; found 'abc'"),
         (["--price", "input=1,output=2,cached=1"], "found 'cached'"),
-        (["--resume"], "--resume needs --out"),
+        (["--resume"], "--resume requires --out"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_written(

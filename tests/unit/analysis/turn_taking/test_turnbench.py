@@ -90,7 +90,7 @@ def test_a_report_before_the_end_is_early_once_corrected() -> None:
     assert (found["eot.recall"].as_defined, found["eot.recall"].corrected) == (1.0, 0.0)
     latency = found["eot.latency_p50"]
     assert (latency.as_defined, latency.corrected) == pytest.approx((-200, None))
-    assert latency.why == "none of the ends of turns was reported"
+    assert latency.why == "the endpoint reported none of the ends of turns"
 
 
 def test_an_endpoint_that_reports_nothing_has_no_score() -> None:
