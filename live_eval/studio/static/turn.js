@@ -76,15 +76,17 @@ async function showWays(ways, run, turn, list, signal) {
       place !== null && make("span", {}, `${place} of ${counted(matching, "turn")}`),
     );
   };
-  draw({});
-  const around = await read(path("api", "runs", run, "turns", turn, "around"), { query: list, signal }).catch(() => null);
-  if (!around || signal.aborted) return;
-  draw(around);
-  const go = (id, none) => () => {
-    if (id === null) announce(none);
-    else location.hash = turnLink(run, id, list);
+  const reading = read(path("api", "runs", run, "turns", turn, "around"), { query: list, signal }).catch(() => ({}));
+  const go = (way, none) => async () => {
+    const { [way]: id } = await reading; // a key may be pressed before the response
+    if (signal.aborted) return;
+    if (id) location.hash = turnLink(run, id, list);
+    else announce(none);
   };
-  answerAnywhere({ j: go(around.after, "This is the last turn."), k: go(around.before, "This is the first turn.") }, signal);
+  answerAnywhere({ j: go("after", "This is the last turn."), k: go("before", "This is the first turn.") }, signal);
+  draw({});
+  const around = await reading;
+  if (!signal.aborted) draw(around);
 }
 
 function heading(turn) {
