@@ -99,4 +99,14 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
     def site(runner: web.AppRunner) -> LimitedSite:
         return LimitedSite(runner, host, port, most=_MOST_CONNECTIONS, connections=connections)
 
-    await serve_application(app, site, announce)
+    def announced(port: int) -> None:
+        announce(port)
+        asyncio.get_running_loop().run_in_executor(None, _load)
+
+    await serve_application(app, site, announced)
+
+
+def _load() -> None:
+    """Import what the first intervals need, in the seconds before a run is opened."""
+    import scipy.optimize
+    import scipy.special  # noqa: F401  (only loaded)

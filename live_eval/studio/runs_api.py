@@ -11,7 +11,6 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.analysis.run_conditions import conditions_of
-from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.turn_view import milliseconds
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
@@ -20,10 +19,10 @@ from live_eval.campaigns.latency.campaign_file import read_campaign, read_campai
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
 from live_eval.files import unique_names
-from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
+from live_eval.recording import RunReader, is_being_written, part_of, text_of
 from live_eval.studio.answers import answer, json_text
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
-from live_eval.studio.turn_index import Stamp, stamp_of
+from live_eval.studio.turn_index import Stamp, read_summary, stamp_of
 
 __all__ = ["add_routes", "folder_facts"]
 
@@ -40,6 +39,7 @@ def add_routes(app: web.Application) -> None:
     """Serve runs, their values and progress."""
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
+    app.router.add_get("/api/runs/{run}/cues", _cues)
     app.router.add_get("/api/runs/{run}/facts", _facts)
     app[_STOPPING] = asyncio.Event()
     app.on_shutdown.append(_stop)
@@ -51,7 +51,16 @@ async def _runs(request: web.Request) -> web.Response:
 
 
 async def _run(request: web.Request) -> web.Response:
-    return await answer(_values, request.app[LIBRARY], request.match_info["run"])
+    cues = request.query.get("cues") != "0"
+    return await answer(_values, request.app[LIBRARY], request.match_info["run"], cues)
+
+
+async def _cues(request: web.Request) -> web.Response:
+    def cues() -> dict[str, Any]:
+        folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
+        return _cues_of(folder, stamp_of(folder))
+
+    return await answer(cues)
 
 
 async def _facts(request: web.Request) -> web.Response:
@@ -64,14 +73,16 @@ def _listing(library: Library) -> list[dict[str, Any]]:
     return [folder_facts(folder) | {"name": name} for folder, name in zip(folders, names, strict=True)]
 
 
-def _values(library: Library, run_id: str) -> dict[str, Any]:
+def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
     """Return a folder's list row, its manifest, and the values printed by the command for its kind."""
     folder = library.find(run_id)
     facts = folder_facts(folder)
     if folder.kind == "run":
         with RunReader.open(folder.path) as run:
             manifest = run.manifest
-        return {**_summary(folder.path, stamp_of(folder.path)), "folder": facts, "manifest": manifest}
+        stamp = stamp_of(folder.path)
+        values = _summary(folder.path, stamp) | (_cues_of(folder.path, stamp) if cues else {})
+        return {**values, "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
         # Without words, because their recognition is slow.
@@ -83,10 +94,14 @@ def _values(library: Library, run_id: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the output of ``live-eval show --json``."""
-    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
-        summary = summarise(run, scores)
-    return {**summary.as_json(), "levels": relate_levels(summary).as_json()}
+    """Return the output of ``live-eval show --json`` without cues."""
+    summary = read_summary(folder)
+    return {**summary.as_json(cues=False), "levels": relate_levels(summary).as_json()}
+
+
+@lru_cache(maxsize=_KEPT)
+def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
+    return read_summary(folder).cues_json()
 
 
 # -- Facts -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.score_table import ScoreColumn, judges_asked_for, read_scores
+from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import StoreError, UsageError
 from live_eval.export.rows import csv_rows
@@ -35,6 +37,7 @@ __all__ = [
     "RunIndex",
     "Stamp",
     "read_index",
+    "read_summary",
     "stamp_of",
 ]
 
@@ -47,6 +50,8 @@ BY_NAME = "turn"
 """Name order, with numbers in names sorted numerically."""
 
 _KEPT_RUNS = 8
+_READING = threading.Lock()  # two requests for one run must not both read it
+_LAST: dict[tuple[Path, Stamp], RunSummary] = {}
 CHOICES = ("status", "task", "variant", "cue", "speech")
 """The filters of turns."""
 
@@ -244,19 +249,40 @@ def read_index(folder: Path) -> RunIndex:
         return replace(index, problem=str(error))
 
 
+def read_summary(folder: Path) -> RunSummary:
+    """Return the summary of a run, without reading it again if it is the last run that was read.
+
+    Raises:
+        StoreError: The folder contains no run, or the run cannot be read.
+    """
+    key = folder, stamp_of(folder)
+    summary = _LAST.get(key)
+    if summary is None:
+        with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+            summary = summarise(run, scores)
+            _keep(key, summary)
+    return summary
+
+
+def _keep(key: tuple[Path, Stamp], summary: RunSummary) -> None:
+    """Keep the summary of the last run only, because it contains all scores."""
+    _LAST.clear()
+    _LAST[key] = summary
+
+
 @lru_cache(maxsize=_KEPT_RUNS)
-def _read(folder: Path, _stamp: Stamp) -> RunIndex:
-    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
-        table = read_scores(scores, judges_asked_for(run.manifest))
-        found = [
-            (_row(view), _words(view.record))
-            for view in (TurnView(turn, table, folder) for turn in run.turns())
-        ]
-    return RunIndex(
-        rows=tuple(row for row, _ in found),
-        words=tuple(words for _, words in found),
-        columns=table.columns,
-    )
+def _read(folder: Path, stamp: Stamp) -> RunIndex:
+    rows: list[dict[str, Any]] = []
+    words: list[str] = []
+
+    def seen(turn: TurnRecord, table: ScoreTable) -> None:
+        rows.append(_row(TurnView(turn, table, folder)))
+        words.append(_words(turn))
+
+    with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+        summary = summarise(run, scores, seen=seen)
+    _keep((folder, stamp), summary)
+    return RunIndex(rows=tuple(rows), words=tuple(words), columns=summary.table.columns)
 
 
 def _row(view: TurnView) -> dict[str, Any]:

@@ -29,12 +29,27 @@ export async function show(place, { parts: [id], query, signal }) {
 /** Show the values; return the run's list row, or null on an error. */
 async function loadFigures(place, id, signal) {
   try {
-    const answer = await read(path("api", "runs", id), { signal });
-    showFigures(place, id, answer);
+    const answer = await read(path("api", "runs", id), { query: { cues: "0" }, signal });
+    const cues = showFigures(place, id, answer);
+    await loadCues(cues, id, signal);
     return answer.folder;
   } catch (error) {
     if (!signal.aborted) fill(place, problem(error));
     return null;
+  }
+}
+
+/** Show the cue sensitivity and the scores by cue, which take as long as all other values. */
+async function loadCues(place, id, signal) {
+  try {
+    const { cue_sensitivity: sensitivity, cue_maps: maps } = await read(path("api", "runs", id, "cues"), { signal });
+    fill(
+      place,
+      sensitivity && answer(sensitivity),
+      maps.map((map) => heatMap(map, { turns: (cue) => `${sorted(id)}?${new URLSearchParams({ cue })}` })),
+    );
+  } catch (error) {
+    if (!signal.aborted) fill(place, problem(error));
   }
 }
 
@@ -100,8 +115,6 @@ function showFigures(
     scores,
     vocal_sounds: sounds,
     main_scores: main,
-    cue_sensitivity: sensitivity,
-    cue_maps: maps,
     tasks,
     failures,
     lag_ms: lag,
@@ -176,11 +189,12 @@ function showFigures(
     ...["mean [95 % interval]", "n", "unscored", "failed"].map((label) => ({ label, figure: true })),
     "version",
   ];
+  const comparing = make("p", { class: "note", role: "status" }, "Comparing the cues …");
+  const cues = place.querySelector(".cues") ?? make("div", { class: "cues" }, comparing); // of a run in progress
   fill(
     place,
     make("div", { class: "tiles" }, tiles),
-    sensitivity && answer(sensitivity),
-    maps.map((map) => heatMap(map, { turns: (cue) => `${sorted(id)}?${new URLSearchParams({ cue })}` })),
+    cues,
     rows.length > 0 &&
       make(
         "details",
@@ -192,6 +206,7 @@ function showFigures(
       make("p", { class: "warning" }, `${judge} could not run: ${reason}`),
     ),
   );
+  return cues;
 }
 
 /** Whether the replies change with the voice. */

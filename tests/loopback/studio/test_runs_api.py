@@ -98,6 +98,10 @@ async def test_runs_campaigns_and_their_runs_are_listed(recordings: Path) -> Non
         run = await get(browser, f"/api/runs/{rows['run']['id']}")
         assert run["turns"] == {"total": 3, "captured": 2, "failed": 1, "planned": 3}
         assert run["scores"]["taste"]["mean"] == 3
+        cues = await get(browser, f"/api/runs/{rows['run']['id']}/cues")
+        without = await get(browser, f"/api/runs/{rows['run']['id']}", cues=0)
+        assert cues.keys() == {"cue_sensitivity", "cue_maps"}
+        assert {**without, **cues} == run
 
 
 async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:

@@ -32,6 +32,16 @@ def test_the_turns(summary: RunSummary) -> None:
     assert summary.could_not_run == {"ves": "needs the key GEMINI_API_KEY"}
 
 
+def test_a_caller_sees_every_turn_with_the_scores(run_folder: Path) -> None:
+    seen: list[str] = []
+    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
+        read = summarise(
+            run, scores, seen=lambda turn, table: seen.append(turn.turn_id + table.columns[0].name)
+        )
+        assert seen == [turn.turn_id + read.table.columns[0].name for turn in run.turns()]
+    assert {**read.as_json(cues=False), **read.cues_json()} == read.as_json()
+
+
 def test_percentiles_are_of_captured_turns_with_a_certain_end_of_speech(summary: RunSummary) -> None:
     first_byte = summary.latencies["first_byte"]
     kept = first_bytes(without=(5, 6, 7, 8, 9))
