@@ -271,7 +271,7 @@ class RayWorker:
         self._at_start = ready.cpu
         return ready
 
-    async def answer(self, order: SessionOrder) -> SessionAnswer:
+    async def answer(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionAnswer:
         """As in `SessionWorker`."""
         assert order.due_ns is None, "the clocks of two machines differ"
         from ray.exceptions import RayError, RayTaskError

@@ -178,6 +178,13 @@ class EndpointHealth:
         """Record the dial of a session."""
         self._in_progress.append(at_ns)
 
+    def opened(self, at_ns: int) -> None:
+        """Record that the session dialled at `at_ns` is ready: during an outage, others need not wait for its
+        end.
+        """
+        if not self._over_http:  # there a session is ready before its first request
+            self._mark_opened(at_ns)
+
     def observe(self, at_ns: int, outcome: AttemptOutcome) -> Health:
         """Record the outcome of the session dialled at `at_ns`; return the endpoint's state during it."""
         if at_ns in self._in_progress:

@@ -26,6 +26,7 @@ from live_eval.run.session_process import (
     BEAT_S,
     Alive,
     Assignment,
+    Opened,
     Pipe,
     ProcessSettings,
     Ready,
@@ -93,6 +94,7 @@ class _Process:
         self._settings = settings
         self._numbers = itertools.count()
         self._awaited: dict[int, asyncio.Future[SessionAnswer]] = {}
+        self._on_ready: dict[int, Callable[[], None]] = {}
         self._ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
         self._process: asyncio.subprocess.Process | None = None
         self._pipe: Pipe | None = None
@@ -139,11 +141,13 @@ class _Process:
         self._watching = asyncio.create_task(self._watch())
         return ready
 
-    async def answer(self, order: SessionOrder) -> SessionAnswer:
+    async def answer(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionAnswer:
         assert self._pipe is not None
         number = next(self._numbers)
         future: asyncio.Future[SessionAnswer] = asyncio.get_running_loop().create_future()
         self._awaited[number] = future
+        if on_ready is not None:
+            self._on_ready[number] = on_ready
         try:
             if self.ended:
                 raise EOFError
@@ -154,6 +158,7 @@ class _Process:
             raise TurnError(FailureKind.PROCESS_DIED, why) from None
         finally:
             del self._awaited[number]
+            self._on_ready.pop(number, None)
 
     async def close(self) -> None:
         if self._watching is not None:
@@ -185,9 +190,13 @@ class _Process:
                     self._process.kill()
                 return
 
-    def _receive(self, value: Ready | SessionAnswer | Alive) -> None:
+    def _receive(self, value: Ready | Opened | SessionAnswer | Alive) -> None:
         self._silent_beats = 0
         if isinstance(value, Alive):
+            return
+        if isinstance(value, Opened):
+            if (on_ready := self._on_ready.get(value.number)) is not None:
+                on_ready()
             return
         if isinstance(value, Ready):
             self._at_start = value.cpu

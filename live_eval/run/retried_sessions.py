@@ -173,7 +173,12 @@ class RetriedSessions:
         dialled_ns = await self._dial()
         if dialled_ns is None:
             return None
-        records = await self.attempts.run(session.jobs, session.attempt, session.due_ns)
+
+        def opened() -> None:
+            self.health.opened(dialled_ns)
+            self.queue.wake()
+
+        records = await self.attempts.run(session.jobs, session.attempt, session.due_ns, on_ready=opened)
         for record in records:
             self._gate.update(record.rate_limits)
         failed = _failed(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,21 +46,28 @@ class SessionAttempts:
         attempt: int,
         due_ns: int | None = None,
         unusable: Failure | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> list[TurnRecord]:
         """Run the turns of a session once, and return their records; failures do not affect other sessions.
 
         Args:
             due_ns: Time to dial in an open loop; later turns follow the first.
             unusable: Reason why the turns cannot be run, if known.
+            on_ready: See `SessionRunner.run`.
 
         Raises:
             StoreError: A cassette cannot be written.
         """
-        first, *later = await self._records(jobs, attempt, due_ns, unusable)
+        first, *later = await self._records(jobs, attempt, due_ns, unusable, on_ready)
         return [replace(first, trace=replace(first.trace, intended_ns=due_ns)), *later]
 
     async def _records(
-        self, jobs: Sequence[Job], attempt: int, due_ns: int | None, unusable: Failure | None
+        self,
+        jobs: Sequence[Job],
+        attempt: int,
+        due_ns: int | None,
+        unusable: Failure | None,
+        on_ready: Callable[[], None] | None,
     ) -> list[TurnRecord]:
         playable: list[PlayableCase] = []
         try:
@@ -73,7 +80,7 @@ class SessionAttempts:
             records = []
             if playable:
                 order = self._order(jobs, playable, due_ns)
-                session = await self.runner.run(order)
+                session = await self.runner.run(order, on_ready)
                 self.greetings.observe(session.captures[0])
                 records = await self._session_records(jobs, playable, order, session, attempt)
             elif due_ns is not None:

@@ -29,7 +29,17 @@ from live_eval.run.sessions import Cpu, SessionOrder, SessionResult, SessionRunn
 from live_eval.session.event_loop import Priority, describe, run
 from live_eval.types import Failure
 
-__all__ = ["BEAT_S", "Alive", "Assignment", "Pipe", "ProcessSettings", "Ready", "SessionAnswer", "main"]
+__all__ = [
+    "BEAT_S",
+    "Alive",
+    "Assignment",
+    "Opened",
+    "Pipe",
+    "ProcessSettings",
+    "Ready",
+    "SessionAnswer",
+    "main",
+]
 
 BEAT_S = 1.0
 """Interval of the process's `Alive` messages."""
@@ -72,6 +82,13 @@ class Assignment:
 
     number: int
     order: SessionOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The endpoint's session of an assignment is ready."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +189,7 @@ async def _beat(pipe: Pipe) -> None:
 async def _run(runner: SessionRunner, assignment: Assignment, pipe: Pipe) -> None:
     outcome: SessionResult | Failure
     try:
-        outcome = await runner.run(assignment.order)
+        outcome = await runner.run(assignment.order, lambda: pipe.send(Opened(assignment.number)))
     except TurnError as error:
         outcome = Failure(error.kind, error.message)
     except Exception as error:  # a bug fails only this session

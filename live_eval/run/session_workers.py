@@ -42,8 +42,8 @@ class SessionWorker(Protocol):
         """
         ...
 
-    async def answer(self, order: SessionOrder) -> SessionAnswer:
-        """Run a session in the worker.
+    async def answer(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionAnswer:
+        """Run a session in the worker; for `on_ready` see `SessionRunner.run`.
 
         Raises:
             TurnError: The worker died.
@@ -94,8 +94,8 @@ class Place:
                 self.running, self.is_down = worker, False
             return self.running
 
-    async def run(self, order: SessionOrder) -> SessionResult:
-        """Run a session in this place.
+    async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
+        """Run a session in this place; see `SessionRunner.run`.
 
         Raises:
             TurnError: The session failed, or the worker died.
@@ -105,7 +105,7 @@ class Place:
             worker = await self.worker()
         except LiveEvalError as error:
             raise DownError(str(error)) from error
-        outcome = (await worker.answer(order)).outcome
+        outcome = (await worker.answer(order, on_ready)).outcome
         if isinstance(outcome, Failure):
             raise TurnError(outcome.kind, outcome.message)
         return outcome
@@ -141,13 +141,13 @@ class SpreadSessions:
         """The process ids of the running workers."""
         return [place.running.process_id for place in self._places if place.running is not None]
 
-    async def run(self, order: SessionOrder) -> SessionResult:
+    async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
         """As in `SessionRunner`."""
         while True:
             place = min(self._places, key=lambda place: (place.is_down, place.sessions))
             place.sessions += 1
             try:
-                return await place.run(order)
+                return await place.run(order, on_ready)
             except DownError as error:
                 if all(place.is_down for place in self._places):
                     raise TurnError(FailureKind.PROCESS_DIED, str(error)) from error

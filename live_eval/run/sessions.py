@@ -124,8 +124,11 @@ class SessionRunner(Protocol):
         """The runner's entries in the manifest of a run: JSON values without secrets."""
         ...
 
-    async def run(self, order: SessionOrder) -> SessionResult:
+    async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
         """Run a session; endpoint and network faults are stored as a `Failure` of its turns.
+
+        Args:
+            on_ready: Called when the endpoint's session is ready; a runner on other machines never calls it.
 
         Raises:
             TurnError: The session could not be run, or its result was lost.
@@ -160,7 +163,7 @@ class LocalRunner:
         """As in `SessionRunner`."""
         return {"priority": self.priority.value}
 
-    async def run(self, order: SessionOrder) -> SessionResult:
+    async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
         """As in `SessionRunner`, but exceptions from bugs in the dialect propagate."""
         settings = order.settings
         session = Session(
@@ -175,6 +178,7 @@ class LocalRunner:
             slots=self._slots,
             records_wire=order.records_wire,
             around=order.surroundings(),
+            on_ready=on_ready,
         )
         await session.load()
         if order.due_ns is not None:

@@ -97,6 +97,7 @@ class Session:
         slots: FrameSlots | None = None,
         records_wire: bool = False,
         around: Callable[[Speaker], Surroundings] | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         self._dialect = dialect
         self._new_transport = transport
@@ -106,6 +107,7 @@ class Session:
         self._limits = limits or SessionLimits()
         self._probe = probe
         self._around = around
+        self._on_ready = on_ready
         self._surroundings: Surroundings | None = None
         self._slot = slots.slot if slots is not None else _any_moment
         self._wire = WireRecord(keeps=records_wire)
@@ -408,7 +410,10 @@ class Session:
         deadline_ns = self._clock.now_ns() + round(self._limits.ready_s * _SECOND_NS)
         while turn.ready_ns is None and turn.failure is None and self._clock.now_ns() < deadline_ns:
             await self._connection.wait(deadline_ns)
-        if turn.ready_ns is None:
+        if turn.ready_ns is not None:
+            if self._on_ready is not None:
+                self._on_ready()
+        else:
             self._timeline.failed(
                 FailureKind.NO_SESSION,
                 f"the endpoint accepted the connection, but the session was not ready within "

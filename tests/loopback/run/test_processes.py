@@ -28,6 +28,7 @@ from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.redaction import SECRETS
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
+from live_eval.run.endpoint_health import EndpointHealth
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.processes import session_processes
 from live_eval.run.run_file import validate
@@ -303,6 +304,16 @@ async def test_a_process_that_cannot_start_reports_the_reason() -> None:
     assert "no_such_plugin" in str(error)
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+async def test_a_session_reports_when_it_is_ready(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    opened: list[int] = []
+    monkeypatch.setattr(EndpointHealth, "opened", lambda _, at_ns: opened.append(at_ns))
+    outcome = await run(endpoint, manifest, tmp_path / "run", processes=processes)
+    assert (outcome.captured, len(opened)) == (CASES, CASES)
+
+
 async def test_a_failed_process_gets_no_sessions_while_others_are_up() -> None:
     held: list[str] = []
 
@@ -310,7 +321,7 @@ async def test_a_failed_process_gets_no_sessions_while_others_are_up() -> None:
         def __init__(self, name: str, *, is_down: bool, sessions: int) -> None:
             self.name, self.is_down, self.sessions = name, is_down, sessions
 
-        async def run(self, order: Any) -> Any:
+        async def run(self, order: Any, on_ready: object) -> Any:
             held.append(self.name)
 
     places = [Place("down", is_down=True, sessions=0), Place("up", is_down=False, sessions=3)]

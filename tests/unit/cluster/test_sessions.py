@@ -53,7 +53,7 @@ class Worker:
         self._started = True
         return Ready(Priority.NORMAL, self.spent)
 
-    async def answer(self, order: SessionOrder) -> SessionAnswer:
+    async def answer(self, order: SessionOrder, on_ready: object = None) -> SessionAnswer:
         raise NotImplementedError
 
     async def close(self) -> None:

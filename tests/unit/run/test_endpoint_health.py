@@ -16,6 +16,25 @@ CLOSED = Failure(FailureKind.CLOSED, "gone")
 STALLED = Failure(FailureKind.STALLED, "nothing more came")
 
 
+def test_others_may_dial_as_soon_as_a_probe_is_ready() -> None:
+    health = EndpointHealth(600, Backoff(0), lambda _: None, reached_ns=0)
+    for at_ns in (1 * S, 2 * S, 3 * S):
+        health.dial(at_ns)
+        health.observe(at_ns, AttemptOutcome(at_ns, REFUSED))
+    assert health.down
+    probe_ns = health.opens_ns()
+    assert probe_ns is not None
+    health.dial(probe_ns)
+    assert health.opens_ns() is None, "one probe at a time"
+    health.opened(1 * S)
+    assert health.down, "an older session proves nothing"
+    health.opened(probe_ns)
+    assert (health.down, health.opens_ns()) == (False, 0)
+    assert health.outages[-1].ended_ns == probe_ns
+    health.observe(probe_ns, AttemptOutcome(probe_ns + 9 * S))
+    assert len(health.outages) == 1
+
+
 class Gate:
     """An endpoint's health on a clock, and sessions that wait until they may be dialled."""
 

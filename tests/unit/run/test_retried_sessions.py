@@ -39,7 +39,12 @@ class Endpoint:
         self.retried: list[TurnRecord] = []
 
     async def run_session(
-        self, jobs: Sequence[Job], attempt: int, due_ns: int | None, unusable: Failure | None = None
+        self,
+        jobs: Sequence[Job],
+        attempt: int,
+        due_ns: int | None,
+        unusable: Failure | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> list[TurnRecord]:
         """As `SessionAttempts.run`."""
         dial_ns, failure, ready_ns = self.clock.now_ns(), unusable, None
