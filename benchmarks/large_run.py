@@ -155,7 +155,7 @@ async def main(number: int) -> None:
         folder = Path(name)
         plan, turns = await played(folder)
         took_ms = stored(folder / "large", plan, turns, number)
-        for command in (["show"], ["report", "--output", str(folder / "report.html")]):
+        for command in (["show"], ["report", "--out", str(folder / "report.html")]):
             read = await measured(
                 [sys.executable, "-m", "live_eval", *command, str(folder / "large")], within_s=WITHIN_S
             )

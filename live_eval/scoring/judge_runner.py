@@ -266,8 +266,8 @@ def _check_device(options: JudgeOptions) -> None:
 
         if torch.cuda.is_available():
             return
-        reason = f"torch {torch.__version__} finds none"
-    raise UsageError(f"judges.device 'cuda': expected a CUDA device here, but {reason}; choose cpu")
+        reason = f"torch {torch.__version__} finds no CUDA device; use cpu"
+    raise UsageError(f"judges.device 'cuda': {reason}")
 
 
 def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:

@@ -116,7 +116,7 @@ def test_a_missing_judge_or_device_is_wrong_usage(
     for name in ("a", "b"):
         RunWriter.create(tmp_path / name, {}).end()
     missing = "these judges cannot run on this machine; missing:\n  {}: API key (set GEMINI_API_KEY)\n"
-    no_cuda = "--device 'cuda': expected a CUDA device here, but torch 0 finds none; choose cpu\n"
+    no_cuda = "--device 'cuda': torch 0 finds no CUDA device; use cpu\n"
     for arguments, told in (
         ("arena a b", missing.format("arena")),
         ("audit ves a", missing.format("ves")),
