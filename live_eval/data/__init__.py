@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from live_eval.data.check import DataReport, FileCheck, check, unreadable_cases
+from live_eval.data.check import DataReport, FileCheck, check, check_readable
 from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
 from live_eval.data.echomind import PARTS, load_echomind, parts_of
 from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
@@ -30,13 +30,13 @@ __all__ = [
     "DataSet",
     "FileCheck",
     "check",
+    "check_readable",
     "cue_of",
     "load",
     "locate",
     "may_leave",
     "sample_path",
     "select",
-    "unreadable_cases",
 ]
 
 SAMPLE = "sample"

@@ -20,7 +20,7 @@ from live_eval.speech.boundaries import annotated_boundaries
 from live_eval.text.wording import counted, limited
 from live_eval.types import Case, CoarseDimension
 
-__all__ = ["DataReport", "FileCheck", "Published", "check", "unreadable_cases"]
+__all__ = ["DataReport", "FileCheck", "Published", "check", "check_readable"]
 
 Role = Literal["recording", "reference", "clean"]
 _Count = TypeVar("_Count")
@@ -228,10 +228,8 @@ def check(
     return DataReport(dataset=dataset, files=tuple(files.values()), published=_published(dataset))
 
 
-def unreadable_cases(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> dict[str, str]:
-    """Return the cases of a folder whose recordings cannot be used, with reasons by case id.
-
-    For other layouts, the result is empty: the data names the recordings, so their turns count as failed.
+def check_readable(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> None:
+    """Check that at least one recording of the selected cases can be used; each of the others costs a turn.
 
     Args:
         dataset: The data set.
@@ -241,22 +239,19 @@ def unreadable_cases(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -
     Raises:
         DataError: None of the recordings can be used; the message lists the files.
     """
-    found: dict[str, str] = {}
-    checked: dict[Path, str] = {}
+    reasons: dict[Path, str] = {}
     for case in cases:
         if case.problem is not None or not os.path.exists(case.audio_path):
             continue  # reported when the data set is read
-        if case.audio_path not in checked:
-            checked[case.audio_path] = _why_unreadable(case.audio_path, max_s)
-        if checked[case.audio_path]:
-            found[case.case_id] = checked[case.audio_path]
-        elif dataset.kind is not DataKind.FOLDER:
-            return {}
-    if checked and all(checked.values()):
-        reasons = limited(list(checked.values()), "\n  ")
-        recordings = counted(len(checked), "recording")
-        raise DataError(f"{dataset.root}: cannot read any of {recordings}:\n  {reasons}")
-    return found
+        if case.audio_path not in reasons:
+            reasons[case.audio_path] = _why_unreadable(case.audio_path, max_s)
+        if not reasons[case.audio_path]:
+            return
+    if reasons:
+        listed = limited(list(reasons.values()), "\n  ")
+        raise DataError(
+            f"{dataset.root}: cannot read any of {counted(len(reasons), 'recording')}:\n  {listed}"
+        )
 
 
 def _why_unreadable(recording: Path, max_s: float) -> str:

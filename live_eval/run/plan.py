@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from live_eval import __version__
 from live_eval.cassettes import Cassette, Step
-from live_eval.data import DataKind, DataOptions, DataSet, load, locate, select, unreadable_cases
+from live_eval.data import DataKind, DataOptions, DataSet, check_readable, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import FailureKind, UsageError
 from live_eval.http.hosts import is_loopback
@@ -31,7 +31,7 @@ from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
 from live_eval.run.spread import default_processes
 from live_eval.session.limits import SessionLimits
-from live_eval.text.wording import alternatives, counted, limited
+from live_eval.text.wording import alternatives, counted
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
 
@@ -213,8 +213,7 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         limit=table.limit,
     )
     missing = data.check_recordings(cases)
-    unreadable = unreadable_cases(data, cases, max_s=table.max_recording)
-    cases = [case for case in cases if case.case_id not in unreadable]
+    check_readable(data, cases, max_s=table.max_recording)
     _check_instructions(spec, cases)
     _check_dialogues(spec, config, cases)
     turn_mode = config.turns.mode or spec.turn_modes[0]
@@ -231,7 +230,6 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         notes=(
             *data.notes,
             *missing,
-            *_skipped(data, unreadable),
             *_omitted_tasks(data, config, offered, cases),
             *limit_notes,
         ),
@@ -358,14 +356,6 @@ def _cases_of(data: DataSet, config: RunConfig, prompt: SystemPrompt) -> list[Ca
         absences = "; ".join(data.absence(task) for task in _tasks(config))
         raise UsageError(f"{data.root} has no case for the task {table.name}: {absences}")
     return [replace(case, instructions=instructions_for(case, prompt)) for case in cases]
-
-
-def _skipped(data: DataSet, unreadable: Mapping[str, str]) -> Iterator[str]:
-    """Yield a note on the unreadable recordings of a folder, if there are any."""
-    reasons = list(dict.fromkeys(unreadable.values()))
-    if reasons:
-        number = counted(len(reasons), "unreadable recording")
-        yield f"{data.root}: skipped {number}: {limited(reasons, '; ')}"
 
 
 def _omitted_tasks(

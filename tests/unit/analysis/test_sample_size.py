@@ -194,13 +194,13 @@ def test_plans_are_made_from_folders(run_folder: Path, slower_run_folder: Path) 
     assert "from first and second: 10 scripts, 83 % of those run; 2.00 turns a script" in both.stdout
 
 
-def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, run_folder: Path) -> None:
     run = made_run("a", 1, scripts=20)
     [one] = run.series.values()
     values = {key: 4000 * (value or 0.0) for key, value in one.values.items()}
     run = replace(run, series={one.name: replace(one, unit="ms", values=values)})
     monkeypatch.setattr("live_eval.analysis.comparison.series.read_runs", lambda paths: [run])
-    asked = ["plan", "--detect", "1234567", "--metric", "C4", "--from", str(tmp_path)]
+    asked = ["plan", "--detect", "1234567", "--metric", "C4", "--from", str(run_folder)]
     done = CliRunner().invoke(cli, asked, catch_exceptions=False)
     assert "to show a difference of 1234570 ms in" in done.stdout
     assert re.search(r"; 20 scripts show \d{4} ms\n", done.stdout), done.stdout
@@ -210,11 +210,11 @@ def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, tmp_path
     ("unit", "told"), [("%", "0.2 percentage points in"), ("ms", "0.2 ms in"), ("of 5", "0.2 in")]
 )
 def test_a_difference_of_per_cents_is_in_points(
-    unit: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    unit: str, told: str, monkeypatch: pytest.MonkeyPatch, run_folder: Path
 ) -> None:
     run = made_run("a", 1, scripts=20)
     run = replace(run, series={name: replace(one, unit=unit) for name, one in run.series.items()})
     monkeypatch.setattr("live_eval.analysis.comparison.series.read_runs", lambda paths: [run])
-    asked = ["plan", "--detect", "0.2", "--metric", "C4", "--from", str(tmp_path)]
+    asked = ["plan", "--detect", "0.2", "--metric", "C4", "--from", str(run_folder)]
     done = CliRunner().invoke(cli, asked, catch_exceptions=False)
     assert f"to show a difference of {told} rubric.c4" in done.stdout
