@@ -1,11 +1,11 @@
-"""What reviewers wrote about the turns of a run: labels and a note, in a file next to its databases."""
+"""What reviewers wrote about a run and its turns: labels and notes, in a file next to its databases."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +21,10 @@ __all__ = [
     "REVIEWS_FILE",
     "REVIEWS_LOCK_FILE",
     "Review",
+    "keep_note",
     "keep_review",
+    "noted",
+    "read_note",
     "read_reviews",
     "reviewed",
 ]
@@ -60,11 +63,20 @@ class _File:
 
     reviews: int
     turns: dict[str, Review]
+    note: Annotated[str, Field(max_length=_LONGEST_NOTE)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    __pydantic_config__ = _STRICT
+
+    note: Annotated[str, Field(max_length=_LONGEST_NOTE)]
 
 
 NO_REVIEW = Review([])
 _REVIEW = TypeAdapter(Review)
 _FILE = TypeAdapter(_File)
+_NOTE = TypeAdapter(_Note)
 _WRITING = threading.Lock()
 
 
@@ -81,6 +93,18 @@ def reviewed(body: bytes) -> Review:
     return Review(list(dict.fromkeys(given.labels)), given.note.strip())
 
 
+def noted(body: bytes) -> str:
+    """Return the note on a run from JSON.
+
+    Raises:
+        UsageError: The JSON contains no note.
+    """
+    try:
+        return _NOTE.validate_json(body).note.strip()
+    except ValidationError as error:
+        raise UsageError(f"note: {_first(error)}") from None
+
+
 def read_reviews(folder: Path) -> Mapping[str, Review]:
     """Return the reviews of a run by turn id; empty if nobody has reviewed it.
 
@@ -88,20 +112,12 @@ def read_reviews(folder: Path) -> Mapping[str, Review]:
         StoreError: The file cannot be read.
         SchemaVersionError: The file was written by another version of live-eval.
     """
-    path = folder / REVIEWS_FILE
-    try:
-        data = read_regular(path, _MOST_BYTES)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        stored = _FILE.validate_json(data)
-    except ValidationError as error:
-        raise StoreError(f"{path}: expected the reviews of a run: {_first(error)}") from None
-    if stored.reviews != _VERSION:
-        raise SchemaVersionError(f"{path}: expected reviews of version {_VERSION}, found {stored.reviews}")
-    return stored.turns
+    return _read(folder).turns
+
+
+def read_note(folder: Path) -> str:
+    """Return the note on a run; see `read_reviews`."""
+    return _read(folder).note
 
 
 def keep_review(folder: Path, turn_id: str, review: Review) -> None:
@@ -112,13 +128,43 @@ def keep_review(folder: Path, turn_id: str, review: Review) -> None:
         StoreError: The file cannot be read or written, or would become too large.
         SchemaVersionError: The file was written by another version of live-eval.
     """
-    path = folder / REVIEWS_FILE
-    with _WRITING, ExitStack() as stack:
-        stack.callback(WriterLock(folder / REVIEWS_LOCK_FILE).release)
-        turns = {**read_reviews(folder), turn_id: review}
+    with _changing(folder) as (stored, keep):
+        turns = {**stored.turns, turn_id: review}
         if review == NO_REVIEW:
             del turns[turn_id]
-        data = orjson.dumps(asdict(_File(_VERSION, turns)), option=orjson.OPT_INDENT_2)
+        keep(replace(stored, turns=turns))
+
+
+def keep_note(folder: Path, note: str) -> None:
+    """Store the note on a run; see `keep_review`."""
+    with _changing(folder) as (stored, keep):
+        keep(replace(stored, note=note))
+
+
+def _read(folder: Path) -> _File:
+    path = folder / REVIEWS_FILE
+    try:
+        data = read_regular(path, _MOST_BYTES)
+    except FileNotFoundError:
+        return _File(_VERSION, {})
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        stored = _FILE.validate_json(data)
+    except ValidationError as error:
+        raise StoreError(f"{path}: expected the reviews of a run: {_first(error)}") from None
+    if stored.reviews != _VERSION:
+        raise SchemaVersionError(f"{path}: expected reviews of version {_VERSION}, found {stored.reviews}")
+    return stored
+
+
+@contextmanager
+def _changing(folder: Path) -> Iterator[tuple[_File, Callable[[_File], None]]]:
+    """Lock the reviews; yield them, and a function that stores others."""
+    path = folder / REVIEWS_FILE
+
+    def keep(changed: _File) -> None:
+        data = orjson.dumps(asdict(changed), option=orjson.OPT_INDENT_2)
         if len(data) > _MOST_BYTES:
             raise StoreError(f"{path}: is full: expected at most {_MOST_BYTES:,} bytes of reviews")
         try:
@@ -126,6 +172,10 @@ def keep_review(folder: Path, turn_id: str, review: Review) -> None:
                 part.write_bytes(data)
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+
+    with _WRITING, ExitStack() as stack:
+        stack.callback(WriterLock(folder / REVIEWS_LOCK_FILE).release)
+        yield _read(folder), keep
 
 
 def _first(error: ValidationError) -> str:

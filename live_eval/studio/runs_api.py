@@ -11,6 +11,8 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.analysis.run_conditions import conditions_of
+from live_eval.analysis.statistics.intervals import ALL_TURNS
+from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.turn_view import milliseconds
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
@@ -19,7 +21,8 @@ from live_eval.campaigns.latency.campaign_file import read_campaign, read_campai
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
 from live_eval.files import unique_names
-from live_eval.recording import RunReader, is_being_written, part_of, text_of
+from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
+from live_eval.recording.reviews import keep_note, noted, read_note
 from live_eval.studio.answers import answer, json_text
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
 from live_eval.studio.turn_index import Stamp, read_summary, stamp_of
@@ -32,6 +35,7 @@ _QUIET_INTERVALS = 30
 """Number of unchanged intervals after which a comment is sent, to detect a closed page."""
 
 _KEPT = 32
+_KEPT_KEYS = 1_000
 _STOPPING = web.AppKey("stopping", asyncio.Event)
 
 
@@ -40,6 +44,8 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
     app.router.add_get("/api/runs/{run}/cues", _cues)
+    app.router.add_get("/api/runs/{run}/key", _key)
+    app.router.add_post("/api/runs/{run}/note", _keep_note)
     app.router.add_get("/api/runs/{run}/facts", _facts)
     app[_STOPPING] = asyncio.Event()
     app.on_shutdown.append(_stop)
@@ -104,6 +110,37 @@ def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
     return read_summary(folder).cues_json()
 
 
+async def _key(request: web.Request) -> web.Response:
+    def key() -> dict[str, Any]:
+        folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
+        return _key_values(folder, stamp_of(folder))
+
+    return await answer(key)
+
+
+@lru_cache(maxsize=_KEPT_KEYS)
+def _key_values(folder: Path, _stamp: Stamp) -> dict[str, Any]:
+    """Return the values of the list of runs, by the definitions of the run's page."""
+    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+        summary = summarise(run, scores)
+    return {
+        "estimator": ALL_TURNS,
+        "voice_to_voice": summary.latencies["voice_to_voice"].as_json(),
+        "main_scores": [each.as_json() for each in summary.main_scores],
+    }
+
+
+async def _keep_note(request: web.Request) -> web.Response:
+    note = noted(await request.read())
+
+    def keep() -> dict[str, Any]:
+        folder = request.app[LIBRARY].find(request.match_info["run"], "run")
+        keep_note(folder.path, note)
+        return folder_facts(folder)
+
+    return await answer(keep)
+
+
 # -- Facts -----------------------------------------------------------------------------------------
 
 
@@ -118,6 +155,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
         "model": None,
         "data": None,
         "conditions": [],
+        "note": "",
         "created": None,
         "ended": None,
         "state": None,
@@ -133,6 +171,8 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
             case "run":
                 with RunReader.open(folder.path) as run:
                     row |= _run_facts(run)
+                with suppress(StoreError):  # the page of the run reports damaged reviews
+                    row["note"] = read_note(folder.path)
             case "campaign":
                 row |= _campaign_facts(read_campaign_file(folder.path))
             case "duplex":

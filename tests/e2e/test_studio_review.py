@@ -235,3 +235,26 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
     assert page.locator("main img").count() == 0
     page.reload()
     expect(page.locator("#cases tbody tr")).to_have_count(2)
+
+
+def test_the_list_has_values_notes_and_folded_campaigns(page: Page, recordings: Path) -> None:
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="amber", exact=True))
+    expect(row).to_contain_text("644 ms")
+    expect(page.get_by_role("link", name="c1", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Show 1 run").click()
+    expect(page.get_by_role("link", name="c1", exact=True)).to_be_visible()
+    assert page.evaluate("document.activeElement.innerText") == "Hide 1 run"
+    page.get_by_role("button", name="Hide 1 run").click()
+    page.get_by_label("Search").fill("c1")  # a search finds runs of campaigns
+    expect(page.get_by_role("link", name="c1", exact=True)).to_be_visible()
+    page.get_by_label("Search").fill("")
+
+    page.get_by_role("button", name="voice to voice").click()
+    expect(row).to_have_count(1)
+    page.get_by_role("link", name="amber", exact=True).click()
+    page.get_by_label("Note").fill("<b>Loud</b> room")
+    page.get_by_role("heading", level=1).click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    page.get_by_role("link", name="Runs", exact=True).first.click()
+    expect(row).to_contain_text("Note: <b>Loud</b> room")
+    (recordings / "amber" / "reviews.json").unlink()

@@ -1,5 +1,5 @@
 // A run: its facts, values and turns. A campaign: its runs and its page.
-import { StudioError, path, read } from "./api.js";
+import { StudioError, path, post, read } from "./api.js";
 import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { about, headingOf } from "./web/scores.js";
 import { heatMap } from "./web/heat_map.js";
@@ -18,12 +18,27 @@ export async function show(place, { parts: [id], query, signal }) {
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
   const progress = make("div", { class: "in-progress" });
   const turns = make("div", {});
-  fill(place, head, progress, figures, make("h2", {}, "Turns"), turns);
+  fill(place, head, noteOf(folder, signal), progress, figures, make("h2", {}, "Turns"), turns);
   const list = new TurnTable(turns, id, query, signal);
   await list.load();
   loadFigures(figures, id, signal); // in the background: intervals over thousands of turns take seconds
   if (folder.state === "running") followRun(folder, { head, progress, figures, list }, signal);
   return folder.name;
+}
+
+/** A field for a note on the run, which the list of runs shows. */
+function noteOf({ id, note }, signal) {
+  const field = make("textarea", { name: "note", rows: "1", maxlength: "4000" }, note);
+  const state = make("span", { class: "note", role: "status" });
+  field.addEventListener("change", async () => {
+    try {
+      await post(path("api", "runs", id, "note"), { note: field.value });
+      fill(state, "Saved.");
+    } catch (error) {
+      if (!signal.aborted) fill(state, `Not saved: ${error.message}`);
+    }
+  });
+  return make("div", { class: "review" }, make("label", { class: "note-field" }, "Note", field), state);
 }
 
 /** Show the values; return the run's list row, or null on an error. */

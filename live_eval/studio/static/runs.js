@@ -1,8 +1,9 @@
 // The list of runs and campaigns with live progress, or a single run or campaign.
-import { read } from "./api.js";
+import { path, read } from "./api.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
-import { NONE, when } from "./web/format.js";
+import { NONE, counted, milliseconds, number, when } from "./web/format.js";
+import { headingOf } from "./web/scores.js";
 import { Listing, filters, pageOf, searched } from "./web/listing.js";
 
 const AGAIN_MS = 5_000;
@@ -33,6 +34,8 @@ class RunList {
     this.chosen = new Set();
     this.followed = new Map(); // of runs in progress: how to stop following them, and their latest progress
     this.cells = new Map();
+    this.opened = new Set(); // campaigns whose runs are listed
+    this.keys = new Map(); // the values of runs that have ended
     this.runs = null;
     this.frame = make("div", {});
     this.compare = make("div", { class: "actions" });
@@ -83,9 +86,11 @@ class RunList {
 
   matching({ filter, kind, state, sort, descending, ...part }) {
     const text = (run) =>
-      [run.name, run.endpoint, run.model, run.data, run.kind, run.problem, ...run.conditions].join(" ").toLowerCase();
+      [run.name, run.endpoint, run.model, run.data, run.kind, run.problem, run.note, ...run.conditions].join(" ").toLowerCase();
+    const asked = filter || kind || state; // a search finds the runs of campaigns too
+    const folded = (run) => !asked && this.owner(run) && !this.opened.has(run.campaign);
     const found = searched(this.runs, filter, text).filter(
-      (run) => (!kind || run.kind === kind) && (!state || stateOf(run) === state),
+      (run) => (!kind || run.kind === kind) && (!state || stateOf(run) === state) && !folded(run),
     );
     return pageOf(sort ? sortedBy(found, sort, descending ? -1 : 1) : found, this.runs, part);
   }
@@ -98,6 +103,8 @@ class RunList {
       "state",
       { label: "turns", sort: "turns", figure: true },
       { label: "failed", sort: "failed", figure: true },
+      { label: ["voice to voice", make("small", { class: "of" }, "p50, all turns")], sort: "voice_to_voice", figure: true },
+      { label: ["main score", make("small", { class: "of" }, "mean, all turns")], sort: "main_score", figure: true },
       { label: "endpoint", sort: "endpoint" },
       "run with",
       { label: "data", sort: "data" },
@@ -122,6 +129,58 @@ class RunList {
     );
     this.drawActions();
     this.followRunning();
+    this.readKeys(runs);
+  }
+
+  /** The campaign of a run, if it is listed. */
+  owner(run) {
+    return run.campaign && this.runs.find((each) => each.id === run.campaign);
+  }
+
+  /** Read the values of the listed runs, one after another, because a long run takes seconds. */
+  async readKeys(runs) {
+    this.reading = runs;
+    for (const run of runs) {
+      const kept = this.keys.get(run.id);
+      if (run.kind !== "run" || run.problem || run.state === "running" || !run.turns || kept?.turns === run.turns) continue;
+      const key = await read(path("api", "runs", run.id, "key"), { signal: this.signal }).catch(() => null);
+      if (this.signal.aborted) return;
+      this.keys.set(run.id, { turns: run.turns, key });
+      this.drawKey(run);
+      if (this.reading !== runs) return; // another page is shown
+    }
+  }
+
+  drawKey(run) {
+    const cells = this.cells.get(run.id);
+    const key = this.keys.get(run.id)?.key;
+    if (!cells || !key) return;
+    run.voice_to_voice = key.voice_to_voice.p50;
+    run.main_score = key.main_scores[0]?.mean.value ?? null;
+    fill(cells.latency, milliseconds(run.voice_to_voice));
+    fill(
+      cells.score,
+      key.main_scores.map(({ score, mean }) =>
+        make("div", {}, number(mean.value, 2), make("small", { class: "of" }, headingOf(score))),
+      ),
+      !key.main_scores.length && NONE,
+    );
+  }
+
+  /** A button that shows or hides the runs of a campaign. */
+  folding(campaign) {
+    const count = this.runs.filter((run) => run.campaign === campaign.id).length;
+    const open = this.opened.has(campaign.id);
+    const change = () => {
+      if (open) this.opened.delete(campaign.id);
+      else this.opened.add(campaign.id);
+      this.listing.refresh();
+    };
+    return button(`${open ? "Hide" : "Show"} ${counted(count, "run")}`, change, {
+      "aria-expanded": String(open),
+      "data-key": `fold-${campaign.id}`,
+      class: "fold",
+    });
   }
 
   row(run) {
@@ -138,11 +197,14 @@ class RunList {
       },
     });
     const name = make("a", { href: `#/runs/${run.id}`, "data-key": `open-${run.id}` }, run.name);
-    const owner = run.campaign && this.runs.find((each) => each.id === run.campaign);
+    const owner = this.owner(run);
     const progress = make("td", { class: "state" }, stateBadge(run));
     const turns = figure(run.turns ?? NONE);
     const failed = figure(run.failed ?? NONE);
-    this.cells.set(run.id, { run, progress, turns, failed });
+    const latency = figure(NONE);
+    const score = figure(NONE);
+    this.cells.set(run.id, { run, progress, turns, failed, latency, score });
+    this.drawKey(run);
     const made = make(
       "tr",
       {},
@@ -160,10 +222,14 @@ class RunList {
               ? ""
               : `${run.kind === "campaign" ? "latency" : "duplex"} campaign`,
         ),
+        run.kind !== "run" && this.folding(run),
+        run.note && make("small", { class: "of" }, `Note: ${run.note}`),
       ),
       progress,
       turns,
       failed,
+      latency,
+      score,
       make("td", {}, run.endpoint ?? NONE, run.model && make("small", { class: "of" }, run.model)),
       make("td", { class: "conditions" }, run.conditions.join(", ") || NONE),
       make("td", {}, run.data ?? NONE),
@@ -234,7 +300,7 @@ class RunList {
 
 /** Sort runs by a value; missing values are last in either order. */
 function sortedBy(runs, name, sign) {
-  return runs.toSorted(({ [name]: one }, { [name]: other }) => {
+  return runs.toSorted(({ [name]: one = null }, { [name]: other = null }) => {
     if (one === null || other === null) return Number(one === null) - Number(other === null);
     if (typeof one === "string") return sign * one.localeCompare(other, "en", { numeric: true });
     return sign * (one - other);

@@ -112,7 +112,7 @@ async def test_the_listeners_link_opens_listening_tests_and_nothing_else(tmp_pat
 
 CHANGES = [
     *(("POST", "/api/start"), ("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")),
-    ("POST", "/api/runs/a/turns/b/review"),
+    *(("POST", "/api/runs/a/turns/b/review"), ("POST", "/api/runs/a/note")),
 ]
 REQUESTS = [("GET", "/api/runs"), ("GET", "/api/runs/a/progress"), *CHANGES]
 

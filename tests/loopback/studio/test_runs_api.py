@@ -104,6 +104,28 @@ async def test_runs_campaigns_and_their_runs_are_listed(recordings: Path) -> Non
         assert {**without, **cues} == run
 
 
+async def test_the_values_of_the_list_are_those_of_the_run(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        run = f"/api/runs/{await id_of(browser, 'run')}"
+        key, values = await get(browser, f"{run}/key"), await get(browser, run)
+    assert key["voice_to_voice"] == values["latency_ms"]["voice_to_voice"]
+    assert (key["main_scores"], key["estimator"]) == (values["main_scores"], values["estimator"])
+
+
+async def test_a_run_is_noted(tmp_path: Path) -> None:
+    await asyncio.to_thread(write_run, tmp_path / "run")
+    async with studio(tmp_path) as browser:
+        run = f"/api/runs/{await id_of(browser, 'run')}"
+        own = {"Origin": str(browser._base_url).rstrip("/")}
+        async with browser.post(f"{run}/note", json={"note": "<b>Loud</b> room. "}, headers=own) as stored:
+            assert (stored.status, (await stored.json())["note"]) == (200, "<b>Loud</b> room.")
+        async with browser.post(f"{run}/note", json={"note": 1}, headers=own) as refused:
+            assert refused.status == 400
+        assert [row["note"] for row in await get(browser, "/api/runs")] == ["<b>Loud</b> room."]
+        (tmp_path / "run" / "reviews.json").write_text("no JSON")
+        assert [row["note"] for row in await get(browser, "/api/runs")] == [""]
+
+
 async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:
     async with studio(recordings) as browser:
         turns = f"/api/runs/{await id_of(browser, 'run')}/turns"

@@ -12,7 +12,15 @@ import pytest
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
 from live_eval.recording import Review, keep_review, read_reviews
 from live_eval.recording._lock import WriterLock
-from live_eval.recording.reviews import NO_REVIEW, REVIEWS_FILE, REVIEWS_LOCK_FILE, reviewed
+from live_eval.recording.reviews import (
+    NO_REVIEW,
+    REVIEWS_FILE,
+    REVIEWS_LOCK_FILE,
+    keep_note,
+    noted,
+    read_note,
+    reviewed,
+)
 
 
 def test_reviews_are_stored_replaced_and_removed(tmp_path: Path) -> None:
@@ -26,6 +34,20 @@ def test_reviews_are_stored_replaced_and_removed(tmp_path: Path) -> None:
     assert list(read_reviews(tmp_path)) == ["id_1/target"]
     assert [path.name for path in tmp_path.iterdir()] == [REVIEWS_FILE]
     assert (tmp_path / REVIEWS_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_note_on_the_run_is_kept_with_the_reviews(tmp_path: Path) -> None:
+    assert read_note(tmp_path) == ""
+    keep_note(tmp_path, "Microphone was off.")
+    keep_review(tmp_path, "id_1", Review(["cold"]))
+    assert (read_note(tmp_path), read_reviews(tmp_path)) == (
+        "Microphone was off.",
+        {"id_1": Review(["cold"])},
+    )
+    assert noted(b'{"note": " Two\\nlines. "}') == "Two\nlines."
+    for body in (b"", b"{}", b'{"note": 1}', json.dumps({"note": "a" * 4001}).encode()):
+        with pytest.raises(UsageError, match="note: "):
+            noted(body)
 
 
 def test_reviews_of_several_threads_are_all_stored(tmp_path: Path) -> None:
