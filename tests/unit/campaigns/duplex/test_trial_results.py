@@ -97,6 +97,9 @@ def test_a_bot_that_does_not_resume_after_its_pause_has_yielded(tmp_path: Path) 
         ([[(1500, 2304)], [(4400, 7000)]], 0),  # it was −96 ms
         ([[(1500, 2300), (3070, 9000)]], 0),
         ([[(1500, 2500)], [(4400, 7000)]], 1),
+        ([[(1500, 2411)]], 0),  # silent 11 ms after the user began: too soon for a reaction
+        ([[(1500, 2411), (3180, 6000)]], 0),
+        ([[(1500, 2460)]], 1),
     ],
 )
 def test_an_interruption_that_begins_in_a_pause_of_the_reply_is_void(
