@@ -80,7 +80,12 @@ def summarise_greetings(sessions: Sequence[Greeting | None]) -> GreetingSummary:
 
 
 def _heard(marks: ResponseRecord) -> tuple[int, int] | None:
-    """Return the times of a response's first and last sample as heard; None if there is no audio."""
+    """Return the times of a response's first and last audible sample; None if there is no audio.
+
+    For runs without stored segments, silence at either end counts too.
+    """
+    if marks.heard_ns is not None:
+        return (marks.heard_ns[0][0], marks.heard_ns[-1][1]) if marks.heard_ns else None
     playout = play(marks) if len(marks.chunk_samples) else None
     if playout is None or not playout.heard_samples:
         return None

@@ -47,3 +47,14 @@ def test_greetings_are_counted_with_their_audible_length() -> None:
     words = "the endpoint spoke first in 2 of 3 sessions, for 2.3 s (median)"
     assert found.in_words() == f"{words}; the user spoke over 1 of the greetings"
     assert summarise_greetings([None]).in_words() == ""
+
+
+def test_silence_around_a_greeting_is_not_part_of_it() -> None:
+    turn = greeted(3_000, 2_300)
+    greeting, *rest = turn.trace.responses
+    began_ns = int(greeting.chunk_arrival_ns[0])
+    heard_ns = ((began_ns + 300 * MS, began_ns + 1_000 * MS), (began_ns + 1_200 * MS, began_ns + 2_300 * MS))
+    responses = (replace(greeting, heard_ns=heard_ns), *rest)
+    [found] = greetings_of([replace(turn, trace=replace(turn.trace, responses=responses))])
+    assert found is not None
+    assert found.heard_s == 2.0
