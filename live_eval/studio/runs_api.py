@@ -25,7 +25,7 @@ from live_eval.recording import RunReader, ScoreReader, is_being_written, part_o
 from live_eval.recording.reviews import keep_note, noted, read_note
 from live_eval.studio.answers import answer, json_text
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
-from live_eval.studio.turn_index import Stamp, read_summary, stamp_of
+from live_eval.studio.turn_index import Stamp, forget_summary, read_summary, stamp_of
 
 __all__ = ["add_routes", "folder_facts"]
 
@@ -107,7 +107,10 @@ def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    return read_summary(folder).cues_json()
+    """Return the part of ``live-eval show --json`` that the page asks for last."""
+    cues = read_summary(folder).cues_json()
+    forget_summary()
+    return cues
 
 
 async def _key(request: web.Request) -> web.Response:

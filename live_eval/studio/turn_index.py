@@ -36,6 +36,7 @@ __all__ = [
     "RowQuery",
     "RunIndex",
     "Stamp",
+    "forget_summary",
     "read_index",
     "read_summary",
     "stamp_of",
@@ -262,6 +263,11 @@ def read_summary(folder: Path) -> RunSummary:
             summary = summarise(run, scores)
             _keep(key, summary)
     return summary
+
+
+def forget_summary() -> None:
+    """Free the memory of the last summary, of which all values have been computed."""
+    _LAST.clear()
 
 
 def _keep(key: tuple[Path, Stamp], summary: RunSummary) -> None:
