@@ -107,17 +107,27 @@ def studio_seeds() -> Iterator[bytes]:
         "/api/runs/RUN1/facts",
         "/api/runs/RUN1/turns?offset=0&limit=10&sort=voice_to_voice&descending=1",
         "/api/runs/RUN1/turns?filter=family&outcome=failed&flagged=1&variant=target&task=conversation",
+        "/api/runs/RUN1/turns?where=voice_to_voice+%3E+1200+and+not+(cue+==+sigh+or+label+==+%22a+b%22)",
+        "/api/runs/RUN1/turns.csv?where=reply+contains+bus",
+        "/api/runs/RUN1/key",
+        "/api/runs/RUN1/cues",
         turn,
+        f"{turn}/around?sort=turn",
+        f"{turn}/review",
+        f"{turn}/clip.wav?side=user&start_s=0&end_s=1",
         f"{turn}/events?offset=0&limit=5",
         f"{turn}/waveform?bins=100&start_s=0&end_s=1",
         f"{turn}/spectrogram?side=reply&columns=50&rows=20&start_s=0&end_s=1.5",
         f"{turn}/audio/reply?start_s=0&end_s=1",
         "/api/compare?run=RUN1&run=RUN2&common=1",
+        "/api/compare/turns?run=RUN1&run=RUN2&metric=first_byte&order=higher&where=cue+==+sigh",
         "/api/listen",
         "/api/listen/some-test/results",
         "/api/listen/sounds/0123456789abcdef0123456789abcdef",
     ):
         yield f"GET {path}\n".encode()
+    yield f'POST {turn}/review\n{{"labels": ["cold"], "note": "late"}}'.encode()
+    yield b'POST /api/runs/RUN1/note\n{"note": "loud"}'
     yield b'POST /api/listen\n{"kind": "pairs", "runs": ["RUN1", "RUN2"], "limit": 3, "seed": 1}'
     yield b'POST /api/listen/some-test/next\n{"listener": "ann"}'
     yield b'POST /api/listen/votes\n{"trial": "a", "choice": "left", "ratings": {}, "played": [1]}'
