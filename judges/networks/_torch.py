@@ -151,8 +151,8 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         raise JudgeError(
-            f"{path}: expected a checkpoint that torch can load, found none, or one with other objects "
-            "(nothing in it is executed)"
+            f"{path}: expected a checkpoint that torch can load, with tensors only (no code in it is "
+            "executed)"
         ) from error
     except Exception as error:  # torch raises many kinds of errors for a broken file
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -95,7 +95,7 @@ NISQA_WEIGHTS = WeightsSpec(
 NISQA = _local(
     name="nisqa",
     version="1",
-    title="NISQA v2.0: quality of the reply's sound and what it is made of",
+    title="NISQA v2.0: quality of the reply's sound, and four dimensions of it",
     implementation="live_eval.judges.nisqa:Nisqa",
     outputs=(
         _nisqa(name="mos", title="overall quality (NISQA)", columns=(_column(title="NISQA", place=10),)),

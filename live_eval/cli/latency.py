@@ -278,7 +278,7 @@ command = Command(
             default="1",
             show_default=True,
             metavar="C,C2,…",
-            help="Sessions at a time; the maximum if the loop is open.",
+            help="Concurrent sessions; in an open loop, the maximum.",
         ),
         click.Option(
             ["--arrivals"],

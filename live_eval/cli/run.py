@@ -239,7 +239,7 @@ def _estimate(
 ) -> None:
     """Print the estimate of the runs; judges that cannot run here are included if they were named."""
     if configs[0].output.retry_failed:
-        raise UsageError("--estimate does not estimate --retry-failed")
+        raise UsageError("--estimate does not support --retry-failed")
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
     options = judge_options(configs[0].judges)
     left_out: Mapping[str, str] = {}

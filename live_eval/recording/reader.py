@@ -66,7 +66,7 @@ class RunReader:
         self._file_name = str(path / RUN_FILE)
         self._db = db
         self._lost: dict[str, str] | None = None
-        with encoding.decoding(f"{self._file_name}: the run's own row"):
+        with encoding.decoding(f"{self._file_name}: the row of the run"):
             row = self._fetch("SELECT * FROM run")[0]
             self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
             """Versions, run file, endpoint settings, seed and machine."""

@@ -166,12 +166,12 @@ def _changing(folder: Path) -> Iterator[tuple[_File, Callable[[_File], None]]]:
     def keep(changed: _File) -> None:
         data = orjson.dumps(asdict(changed), option=orjson.OPT_INDENT_2)
         if len(data) > _MOST_BYTES:
-            raise StoreError(f"{path}: is full: expected at most {_MOST_BYTES:,} bytes of reviews")
+            raise StoreError(f"{path}: expected at most {_MOST_BYTES:,} bytes of reviews; the file is full")
         try:
             with atomic_write(path) as part:
                 part.write_bytes(data)
         except OSError as error:
-            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+            raise StoreError(f"cannot write {path}: {error.strerror}") from None
 
     with _WRITING, ExitStack() as stack:
         stack.callback(WriterLock(folder / REVIEWS_LOCK_FILE).release)

@@ -68,7 +68,7 @@ def direction(higher_is_better: bool | None) -> Markup:
 
 
 def _printable(value: Any) -> Any:
-    """Remove control characters, which foreign data may contain."""
+    """Remove control characters, which untrusted data may contain."""
     if isinstance(value, Markup):
         return Markup(printable(value))  # escaped before
     return printable(value) if isinstance(value, str) else value

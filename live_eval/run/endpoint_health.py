@@ -220,7 +220,7 @@ class EndpointHealth:
 
     @property
     def _maybe_alive(self) -> bool:
-        """Whether a session that was in progress when the outage was suspected may disprove it."""
+        """Whether a session that was in progress when the outage was suspected may still succeed."""
         suspected_ns = self._misses[MISSES_OF_OUTAGE - 1].ended_ns
         return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
 

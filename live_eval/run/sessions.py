@@ -1,4 +1,4 @@
-"""Session orders and results, and the runner of sessions in this process."""
+"""Define session orders and results, and run sessions in this process."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class GreetingWatch:
     """Detect a greeting: a response before the user's first utterance.
 
     A greeting lasts until its response has ended and its last sample has been heard. A stalled greeting
-    counts as ended. After a greeting that exceeds the limits of a reply, none is awaited: the user speaks
+    counts as ended. After a greeting that exceeds the limits of a reply, the user stops waiting and speaks
     over it.
     """
 

@@ -203,7 +203,7 @@ def find_model(model: Path | None = None) -> Path:
                 f"{MODEL_VARIABLE} to "
                 "the folder of a CTranslate2 model"
             )
-        folder, origin = packaged, f"the model of the package {_PACKAGE}"
+        folder, origin = packaged, f"the model in the package {_PACKAGE}"
     missing = [name for name in _MODEL_FILES if not (folder / name).is_file()]
     if missing:
         raise UsageError(

@@ -107,6 +107,6 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
 
 
 def _load() -> None:
-    """Import what the first intervals need, in the seconds before a run is opened."""
+    """Import the modules that the first intervals need, before a run is opened."""
     import scipy.optimize
     import scipy.special  # noqa: F401  (only loaded)

@@ -30,7 +30,7 @@ class MetricValue:
 
     @property
     def difference(self) -> float | None:
-        """Corrected minus as defined; None unless both exist."""
+        """The corrected value minus the value as defined; None unless both exist."""
         if self.as_defined is None or self.corrected is None:
             return None
         return self.corrected - self.as_defined

@@ -185,7 +185,7 @@ def _selectivity(parts: Sequence[MetricValue]) -> MetricValue:
     why = []
     if len(defined) < len(parts):
         counts = ", ".join(str(part.n) for part in parts)
-        why.append(f"as defined: hidden, S_BC, S_VT and S_ND need {MIN_EVENTS} events each and have {counts}")
+        why.append(f"as defined: hidden, S_BC, S_VT and S_ND require {MIN_EVENTS} events each, got {counts}")
     if len(corrected) < len(parts):
         why.append("corrected: S_BC, S_VT or S_ND has no event")
     return MetricValue(

@@ -283,7 +283,7 @@ def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, s
         trials: Last attempts of a run.
         ladder: Gap in ms by probe and condition, shortest first, for the pauses.
     """
-    # A silent endpoint is never triggered, so this would not be a merit.
+    # A silent endpoint is never triggered, which must not count as a merit.
     heard = any(
         speech.sounds
         for trial in trials

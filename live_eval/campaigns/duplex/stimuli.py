@@ -58,7 +58,7 @@ _MANIFEST = "manifest.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Words in the bundled voice.
+    """Words spoken by the bundled voice.
 
     Args:
         speed: Speed factor; 1 for the voice's natural pace.

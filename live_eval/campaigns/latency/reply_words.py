@@ -23,7 +23,7 @@ _KEPT: TypeAdapter[dict[str, tuple[Word, ...]]] = TypeAdapter(dict[str, tuple[Wo
 
 
 class ReplyWords:
-    """The words of a campaign's replies, recognised once and stored in its folder.
+    """Recognise the words of a campaign's replies once, and store them in its folder.
 
     Args:
         folder: Campaign folder. If it is not writable, words are recognised again next time.

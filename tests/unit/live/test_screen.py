@@ -84,7 +84,7 @@ SCORES = QuickScores(
 )
 SHOWN = [
     "overall quality (P.835): 3.14 MOS",
-    "word error rate of what was said, Whisper-normalised: 0 %",
+    "word error rate of the spoken reply, Whisper-normalised: 0 %",
     "median pitch: 181 Hz",
     "share of pauses: 12.3 %",
 ]

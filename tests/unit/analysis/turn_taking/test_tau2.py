@@ -45,7 +45,7 @@ def test_recorded_calls_have_the_values_that_tau2_expects() -> None:
 def test_selectivity_of_recorded_calls_is_hidden_as_on_the_leaderboard() -> None:
     found = tau2.metrics(tau2_calls.calls())["selectivity"]
     assert found.as_defined is None
-    assert found.why == "as defined: hidden, S_BC, S_VT and S_ND need 10 events each and have 3, 7, 6"
+    assert found.why == "as defined: hidden, S_BC, S_VT and S_ND require 10 events each, got 3, 7, 6"
     assert found.corrected == pytest.approx((1 / 3 + 2 / 5 + 2 / 7) / 3)
 
 
