@@ -255,7 +255,7 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
     """Return the request body, without messages and the user's ``extra``."""
     if settings.turn_mode is not TurnMode.MANUAL:
         raise UsageError(
-            "turns.mode: expected 'manual' (each turn is one request), got {settings.turn_mode.value!r}"
+            f"turns.mode: expected 'manual' (each turn is one request), got {settings.turn_mode.value!r}"
         )
     refuse_settings(settings, turn_detection="chat completions have no detector; remove this setting")
     speaks = settings.modality is Modality.AUDIO

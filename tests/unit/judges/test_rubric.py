@@ -114,5 +114,5 @@ def test_a_users_own_prompt_is_asked(tmp_path: Path) -> None:
     (message,) = Rubric(prompt=str(file)).request(ordinary_turn()).messages
     assert message["content"].startswith('"I\'m sorry to hear that. Do you want to talk about it?" ("how the')
     file.write_text("{reply_text}", "utf-8")
-    with pytest.raises(JudgeError, match=r"expected the place \{delivery\}"):
+    with pytest.raises(JudgeError, match=r"expected the placeholder \{delivery\}"):
         Rubric(prompt=str(file))

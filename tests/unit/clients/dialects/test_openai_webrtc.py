@@ -103,7 +103,7 @@ def test_a_websocket_url_becomes_an_http_url() -> None:
     assert OpenAIWebRtc(EndpointSettings(base_url="ws://127.0.0.1:8/v1")).dial().url == (
         "http://127.0.0.1:8/v1/realtime/calls"
     )
-    with pytest.raises(UsageError, match="base URL"):
+    with pytest.raises(UsageError, match="base_url"):
         OpenAIWebRtc(EndpointSettings(base_url="openai"))
 
 
