@@ -69,7 +69,7 @@ def test_the_delay_of_a_loop_is_measured(delay_ms: float) -> None:
 
 
 def test_a_microphone_that_hears_no_chirp_is_reported() -> None:
-    with pytest.raises(UsageError, match="'mic' heard 0 of 4 chirps of 'speaker'"):
+    with pytest.raises(UsageError, match="'mic' picked up 0 of 4 chirps from 'speaker'"):
         asyncio.run(measure_delay(Loop(5, gain=0), repeats=4, rest_s=0))
 
 

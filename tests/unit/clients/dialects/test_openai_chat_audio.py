@@ -149,7 +149,7 @@ def test_wav_can_be_requested_for_servers_that_know_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"turn_mode": TurnMode.SERVER_VAD}, "turns.mode: expected 'manual', .* got 'server_vad'"),
+        ({"turn_mode": TurnMode.SERVER_VAD}, "turns.mode: expected 'manual' .* got 'server_vad'"),
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection"),
         ({"extra": {"audio": {"format": "mp3"}}}, "endpoint.extra.audio.format: .*, got 'mp3'"),
     ],
