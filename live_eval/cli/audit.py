@@ -22,6 +22,9 @@ from live_eval.scoring.judge_runner import check_named, judge_options
 
 __all__ = ["command"]
 
+_OF_STORED_SCORES = {"agreement", "against"}
+"""Parts that ask no judge."""
+
 _LABELS = {
     "repeats": "repeats",
     "sees": "sees",
@@ -102,7 +105,8 @@ def command(
         against_run=against_run,
     )
     options = judge_options(judges_table(run, flags, judge))
-    check_named([registry.judge(judge)], options)
+    if plan.parts is None or not set(plan.parts) <= _OF_STORED_SCORES:
+        check_named([registry.judge(judge)], options)
     print_judges_keys([judge], options)
     with ScoringProgress() as progress:
         report = audit_run(run, judge, plan, options=options, progress=progress)
