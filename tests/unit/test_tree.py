@@ -107,6 +107,7 @@ SUBJECTS = {
     "unit/session/test_long_sessions.py",
     "unit/session/test_session_moves.py",
     "unit/session/test_session_tracks.py",
+    "unit/studio/listening/test_mushra.py",
     "unit/test_docs.py",
     "unit/test_docs_code.py",
     "unit/test_house.py",

@@ -21,12 +21,14 @@ from live_eval.files import csv_line, read_regular
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import installed_judges
-from live_eval.studio.listening.listening_test import ListeningKind
+from live_eval.studio.listening.listening_test import HIDDEN_REFERENCE, ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
 
 __all__ = ["results_json", "votes_csv"]
 
 _MOST_ARENA_BYTES = 1 << 26
+_REFERENCE_RATING = 90
+_MISSED_SHARE = 0.15
 
 
 def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
@@ -44,6 +46,8 @@ def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
     }
     if test.kind is ListeningKind.IDENTITY:
         return shown | _identities(ballots)
+    if test.kind is ListeningKind.MUSHRA:
+        return shown | _mushra(ballots)
     tables, problems = _score_tables(ballots, folder)
     shown["problems"] = problems
     if test.kind is ListeningKind.RATING:
@@ -157,6 +161,36 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
         yield heading["judge"], str(heading.get("version", "")), verdicts
 
 
+def _mushra(ballots: Ballots) -> dict[str, Any]:
+    """Return the mean ratings of the systems, without listeners who fail the screening of ITU-R BS.1534-3.
+
+    It excludes listeners who rate the hidden reference below 90 in more than 15 % of their trials.
+    """
+    missed = {
+        name: sum(vote.ratings[HIDDEN_REFERENCE] < _REFERENCE_RATING for vote in votes) / len(votes)
+        for name in ballots.listeners
+        if (votes := ballots.of(name))
+    }
+    excluded = {name for name, share in missed.items() if share > _MISSED_SHARE}
+    kept = [vote for vote in ballots.votes if vote.listener not in excluded]
+    scripts = {case.turn_id: case.script_id for case in ballots.test.cases}
+    means: list[dict[str, Any]] = []
+    for system in ballots.test.systems:
+        by_turn: dict[str, list[float]] = {}
+        for vote in kept:
+            by_turn.setdefault(vote.turn_id, []).append(float(vote.ratings[system]))
+        values = [float(np.mean(ratings)) for ratings in by_turn.values()]
+        mean = estimate_mean(values, [scripts[turn_id] for turn_id in by_turn])
+        means.append({"system": system, "mean": mean.as_json(scripts=True)})
+    return {
+        "means": means,
+        "screening": [
+            {"listener": name, "missed_reference": share, "excluded": name in excluded}
+            for name, share in missed.items()
+        ],
+    }
+
+
 def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, Any]:
     units = {
         _unit(run.name, case.turn_id): case.script_id
@@ -238,6 +272,9 @@ def votes_csv(ballots: Ballots, run: str = "") -> str:
     elif kind is ListeningKind.IDENTITY:
         heading = ["case_id", "first", "second", "x", "chosen", "correct", "rater", "turn_id", "at"]
         rows = (_identity_row(vote) for vote in ballots.votes)
+    elif kind is ListeningKind.MUSHRA:
+        heading = ["turn_id", "case_id", "system", "rating", "rater", "at"]
+        rows = _rating_rows(ballots.votes)
     else:
         heading = ["turn_id", "case_id", "output", "score", "rater", "at"]
         rows = _rating_rows(vote for vote in ballots.votes if vote.runs == (run,))

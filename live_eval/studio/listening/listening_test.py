@@ -12,6 +12,8 @@ from live_eval.judging import OutputSpec, score_name
 from live_eval.registry import installed_judges
 
 __all__ = [
+    "ANCHOR",
+    "HIDDEN_REFERENCE",
     "LISTENING_SCHEMA_VERSION",
     "ListenedCase",
     "ListenedRun",
@@ -24,6 +26,10 @@ __all__ = [
 ]
 
 LISTENING_SCHEMA_VERSION = 1
+
+HIDDEN_REFERENCE = "(hidden reference)"
+ANCHOR = "(anchor)"
+_MOST_RUNS = 8  # BS.1534 recommends at most 12 signals in a trial
 
 # Position of the first run, and the identity of X: each combination once per block of four.
 _BLOCK = ((False, 0), (False, 1), (True, 0), (True, 1))
@@ -38,6 +44,8 @@ class ListeningKind(StrEnum):
     """Which of two replies X is."""
     RATING = "rating"
     """Ratings of single replies."""
+    MUSHRA = "mushra"
+    """Ratings from 0 to 100 of all replies to a case, a hidden reference and an anchor (ITU-R BS.1534)."""
 
 
 class ReferenceKind(StrEnum):
@@ -72,7 +80,7 @@ class ListeningTest:
     """The first line of a test file.
 
     Args:
-        runs: Two runs; one or two for ratings.
+        runs: Two runs; one or two for ratings, one to eight for MUSHRA.
         scales: Scores to rate (``rubric.c4``), for ratings.
         created: Creation time, ISO 8601 in UTC.
         listening: Version of the file format.
@@ -93,9 +101,15 @@ class ListeningTest:
 
     def __post_init__(self) -> None:
         is_rating, names = self.kind is ListeningKind.RATING, {run.name for run in self.runs}
-        expected = (1, 2) if is_rating else (2,)
-        if len(self.runs) not in expected:
-            raise UsageError(f"expected {' or '.join(map(str, expected))} runs, found {len(self.runs)}")
+        is_mushra = self.kind is ListeningKind.MUSHRA
+        fewest, most = (1, _MOST_RUNS) if is_mushra else (1, 2) if is_rating else (2, 2)
+        if not fewest <= len(self.runs) <= most:
+            expected = {(2, 2): "2", (1, 2): "1 or 2"}.get((fewest, most), f"{fewest} to {most}")
+            raise UsageError(f"expected {expected} runs, found {len(self.runs)}")
+        if names & {HIDDEN_REFERENCE, ANCHOR}:
+            raise UsageError(f"runs: expected other names than {HIDDEN_REFERENCE!r} and {ANCHOR!r}")
+        if is_mushra and self.reference is not ReferenceKind.REPLY:
+            raise UsageError("reference: expected 'reply' in a MUSHRA test, whose listeners compare with it")
         if len(names) < len(self.runs):
             raise UsageError(
                 f"both runs are named {names.pop()!r}, but votes identify runs by name: rename one"
@@ -105,6 +119,12 @@ class ListeningTest:
         if is_rating != bool(self.scales) or len(set(self.scales)) < len(self.scales):
             wanted = "some, each once" if is_rating else "none"
             raise UsageError(f"scales: expected {wanted}, found {', '.join(self.scales) or 'none'}")
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The names of the rated systems: the runs and, for MUSHRA, the hidden reference and the anchor."""
+        names = tuple(run.name for run in self.runs)
+        return (*names, HIDDEN_REFERENCE, ANCHOR) if self.kind is ListeningKind.MUSHRA else names
 
     @property
     def trials(self) -> int:
@@ -117,7 +137,7 @@ class ListeningTrial:
     """One question to a listener.
 
     Args:
-        runs: Runs of the presented replies, A first.
+        runs: Runs of the presented replies, A first; for MUSHRA, all `systems`.
         x: Index of X's run in `runs`, for ABX.
     """
 
@@ -138,7 +158,8 @@ def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]
     listener gets the reverse case order with A, B and X swapped, so each pair of listeners hears each case in
     both positions.
 
-    For ratings, all cases appear once before a case is repeated with the other run.
+    For MUSHRA, the order of the systems is random. For ratings, all cases appear once before a case is
+    repeated with the other run.
 
     Args:
         listener: Number of the listener, from 0, in order of joining.
@@ -152,6 +173,9 @@ def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]
         cases.reverse()
         states = [(not swapped, 1 - x) for swapped, x in reversed(states)]
     names = tuple(run.name for run in test.runs)
+    if test.kind is ListeningKind.MUSHRA:
+        systems = test.systems
+        return tuple(ListeningTrial(case, tuple(draw.sample(systems, len(systems)))) for case in cases)
     if test.kind is ListeningKind.RATING:
         return tuple(
             ListeningTrial(case, (names[(part + swapped) % len(names)],))

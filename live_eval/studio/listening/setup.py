@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def plan_test(
     """Return a test plan for cases with reply audio in all runs, spread over scripts.
 
     Args:
-        runs: Run folders: two with the same data, or one or two for ratings.
+        runs: Run folders with the same data: two, one or two for ratings, one to eight for MUSHRA.
         folder: Folder for the test file.
         limit: Maximum number of cases; 0 for all.
         recordings: Folders, in addition to the runs', whose recordings may be played to listeners.
@@ -52,13 +52,16 @@ def plan_test(
         StoreError: A folder contains no run.
     """
     names = [run.resolve().name for run in runs]
-    if len(runs) == 2:
-        first, other = read_runs(runs)
-        check_same_data(first, other, common=True)
+    if len(runs) > 1:
+        first, *others = read_runs(runs)
+        for other in others:
+            check_same_data(first, other, common=True)
     known = rating_scales()
     if unknown := [scale for scale in scales if scale not in known]:
         raise UsageError(f"scales: expected some of {', '.join(known)}, found {', '.join(unknown)}")
     cases = _common_cases(runs, names)
+    if kind is ListeningKind.MUSHRA:
+        cases = _with_reference(runs[0], cases)
     order = spread_over_scripts({turn_id: case.script_id for turn_id, case in sorted(cases.items())}, seed)
     chosen = tuple(cases[turn_id] for turn_id in order[: limit or None])
     if reference is ReferenceKind.REPLY:
@@ -96,6 +99,23 @@ def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Liste
         )
         raise UsageError(f"no case has reply audio in every run: {have}")
     return {case.turn_id: case for case in by_case.values()}
+
+
+def _with_reference(run: Path, cases: Mapping[str, ListenedCase]) -> dict[str, ListenedCase]:
+    """Return the cases with a reference reply.
+
+    Raises:
+        UsageError: No case has one.
+    """
+    with RunReader.open(run) as reader:
+        found = {
+            turn_id: case
+            for turn_id, case in cases.items()
+            if (path := reader.turn(turn_id).case.reference_audio_path) is not None and path.is_file()
+        }
+    if not found:
+        raise UsageError("no case has a reference reply, with which listeners of a MUSHRA test compare")
+    return found
 
 
 def _check_references(run: Path, cases: Sequence[ListenedCase], recordings: Sequence[Path]) -> None:

@@ -15,7 +15,15 @@ from pydantic import ConfigDict, Field
 
 from live_eval.clock import Clock
 from live_eval.errors import StoreError, UsageError
-from live_eval.studio.listening.clips import CaseContext, ListeningClip, case_context, reply_clip
+from live_eval.studio.listening import listening_test
+from live_eval.studio.listening.clips import (
+    CaseContext,
+    ListeningClip,
+    anchor_clip,
+    case_context,
+    reference_clip,
+    reply_clip,
+)
 from live_eval.studio.listening.listening_test import ListeningKind, ListeningTest, ListeningTrial
 from live_eval.studio.listening.votes import OWNER, Ballots, VoteFile
 from live_eval.text.wording import counted
@@ -25,7 +33,7 @@ __all__ = ["GivenTrial", "Opinion", "TrialDesk", "why_not_heard"]
 _Seconds: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _MOST_OPEN = 64
 """A trial with its audio takes about 4 MB."""
-_LABELS = ("A", "B")
+_LABELS = tuple("ABCDEFGHIJ")
 _TIE = "tie"
 _MISSED_S = 0.25
 """Tolerance: browsers report played parts to within a frame, and some end slightly early."""
@@ -40,6 +48,7 @@ class Opinion:
     Args:
         trial: Random name of the trial.
         choice: ``A``, ``B`` or, for a preference, ``tie``; empty for ratings.
+        ratings: Ratings by scale or, for MUSHRA, by label.
         played: Played parts of each reply, by label: start and end in seconds.
     """
 
@@ -160,7 +169,7 @@ class TrialDesk:
         lengths_s = {label: given.sounds[name].seconds for label, name in given.replies.items()}
         elapsed_s = (self._clock.now_ns() - given.given_ns) / 1e9
         ballots = given.file.read()
-        answer = _answer(ballots.test, opinion)
+        answer = _answer(ballots.test, given.trial, opinion)
         if reason := why_not_heard(lengths_s, opinion.played, elapsed_s):
             raise UsageError(reason)
         ballots = given.file.vote(
@@ -187,8 +196,8 @@ class TrialDesk:
             if not self._is_shown(path):
                 raise StoreError(f"{path}: is not in one of the studio's folders")
         clips = {
-            label: reply_clip(paths[run], trial.case.turn_id)
-            for label, run in zip(_LABELS, trial.runs, strict=False)
+            label: self._clip(paths, system, trial.case.turn_id)
+            for label, system in zip(_LABELS, trial.runs, strict=False)
         }
         if trial.x is not None:
             x = clips[_LABELS[trial.x]]
@@ -201,12 +210,31 @@ class TrialDesk:
         name = secrets.token_hex(16)
         return GivenTrial(name, file, listener, trial, replies, case, sounds, self._clock.now_ns(), key)
 
+    def _clip(self, paths: Mapping[str, Path], system: str, turn_id: str) -> ListeningClip:
+        first = next(iter(paths.values()))
+        match system:
+            case listening_test.HIDDEN_REFERENCE:
+                return reference_clip(first, turn_id, self._recordings)
+            case listening_test.ANCHOR:
+                return anchor_clip(first, turn_id, self._recordings)
+            case _:
+                return reply_clip(paths[system], turn_id)
+
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.wall_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
-def _answer(test: ListeningTest, opinion: Opinion) -> dict[str, Any]:
+def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dict[str, Any]:
     """Return the fields of a `ListenerVote` for an opinion."""
+    if test.kind is ListeningKind.MUSHRA:
+        labels = dict(zip(_LABELS, trial.runs, strict=False))
+        if set(opinion.ratings) != set(labels) or not all(
+            0 <= each <= 100 for each in opinion.ratings.values()
+        ):
+            raise UsageError(f"expected a whole number from 0 to 100 for each of {', '.join(labels)}")
+        if opinion.choice:
+            raise UsageError(f"choice: expected none in a MUSHRA test, found {opinion.choice[:40]!r}")
+        return {"ratings": {system: opinion.ratings[label] for label, system in labels.items()}}
     if test.kind is ListeningKind.RATING:
         wrong = {scale: value for scale, value in opinion.ratings.items() if value not in range(1, 6)}
         if wrong or set(opinion.ratings) != set(test.scales):
@@ -217,7 +245,8 @@ def _answer(test: ListeningTest, opinion: Opinion) -> dict[str, Any]:
     if opinion.ratings:
         names = ", ".join(opinion.ratings)
         raise UsageError(f"ratings: expected none in a test of two replies, found {names[:60]!r}")
-    allowed = (*_LABELS, _TIE) if test.kind is ListeningKind.PREFERENCE else _LABELS
+    pair = _LABELS[:2]
+    allowed = (*pair, _TIE) if test.kind is ListeningKind.PREFERENCE else pair
     if opinion.choice not in allowed:
         raise UsageError(f"choice: expected one of {', '.join(allowed)}, found {opinion.choice[:40]!r}")
     return {"choice": None if opinion.choice == _TIE else _LABELS.index(opinion.choice)}

@@ -333,20 +333,25 @@ def _ballots(path: Path, data: bytes) -> Ballots:
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
     """Return the reason why a vote does not match its test; empty if it matches."""
     is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
+    is_mushra, systems = test.kind is ListeningKind.MUSHRA, test.systems
     if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:
         return f"the test has no case {vote.case_id!r}"
-    names, heard = {run.name for run in test.runs}, set(vote.runs)
-    places = tuple(range(1 if is_rating else 2))
-    if len(vote.runs) != len(places) or len(heard) != len(places) or not heard <= names:
-        return f"runs: expected {'one' if is_rating else 'both'} of {', '.join(sorted(names))}"
+    heard = set(vote.runs)
+    places = tuple(range(len(systems) if is_mushra else 1 if is_rating else 2))
+    if len(vote.runs) != len(places) or len(heard) != len(places) or not heard <= set(systems):
+        many = "all" if is_mushra else "one" if is_rating else "both"
+        return f"runs: expected {many} of {', '.join(sorted(systems))}"
     if vote.x not in (places if is_identity else (None,)):
         return f"x: expected {'0 or 1' if is_identity else 'none'}, found {vote.x}"
-    allowed = (None,) if is_rating else places if is_identity else (None, *places)
+    allowed = (None,) if is_rating or is_mushra else places if is_identity else (None, *places)
     if vote.choice not in allowed:
         return f"choice: expected one of {', '.join(map(str, allowed))}, found {vote.choice}"
-    scales = set(test.scales) if is_rating else set()
-    if set(vote.ratings) != scales or not all(1 <= value <= 5 for value in vote.ratings.values()):
-        return f"ratings: expected 1 to 5 for each of {', '.join(sorted(scales)) or 'no scale'}"
+    scales = set(systems) if is_mushra else set(test.scales) if is_rating else set()
+    lowest, highest = (0, 100) if is_mushra else (1, 5)
+    if set(vote.ratings) != scales or not all(lowest <= value <= highest for value in vote.ratings.values()):
+        return (
+            f"ratings: expected {lowest} to {highest} for each of {', '.join(sorted(scales)) or 'no scale'}"
+        )
     return ""
 
 

@@ -7,6 +7,7 @@ export const KINDS = {
   ab: "A/B: which reply is better",
   abx: "ABX: which reply X is",
   rating: "Ratings from 1 to 5",
+  mushra: "MUSHRA: ratings from 0 to 100 next to the reference reply",
 };
 const REFERENCES = [
   ["user", "the user's speech"],
@@ -97,11 +98,20 @@ function form(runs, scales) {
     required: true,
   });
   const failure = make("div", {});
+  const more = make(
+    "fieldset",
+    { class: "scales", hidden: true },
+    make("legend", {}, "More runs in the same trials"),
+    runs.map(({ id, name }) =>
+      make("label", {}, make("input", { type: "checkbox", name: "more", value: id }), ` ${name}`),
+    ),
+  );
   const draw = () => {
-    const rating = wanted.kind === "rating";
-    rated.hidden = !rating;
-    const others = rating ? [["", "none"], ...options] : options;
-    if (!rating && !wanted.runs[1]) wanted.runs[1] = runs[1]?.id;
+    const alone = wanted.kind === "rating" || wanted.kind === "mushra";
+    rated.hidden = wanted.kind !== "rating";
+    const others = alone ? [["", "none"], ...options] : options;
+    if (!alone && !wanted.runs[1]) wanted.runs[1] = runs[1]?.id;
+    more.hidden = wanted.kind !== "mushra";
     fill(
       second,
       choice("Other run", "second", others, wanted.runs[1], (id) => (wanted.runs[1] = id)),
@@ -111,9 +121,12 @@ function form(runs, scales) {
     event.preventDefault();
     const chosen = [...rated.querySelectorAll("input:checked")].map((box) => box.value);
     try {
+      const mushra = wanted.kind === "mushra";
+      const added = mushra ? [...more.querySelectorAll("input:checked")].map((box) => box.value) : [];
       const made = await post("/api/listen", {
         ...wanted,
-        runs: wanted.runs.filter(Boolean),
+        reference: mushra ? "reply" : wanted.reference,
+        runs: [...new Set([...wanted.runs.filter(Boolean), ...added])],
         limit: limit.valueAsNumber,
         scales: wanted.kind === "rating" ? chosen : [],
         seed: Math.floor(Math.random() * 2 ** 31),
@@ -153,6 +166,7 @@ function form(runs, scales) {
       ),
     ),
     rated,
+    more,
     failure,
     make("button", { type: "submit" }, "Create the test"),
   );

@@ -6,7 +6,7 @@ import { KINDS } from "./listen.js";
 
 export async function show(place, { test, signal }) {
   const results = await read(path("api", "listen", test, "results"), { signal });
-  const shown = { ab: preferences, abx: identities, rating: ratings }[results.kind];
+  const shown = { ab: preferences, abx: identities, rating: ratings, mushra }[results.kind];
   fill(
     place,
     make("h1", {}, "Results"),
@@ -113,6 +113,23 @@ function ratings({ means, agreement }) {
           estimate(found.spearman),
           figure(found.n),
         ),
+      ),
+    ),
+  ];
+}
+
+function mushra({ means, screening }) {
+  return [
+    table(
+      "Mean ratings, 0 to 100",
+      heads("system", "mean", "n"),
+      means.map(({ system, mean }) => row(system, estimate(mean, 1), figure(mean.n))),
+    ),
+    table(
+      "Screening (ITU-R BS.1534-3): the hidden reference rated below 90",
+      heads("listener", "share of trials", ""),
+      screening.map(({ listener, missed_reference: share, excluded }) =>
+        row(listener, figure(`${number(100 * share, 0)} %`), excluded ? "excluded: more than 15 %" : ""),
       ),
     ),
   ];

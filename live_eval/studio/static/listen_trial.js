@@ -4,7 +4,7 @@ import { path, post } from "./api.js";
 import { announce, button, fill, make, problem, unseen } from "./web/elements.js";
 import { Sound } from "./listen_sound.js";
 
-const QUESTIONS = { ab: "Which reply is better?", abx: "Which reply is X?", rating: "Rate the reply." };
+const QUESTIONS = { ab: "Which reply is better?", abx: "Which reply is X?", rating: "Rate the reply.", mushra: "Rate each reply." };
 const CHOICES = {
   ab: [
     ["1", "A", "A is better"],
@@ -16,13 +16,18 @@ const CHOICES = {
     ["2", "B", "X is B"],
   ],
   rating: [],
+  mushra: [],
 };
 const HINTS = {
   ab: "Keys: left and right arrow play A and B, space pauses; 1 votes for A, 2 for B, 0 for no preference; U undoes the last vote.",
   abx: "Keys: left and right arrow play A and B, down arrow plays X, space pauses; 1 votes for A, 2 for B; U undoes the last vote.",
   rating:
     "Keys: left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes; U undoes the last vote.",
+  mushra:
+    "Keys: A, B, C … play a reply from the same place, R the reference, space pauses, L repeats; Enter votes.",
 };
+const QUALITIES = "0 bad · 20 poor · 40 fair · 60 good · 80 excellent · 100, like the reference";
+const TOP = 100;
 const LAST = "That was the last trial. Thank you.";
 const ARROWS = { ArrowLeft: "A", ArrowRight: "B", ArrowDown: "X", ArrowUp: "user" };
 
@@ -128,9 +133,19 @@ class ListeningSession {
   play(label) {
     const sound = this.sounds.get(label);
     if (!sound) return;
+    const before = [...this.sounds.values()].find((other) => other !== sound && !other.audio.paused);
     for (const other of this.sounds.values()) if (other !== sound) other.audio.pause();
     this.last = label;
+    // BS.1534: listeners switch between the signals at the same place.
+    if (before && this.where.kind === "mushra" && before.label !== "user" && label !== "user")
+      sound.audio.currentTime = before.audio.currentTime % sound.audio.duration;
     sound.toggle();
+  }
+
+  repeat(repeats) {
+    for (const sound of this.sounds.values()) sound.audio.loop = repeats;
+    this.repeats = repeats;
+    announce(repeats ? "Clips repeat." : "Clips do not repeat.");
   }
 
   draw() {
@@ -203,6 +218,7 @@ class ListeningSession {
   }
 
   votes(kind, trial) {
+    if (kind === "mushra") return this.sliders(trial);
     if (kind !== "rating") {
       return make(
         "div",
@@ -242,6 +258,36 @@ class ListeningSession {
     );
   }
 
+  sliders(trial) {
+    const scales = trial.replies.map(({ label }) => {
+      const value = make("output", {}, "–");
+      const slider = make("input", {
+        type: "range",
+        name: label,
+        min: 0,
+        max: TOP,
+        value: TOP / 2,
+        input: (event) => {
+          value.textContent = event.target.value;
+          this.rate(label, Number(event.target.value));
+        },
+      });
+      return make("label", { class: "slider" }, `Reply ${label}`, slider, value);
+    });
+    const repeat = make("input", { type: "checkbox", change: (event) => this.repeat(event.target.checked) });
+    repeat.checked = Boolean(this.repeats);
+    this.repeatBox = repeat;
+    if (this.repeats) this.repeat(true);
+    return make(
+      "div",
+      { class: "votes ratings" },
+      make("p", { class: "note" }, QUALITIES, ". One of the replies is the reference: rate at least one with 100."),
+      scales,
+      make("label", {}, repeat, " Repeat clips"),
+      button("Vote", () => this.vote(""), { "data-choice": "", "aria-keyshortcuts": "Enter" }),
+    );
+  }
+
   rate(score, rating) {
     this.ratings[score] = rating;
     this.update();
@@ -249,7 +295,10 @@ class ListeningSession {
 
   get ready() {
     const heard = [...this.sounds.values()].every((sound) => !sound.needed || sound.heard);
-    return heard && (this.trial.scales ?? []).every(({ score }) => this.ratings[score]);
+    if (this.where.kind !== "mushra")
+      return heard && (this.trial.scales ?? []).every(({ score }) => this.ratings[score]);
+    const rated = this.trial.replies.map(({ label }) => this.ratings[label]);
+    return heard && !rated.includes(undefined) && Math.max(...rated) === TOP;
   }
 
   update() {
@@ -264,7 +313,10 @@ class ListeningSession {
     const missing = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
     if (missing.length)
       return announce(`Listen to ${missing.map((sound) => sound.title).join(" and ")} to the end first.`);
-    if (!this.ready) return announce("Rate every scale first.");
+    if (!this.ready)
+      return announce(
+        this.where.kind === "mushra" ? "Rate every reply first, at least one with 100." : "Rate every scale first.",
+      );
     const played = Object.fromEntries(
       trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),
     );
@@ -299,20 +351,27 @@ class ListeningSession {
   press(event) {
     if (!this.where || this.busy || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     const on = event.target.closest?.("input, select, textarea, button, a, summary");
-    const radio = on?.type === "radio";
+    const radio = on?.type === "radio" || on?.type === "range" || on?.type === "checkbox";
     if (on && !radio && !["BUTTON", "A"].includes(on.tagName)) return;
     const key = event.key.toLowerCase();
     if (key === "u") this.undo();
     else if (!this.trial) return;
+    else if (this.where.kind === "mushra" && /^[a-j]$/.test(key)) this.play(key.toUpperCase());
+    else if (this.where.kind === "mushra" && key === "r") this.play("reference");
+    else if (this.where.kind === "mushra" && key === "l") {
+      this.repeatBox.checked = !this.repeatBox.checked;
+      this.repeat(this.repeatBox.checked);
+    } else if (this.where.kind === "mushra" && event.key in ARROWS) return;
     else if (event.key in ARROWS && !radio) this.play(ARROWS[event.key]);
     else if (event.key === " " && !on) this.play(this.last);
-    else if (event.key === "Enter" && this.where.kind === "rating" && (!on || radio)) this.vote("");
+    else if (event.key === "Enter" && !CHOICES[this.where.kind].length && (!on || radio)) this.vote("");
     else if (/^[0-9]$/.test(key)) this.digit(key);
     else return;
     event.preventDefault();
   }
 
   digit(key) {
+    if (this.where.kind === "mushra") return;
     if (this.where.kind !== "rating") {
       const found = CHOICES[this.where.kind].find(([digit]) => digit === key);
       if (found) this.vote(found[1]);

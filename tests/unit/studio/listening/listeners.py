@@ -16,6 +16,7 @@ from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.votes import FOLDER, VoteFile
 
 AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING
+MUSHRA = ListeningKind.MUSHRA
 
 
 SCALES = tuple(rating_scales())
