@@ -128,7 +128,7 @@ class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
             file.close()
 
     def map_wn(self, version: str = "wordnet") -> None:
-        """Skip the mapping to other versions, which only other languages need."""
+        """Do nothing: only other languages need the mapping between WordNet versions."""
 
 
 class _NoOtherLanguages:

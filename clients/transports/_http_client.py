@@ -73,7 +73,7 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
 
 
 class _ImpairedConnector(aiohttp.TCPConnector):
-    """A connector that impairs the bytes of its connections, inside TLS as for a WebSocket."""
+    """A connector that impairs bytes inside TLS, as the WebSocket transport does."""
 
     def __init__(self, impairment: Impairment, clock: Clock, **settings: Any) -> None:
         super().__init__(**settings)

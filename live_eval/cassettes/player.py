@@ -137,7 +137,7 @@ class Player:
         outputs = self.call("closed", code=code, reason=reason)
         for output in outputs:
             if isinstance(output, ACTIONS):
-                raise self.fail(f"expected no action after the end of the connection, found {output}")
+                raise self.fail(f"expected no action after the end of the connection, got {output}")
         return outputs
 
     def due(self) -> list[str]:
@@ -154,10 +154,10 @@ class Player:
         taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, OUTPUTS):
-                raise self.fail(f"expected actions and events of live_eval.dialect, found {output!r}")
+                raise self.fail(f"expected actions and events of live_eval.dialect, got {output!r}")
             if isinstance(output, Send):
                 if not isinstance(output.message, str | bytes):
-                    raise self.fail(f"expected Send with str or bytes, found {output!r}")
+                    raise self.fail(f"expected Send with str or bytes, got {output!r}")
                 if self._mute:
                     raise self.fail(f"the dialect sent {output}, although its signalling opens no channel")
                 self._check_log(output.message, [])

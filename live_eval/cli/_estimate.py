@@ -64,14 +64,15 @@ def assumptions_of(text: str) -> Assumptions:
     for name, value in parse_pairs("--assume", filter(None, map(str.strip, text.split(",")))).items():
         if name not in _UNITS:
             raise UsageError(
-                f"--assume: expected {', '.join(_UNITS)}; found {name!r}{did_you_mean(name, list(_UNITS))}"
+                f"--assume: expected one of {', '.join(_UNITS)}, "
+                f"got {name!r}{did_you_mean(name, list(_UNITS))}"
             )
         try:
             number = seconds_of(value) if isinstance(value, str) and name in _SECONDS else value
         except ValueError as error:
-            raise UsageError(f"--assume: {name}: {error}; found {value!r}") from None
+            raise UsageError(f"--assume: {name}: {error}, got {value!r}") from None
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
-            raise UsageError(f"--assume: {name}: expected a number above 0; found {value!r}")
+            raise UsageError(f"--assume: {name}: expected a number above 0, got {value!r}")
         found[name] = float(number)
     return replace(Assumptions(), **found)
 

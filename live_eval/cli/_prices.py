@@ -36,14 +36,14 @@ def price_of(text: str) -> Price:
     expected = f"input=USD,output=USD, and where they differ {' and '.join(_OTHER_PRICES)}"
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all("=" in part for part in parts):
-        raise UsageError(f"--price: expected {expected}; found {text!r}")
+        raise UsageError(f"--price: expected {expected}, got {text!r}")
     prices = parse_pairs("--price", parts)
     for name, value in prices.items():
         if name not in (*_PRICES, *_OTHER_PRICES):
-            raise UsageError(f"--price: expected {expected}; found {name!r}")
+            raise UsageError(f"--price: expected {expected}, got {name!r}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise UsageError(
-                f"--price: {name}: expected US dollars per million tokens, 0 or more; found {value!r}"
+                f"--price: {name}: expected US dollars per million tokens, 0 or more, got {value!r}"
             )
     missing = [name for name in _PRICES if name not in prices]
     if missing:

@@ -114,7 +114,7 @@ def _latency(
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        raise UsageError(f"{flag}: expected a list A,B,…; found {text!r}")
+        raise UsageError(f"{flag}: expected a list A,B,…, got {text!r}")
     try:
         return [read(part) for part in parts]
     except ValueError as error:
@@ -123,20 +123,20 @@ def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
 
 def _sessions_at_a_time(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 1000):
-        raise ValueError(f"expected whole numbers of 1 to 1000; found {text!r}")
+        raise ValueError(f"expected whole numbers of 1 to 1000, got {text!r}")
     return int(text)
 
 
 def _session_kind(text: str) -> SessionKind:
     if text not in tuple(SessionKind):
-        raise ValueError(f"expected cold or warm; found {text!r}")
+        raise ValueError(f"expected cold or warm, got {text!r}")
     return SessionKind(text)
 
 
 def _seconds(text: str) -> float:
     seconds = seconds_of(text)
     if not 0.1 <= seconds <= 300:
-        raise ValueError(f"expected 0.1 to 300 s; found {text!r}")
+        raise ValueError(f"expected 0.1 to 300 s, got {text!r}")
     return seconds
 
 

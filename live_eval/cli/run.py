@@ -151,7 +151,7 @@ def _prompt_configs(config: RunConfig) -> list[RunConfig]:
         task = config.task.model_copy(update={"prompt": each, "name": name})
         found.append(config.model_copy(update={"task": task}))
     if len({_folder_of(Path("run"), each) for each in found}) < len(found):
-        raise UsageError(f"expected prompts with different names, found {text}")
+        raise UsageError(f"expected prompts with different names, got {text}")
     return found
 
 
@@ -300,7 +300,7 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
     if not is_endpoint and (path.name != target or path.suffix or path.exists()):
         return path
     if flags["endpoint__name"] not in (None, target):
-        raise UsageError(f"expected one endpoint, found {target} and --endpoint {flags['endpoint__name']}")
+        raise UsageError(f"expected one endpoint, got {target} and --endpoint {flags['endpoint__name']}")
     flags["endpoint__name"] = target
     return None
 

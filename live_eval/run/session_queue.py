@@ -26,7 +26,7 @@ class DueSession:
         due_ns: Due time in an open loop; None in a closed loop.
         attempt: Number of the next attempt.
         patience: Limit on the session's waits.
-        tries: Number of counted attempts; while undecided, number of attempts that test for an outage.
+        tries: Number of counted attempts, or of attempts to test for an outage while `undecided` is set.
         busy: Number of refusals because the endpoint had no free session.
         cut: Whether an attempt lost contact and the endpoint has not responded since.
         cut_in: Numbers of the outages in which contact was lost.

@@ -206,7 +206,7 @@ async def local_runner(
 
     Args:
         kind: Transport kind of the sessions.
-        transport: Creates the transports, instead of the class specified in an order.
+        transport: Creates the transports; replaces the class specified in an order.
     """
     with undisturbed() as priority:
         probe = LoopProbe(clock)

@@ -218,7 +218,7 @@ class RunSummary:
 
     @property
     def could_not_run(self) -> Mapping[str, str]:
-        """Judges that could not run, with the reason."""
+        """The judges that could not run, each with the reason."""
         return {problem.judge: problem.reason for problem in self.table.problems}
 
     @property

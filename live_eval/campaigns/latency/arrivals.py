@@ -55,17 +55,17 @@ class Arrivals:
         try:
             kind = ArrivalKind(name)
         except ValueError:
-            raise UsageError(f"--arrivals: {_EXPECTED}; found {text!r}") from None
+            raise UsageError(f"--arrivals: {_EXPECTED}, got {text!r}") from None
         if kind is ArrivalKind.CLOSED:
             if colon:
-                raise UsageError(f"--arrivals: closed takes no rate; found {text!r}")
+                raise UsageError(f"--arrivals: expected no rate after closed, got {text!r}")
             return cls()
         try:
             per_s = float(rate)
         except ValueError:
             per_s = math.nan
         if not (math.isfinite(per_s) and per_s > 0):
-            raise UsageError(f"--arrivals: {_EXPECTED}; found {text!r}")
+            raise UsageError(f"--arrivals: {_EXPECTED}, got {text!r}")
         return cls(kind, per_s)
 
     def __str__(self) -> str:

@@ -99,7 +99,7 @@ class CampaignPlan:
         for name in ("concurrency", "inputs_s", "detections", "sessions"):
             values = getattr(self, name)
             if any(value in values[:at] for at, value in enumerate(values)):
-                raise UsageError(f"{name}: expected different values, found a duplicate: {values}")
+                raise UsageError(f"{name}: expected different values, got {values}")
         most = max(self.concurrency)
         if most > self.turns and not self.arrivals.open_loop:
             raise UsageError(

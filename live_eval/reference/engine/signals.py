@@ -124,7 +124,7 @@ def calibration_utterance(
         ValueError: There is no segment, or the number of pauses is wrong.
     """
     if not sounds_ms or len(pauses_ms) != len(sounds_ms) - 1:
-        raise ValueError(f"expected speech segments with pauses between them; found {sounds_ms}, {pauses_ms}")
+        raise ValueError(f"expected speech segments with pauses between them, got {sounds_ms}, {pauses_ms}")
     frame = rate_hz * frame_ms // 1000
     pieces: list[NDArray[np.float32]] = []
     stretches: list[SoundStretch] = []

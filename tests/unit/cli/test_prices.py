@@ -18,9 +18,9 @@ def test_a_price_has_its_parts() -> None:
     [
         ("5", "expected input=USD,output=USD, and where they differ"),
         ("input=4", "output is missing in 'input=4'"),
-        ("input=4,output=-1", "output: expected US dollars per million tokens, 0 or more; found -1"),
-        ("input=4,output=cheap", "found 'cheap'"),
-        ("input=4,output=16,sound=1", "found 'sound'"),
+        ("input=4,output=-1", "output: expected US dollars per million tokens, 0 or more, got -1"),
+        ("input=4,output=cheap", "got 'cheap'"),
+        ("input=4,output=16,sound=1", "got 'sound'"),
     ],
 )
 def test_another_price_is_refused(text: str, message: str) -> None:

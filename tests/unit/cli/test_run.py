@@ -92,7 +92,7 @@ def test_a_word_is_an_endpoint_or_a_run_file(tmp_path: Path, monkeypatch: pytest
     flags: dict[str, Any] = {"endpoint__name": None}
     assert _run_file("openai", flags) is None
     assert flags == {"endpoint__name": "openai"}
-    with pytest.raises(UsageError, match="expected one endpoint, found gemini-live and --endpoint openai"):
+    with pytest.raises(UsageError, match="expected one endpoint, got gemini-live and --endpoint openai"):
         _run_file("gemini-live", flags)
     Path("settings").write_text("")
     for name in ("my.toml", "folder/mine", "settings"):

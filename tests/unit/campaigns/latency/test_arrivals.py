@@ -50,5 +50,5 @@ def test_an_error_contains_the_expected_and_the_actual_text(text: str) -> None:
 
 
 def test_a_closed_loop_takes_no_rate() -> None:
-    with pytest.raises(UsageError, match="closed takes no rate"):
+    with pytest.raises(UsageError, match="expected no rate after closed"):
         Arrivals.parse("closed:3")
