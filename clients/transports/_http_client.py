@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakSet
 
 import aiohttp
@@ -12,6 +13,7 @@ from aiohttp.client_proto import ResponseHandler
 
 from live_eval.clients.transports._http_errors import Address, system_tls
 from live_eval.clock import Clock
+from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment
@@ -39,6 +41,14 @@ async def http_session(
         trust_env=not is_loopback(address.host),
         raise_for_status=False,
     )
+
+
+def request_url(dial: Dial) -> str:
+    """Return the URL of a dial's requests, without its login if a header authenticates."""
+    if not any(name.lower() == "authorization" for name in dial.headers):
+        return dial.url
+    parts = urlsplit(dial.url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 async def read_body(response: aiohttp.ClientResponse, within_s: float | None = None) -> bytes:

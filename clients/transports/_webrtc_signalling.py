@@ -15,7 +15,7 @@ from aiortc.sdp import MediaDescription, SessionDescription, candidate_to_sdp
 
 from live_eval.audio import Codec
 from live_eval.audio.rtp_tap import RTC_CODECS
-from live_eval.clients.transports._http_client import read_body
+from live_eval.clients.transports._http_client import read_body, request_url
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, SdpBody, Signalling
@@ -100,7 +100,7 @@ class Signaller:
                 headers["Content-Type"] = "application/json"
                 data = orjson.dumps({"sdp": sdp, "type": "offer", **self._signalling.fields})
         async with self._http.post(
-            self._dial.url, data=data, headers=headers, allow_redirects=False
+            request_url(self._dial), data=data, headers=headers, allow_redirects=False
         ) as response:
             body = await read_body(response)
         if not 200 <= response.status < 300:
@@ -134,7 +134,7 @@ class Signaller:
         body = orjson.dumps({"pc_id": pc_id, "candidates": list(found.values())})
         headers = {**self._dial.headers, "Content-Type": "application/json"}
         async with self._http.patch(
-            self._dial.url, data=body, headers=headers, allow_redirects=False
+            request_url(self._dial), data=body, headers=headers, allow_redirects=False
         ) as response:
             await read_body(response)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from live_eval.clients.transports._http_client import failure_of, http_session, read_body
+from live_eval.clients.transports._http_client import failure_of, http_session, read_body, request_url
 from live_eval.clients.transports._http_errors import Address, load_system_tls
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
@@ -138,7 +138,7 @@ class HttpTransport:
         self, http: aiohttp.ClientSession, address: Address, dial: Dial, message: Message, timeout_s: float
     ) -> None:
         async with http.post(
-            dial.url,
+            request_url(dial),
             data=message.encode() if isinstance(message, str) else message,
             # Compression would delay bytes until a block is complete.
             headers={**dial.headers, "Accept-Encoding": "identity"},

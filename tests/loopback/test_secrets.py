@@ -66,8 +66,14 @@ def test_no_canary_leaks(
         assert (end.value.code or 0) == status, capfd.readouterr()
 
     live_eval(
+        *("run", "--endpoint", "openai-webrtc", "--base-url", base_url.replace("ws:", "http:")),
+        *("--key-variable", "CANARY_KEY", "--data", str(speech), "--retries", "0", "--judges", ""),
+        *("--ice-servers", f"turn:me:{CANARIES['turn']}@turn.example:3478", "--word-times", "off"),
+        *("--out", str(tmp_path / "webrtc")),
+        status=3,
+    )
+    live_eval(
         *("run", "--endpoint", "openai", "--base-url", base_url, "--key-variable", "CANARY_KEY"),
-        *("--ice-servers", f"turn:me:{CANARIES['turn']}@turn.example:3478"),
         *("--extra", f"tools={json.dumps([tools]).replace(': ', ' = ')}"),
         *("--extra", f"vendor_password={SHORT}", "--extra", f"api_token={CANARIES['setting']}"),
         *("--data", str(speech), "--turn-mode", "manual", "--concurrency", "1", "--retries", "0"),

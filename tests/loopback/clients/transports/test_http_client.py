@@ -12,6 +12,7 @@ import trustme
 import uvloop
 from aiohttp import web
 
+from live_eval.clients.transports._http_client import request_url
 from live_eval.clients.transports.http import HttpTransport
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clock import SystemClock
@@ -146,3 +147,10 @@ async def test_signalling_in_pieces_takes_longer_and_succeeds() -> None:
         await client.connect(Dial(url, signalling=CHANNEL), 5)
         await client.close()
     assert client.setup_ns["answer"] >= 50_000_000
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization"])
+def test_a_key_replaces_the_login_of_a_url(name: str) -> None:
+    url = "https://me:hush@host:8443/v1?signed=a%2Fb"
+    assert request_url(Dial(url)) == url
+    assert request_url(Dial(url, {name: "Bearer k"})) == "https://host:8443/v1?signed=a%2Fb"
