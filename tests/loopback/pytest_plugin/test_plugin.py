@@ -203,7 +203,7 @@ def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path
     status, said = run_pytest(installed, package, "-o", "addopts=", "-rs")
     assert status == 0, said
     assert "6 skipped" in said
-    assert "needs --live-eval-endpoint" in said
+    assert "requires --live-eval-endpoint" in said
 
 
 def test_an_unknown_endpoint_is_wrong_usage(installed: str, package: Path) -> None:
