@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import orjson
@@ -34,13 +35,30 @@ async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
 
 def json_text(value: Any) -> str:
     """Return JSON without secrets; non-finite numbers become null."""
-    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
+    except orjson.JSONEncodeError:  # a file name that is not UTF-8
+        value = _in_unicode(value)
+        text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
     return orjson.dumps(SECRETS.values(value), default=str).decode() if SECRETS.suspects(text) else text
 
 
 def as_file(name: str) -> dict[str, str]:
     """Return the headers of a response that browsers save under a name."""
     return {"Content-Disposition": f'attachment; filename="{_UNSAFE.sub("_", name)}"'}
+
+
+def _in_unicode(value: Any) -> Any:
+    """Replace the surrogates in all texts of JSON values."""
+    match value:
+        case str() | Path():
+            return str(value).encode(errors="replace").decode()
+        case dict():
+            return {_in_unicode(key): _in_unicode(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_in_unicode(each) for each in value]
+        case _:
+            return value
 
 
 def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:

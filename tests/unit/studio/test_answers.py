@@ -1,5 +1,8 @@
 """Answers without secrets."""
 
+import os
+from pathlib import Path
+
 import orjson
 
 from live_eval.redaction import SECRETS
@@ -15,3 +18,10 @@ def test_answers_contain_no_secrets() -> None:
 
 def test_non_finite_numbers_become_null() -> None:
     assert json_text([float("nan"), float("inf"), 1.5]) == "[null,null,1.5]"
+
+
+def test_a_file_name_that_is_no_unicode_is_shown() -> None:
+    name = os.fsdecode(b"bad\xff")
+    assert orjson.loads(json_text({"runs": [{"name": name, "path": Path(name)}]})) == {
+        "runs": [{"name": "bad?", "path": "bad?"}]
+    }
