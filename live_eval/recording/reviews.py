@@ -32,7 +32,7 @@ __all__ = [
 REVIEWS_FILE = "reviews.json"
 REVIEWS_LOCK_FILE = ".reviews.lock"
 _VERSION = 1
-_MOST_BYTES = 1 << 24
+_MOST_BYTES = 1 << 22
 _MOST_LABELS = 20
 _LONGEST_LABEL = 40
 _LONGEST_NOTE = 4_000
@@ -164,7 +164,7 @@ def _changing(folder: Path) -> Iterator[tuple[_File, Callable[[_File], None]]]:
     path = folder / REVIEWS_FILE
 
     def keep(changed: _File) -> None:
-        data = orjson.dumps(asdict(changed), option=orjson.OPT_INDENT_2)
+        data = orjson.dumps(asdict(changed))
         if len(data) > _MOST_BYTES:
             raise StoreError(f"{path}: expected at most {_MOST_BYTES:,} bytes of reviews; the file is full")
         try:
