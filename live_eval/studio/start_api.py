@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from live_eval.errors import UsageError
+from live_eval.recording import is_being_written
 from live_eval.registry import client, default_judges, installed_judges
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import ALL_TASKS, DataTable, EndpointTable, TaskTable, TurnsTable
@@ -89,8 +90,10 @@ async def _command(request: web.Request) -> web.Response:
 async def _start(request: web.Request) -> web.Response:
     """Start a run. The error is ``busy`` (409) while another one is in progress."""
     given = await _body(request)
-    prepared = await asyncio.to_thread(_prepared, given, request.app[LIBRARY], request.app[TALK])
+    library = request.app[LIBRARY]
     try:
+        prepared = await asyncio.to_thread(_prepared, given, library, request.app[TALK])
+        await asyncio.to_thread(_check_idle, library)
         run = request.app[_STARTED].start(*prepared)
     except BusyError as error:
         return refusal(request, 409, "busy", str(error))
@@ -113,6 +116,7 @@ async def _resume(request: web.Request) -> web.Response:
     run = started.find(request.match_info["run"])
     recorded = await asyncio.to_thread(run.folder.path.exists)
     try:
+        await asyncio.to_thread(_check_idle, request.app[LIBRARY])
         started.resume(run, recorded=recorded)
     except BusyError as error:
         return refusal(request, 409, "busy", str(error))
@@ -123,20 +127,27 @@ def _prepared(
     given: Mapping[str, Any], library: Library, settings: TalkSettings
 ) -> tuple[ListedFolder, list[str]]:
     """Return the folder and the arguments of a new run."""
-    endpoint = given.get("endpoint")
-    name = endpoint.get("name", EndpointTable().name) if isinstance(endpoint, dict) else EndpointTable().name
-    spec = client(name) if isinstance(name, str) else None
-    if spec is None:
-        raise UsageError("endpoint.name: expected the name of an endpoint")
+    endpoint = given.get("endpoint", {})
+    name = endpoint.get("name", EndpointTable().name) if isinstance(endpoint, dict) else None
+    if not isinstance(name, str):
+        raise UsageError("endpoint: expected an object with the name of an endpoint")
+    spec = client(name)
     if name not in settings.addresses and spec.base_url is None and spec.launch is None:
         raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     folder = library.new_run(f"{began}-{spec.name}")
     data = (*BUNDLED_DATA, *map(str, library.data))
     arguments = arguments_of(
-        {**given, "endpoint": {"name": name, **(endpoint or {})}}, data, settings.addresses, folder.path
+        {**given, "endpoint": {"name": name, **endpoint}}, data, settings.addresses, folder.path
     )
     return folder, arguments
+
+
+def _check_idle(library: Library) -> None:
+    """Raise a `BusyError` if another process writes a run in the studio's folders."""
+    for folder in library.folders():
+        if folder.kind == "run" and is_being_written(folder.path):
+            raise BusyError(f"{folder.path.name} is in progress, and a second run would disturb its timing")
 
 
 def _row(run: StartedRun) -> dict[str, Any]:

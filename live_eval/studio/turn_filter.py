@@ -193,7 +193,7 @@ class _Parser:
 
     def _number(self, name: str, value: _Token) -> float:
         try:
-            number = float("nan") if value.is_quoted else float(value.text)
+            number = float("nan") if value.is_quoted or "_" in value.text else float(value.text)
         except ValueError:
             number = math.nan
         if not math.isfinite(number):

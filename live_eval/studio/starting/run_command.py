@@ -8,12 +8,13 @@ from typing import Any
 
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
-from live_eval.registry import client
+from live_eval.registry import client, judge
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import validate
 
 __all__ = ["BUNDLED_DATA", "arguments_of"]
 
+_MOST_CHARACTERS = 1_000
 BUNDLED_DATA = (SAMPLE, SAMPLE_DIALOGUES)
 
 _FLAGS = {
@@ -62,7 +63,14 @@ def arguments_of(
     if config.task.prompt not in PROMPTS:
         raise UsageError(f"task.prompt: expected one of {', '.join(PROMPTS)}, got {config.task.prompt!r:.60}")
     name = client(config.endpoint.name).name
-    flags = {(table, key): value for table, values in tables.items() for key, value in values.items()}
+    for each in config.judges.names:
+        judge(each)
+    flags = {
+        (table, key): value
+        for table, values in tables.items()
+        for key in values
+        if (value := getattr(getattr(config, table), key)) is not None
+    }
     arguments = ["run", name]
     if name in addresses:
         arguments.append(f"--base-url={addresses[name]}")
@@ -75,8 +83,13 @@ def _table(name: str, values: Any) -> dict[str, Any]:
     allowed = {key for table, key in _FLAGS if table == name} | ({"name"} if name == "endpoint" else set())
     if not isinstance(values, dict) or not set(values) <= allowed:
         raise UsageError(f"{name}: expected an object with only the keys {', '.join(sorted(allowed))}")
+    for key, value in values.items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and (len(text) > _MOST_CHARACTERS or not text.isprintable()):
+                expected = f"at most {_MOST_CHARACTERS} printable characters"
+                raise UsageError(f"{name}.{key}: expected {expected}, got {text[:40]!r}")
     return values
 
 
 def _text(value: Any) -> str:
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -8,6 +8,7 @@ const POLL_MS = 1_000;
 const TYPING_MS = 300;
 const TURNS_FAILED = 3; // the exit status of a run with failed turns
 const WRONG_USAGE = 2;
+const STOPPED = 130;
 
 export async function show(place, { signal }) {
   const choices = await read("/api/start", { signal });
@@ -308,7 +309,8 @@ class Started {
 function stateOf({ running, stopping, status, run }) {
   if (running) return badge(stopping ? "stopping" : run ? "running" : "starting", "running");
   if (status === 0 && run) return stateBadge(run);
-  return badge(run?.state === "finished" ? "finished with failures" : `ended with status ${status}`, "failed");
+  if (status === STOPPED) return badge("stopped", "flagged");
+  return badge(status === TURNS_FAILED ? "finished with failures" : `ended with status ${status}`, "failed");
 }
 
 function group(title, ...fields) {

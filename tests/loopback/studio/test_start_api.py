@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from live_eval.recording import RunReader
+from live_eval.recording import RunReader, RunWriter
 from live_eval.studio import start_api
 from tests.support.studio import studio
 
@@ -96,7 +96,20 @@ async def test_the_run_in_progress_ends_with_the_studio(tmp_path: Path) -> None:
     assert turns >= 1
 
 
-@pytest.mark.parametrize("body", [[], "x", {"offer": 1}])
+@pytest.mark.parametrize(
+    "body", [[], "x", {"offer": 1}, {"endpoint": "x"}, {"endpoint": [1]}, {"endpoint": None}]
+)
 async def test_a_body_that_is_no_run_file_is_refused(tmp_path: Path, body: object) -> None:
     async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
         assert (await send(browser, "/api/start", body))[0] == 400
+
+
+async def test_no_run_is_started_beside_one_of_another_process(tmp_path: Path) -> None:
+    writer = await asyncio.to_thread(RunWriter.create, tmp_path / "other", {})
+    try:
+        async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+            status, refused = await send(browser, "/api/start", SETTINGS)
+            assert (status, refused["error"]["kind"]) == (409, "busy")
+            assert refused["error"]["message"].startswith("other is in progress")
+    finally:
+        await asyncio.to_thread(writer.close)

@@ -33,6 +33,8 @@ def test_the_settings_become_flags() -> None:
         *("--turn-mode=manual", "--concurrency=2", "--repeat=5", "--judges=bleu,dnsmos", "--out=/runs/new"),
     ]
     assert arguments({"judges": {"names": []}})[2:] == ["--judges=", "--out=/runs/new"]
+    normal = {"data": {"limit": 5.0}, "turns": {"mode": None}, "endpoint": {"model": None}}
+    assert arguments(normal)[2:] == ["--limit=5", "--out=/runs/new"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,10 @@ def test_the_settings_become_flags() -> None:
         ({"turns": {"concurrency": 10**6}}, "turns.concurrency"),
         ({"turns": {"mode": "x"}}, "turns.mode"),
         ({"judges": {"options": {"ves.llm_base_url": "x"}}}, "judges: expected an object with only"),
+        ({"endpoint": {"model": "a\0b"}}, "endpoint.model: expected at most 1000 printable characters"),
+        ({"endpoint": {"voice": "a\nb"}}, "endpoint.voice: expected at most 1000 printable characters"),
+        ({"endpoint": {"model": "m" * 1001}}, "endpoint.model: expected at most 1000 printable characters"),
+        ({"judges": {"names": [","]}}, "unknown judge ','"),
         (
             {"output": {"out": "/etc"}},
             "expected the tables data, endpoint, judges, task, turns, got 'output'",
