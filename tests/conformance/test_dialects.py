@@ -298,7 +298,7 @@ class Remembers(Wrapped):
         (PlaysOnNoTrack, "audio travels in messages"),
         (TellsResponsesApart, "without response boundaries"),
         (SendsIntoNothing, "opens no channel"),
-        (Remembers, "not pure"),
+        (Remembers, "expected a pure dialect"),
     ],
 )
 def test_the_suite_finds_each_defect(defective: type[Wrapped], words: str) -> None:
