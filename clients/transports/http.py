@@ -217,7 +217,7 @@ class EventStream:
         return [data for line in lines for data in self._line(line)]
 
     def finish(self) -> list[bytes]:
-        """Return the data of an unfinished event: some servers end without an empty line."""
+        """Return the data of an unfinished event: some servers end without a final empty line."""
         rest, self._pieces = b"".join(self._pieces).rstrip(b"\r"), []
         return [data for line in (rest, b"") for data in self._line(line)]
 

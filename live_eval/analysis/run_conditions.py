@@ -18,7 +18,7 @@ class RunConditions:
     Args:
         turn_mode: Turn mode, which determines who ends the user's turns.
         prompt: Name of the system prompt of conversations.
-        impairment: Damage to traffic and audio; empty for none.
+        impairment: Network and audio impairment; empty for none.
         concurrency: Number of sessions at a time.
     """
 

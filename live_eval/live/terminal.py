@@ -153,4 +153,4 @@ async def converse(
             listening.cancel()
             await showing
     if problem or failure:
-        raise UsageError(f"{problem or failure}\nTurns recorded before are kept")
+        raise UsageError(f"{problem or failure}\nTurns recorded so far are kept")

@@ -137,7 +137,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return why a run's file is unusable, with its path relative to `folder`; empty if it is usable."""
+    """Return the reason that a run's file is unusable, with its path; empty if it is usable."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file}: is empty")

@@ -424,7 +424,7 @@ def _make_folder(path: Path) -> None:
     try:
         private_folder(path)
     except OSError as error:
-        raise StoreError(f"{path}: expected a folder for a run: {error.strerror}") from None
+        raise StoreError(f"cannot use {path} as a run folder: {error.strerror}") from None
 
 
 def _relative_path(folder: Path, origin: Path) -> str:

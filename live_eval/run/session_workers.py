@@ -163,7 +163,7 @@ class SpreadSessions:
 
 @contextlib.asynccontextmanager
 async def spread_sessions(places: Sequence[Place]) -> AsyncIterator[SpreadSessions]:
-    """Start a worker in each place; end the workers and their sessions at the end of the block.
+    """Start a worker in each place; stop the workers and their sessions on exit.
 
     Raises:
         LiveEvalError: A worker did not start.

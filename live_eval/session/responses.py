@@ -163,7 +163,7 @@ class OpenResponse:
             concealed = np.zeros(self.concealed[first + len(self.decoded)], np.int16)
             try:
                 pcm = self.decoder.decode(chunk) if isinstance(chunk, bytes) else chunk
-            except AudioError:  # decoding for the record fails the turn later
+            except AudioError:  # the turn fails later, when its audio is decoded
                 self.undecodable = True
             else:
                 self.decoded.append(np.concatenate((concealed, pcm)) if len(concealed) else pcm)
@@ -206,7 +206,7 @@ class OpenResponse:
             self.converters[codec] = Decoder(codec)
         try:
             pcm = resample_int16(self.converters[codec].decode(data), codec.rate_hz, self.codec.rate_hz)
-        except AudioError:  # decoding for the record fails the turn later
+        except AudioError:  # the turn fails later, when its audio is decoded
             return data, samples
         return pcm, len(pcm)
 

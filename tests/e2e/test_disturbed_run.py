@@ -80,4 +80,4 @@ def test_a_read_only_folder_is_refused_before_the_first_turn(tmp_path: Path) -> 
     finally:
         tmp_path.chmod(0o700)
     assert status == 2
-    assert "expected a folder for a run" in said
+    assert "as a run folder" in said

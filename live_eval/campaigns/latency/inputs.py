@@ -98,12 +98,12 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
         if len(speech) == _MOST_INPUTS:
             break
     if not speech:
-        raise UsageError(f"expected recordings to cut inputs from, but none can be read: {problem}")
+        raise UsageError(f"cannot cut inputs: no recording can be read: {problem}")
     return speech
 
 
 def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]:
-    """Join recordings, repeated as needed, to this number of samples; fade out the last few milliseconds."""
+    """Concatenate recordings, looping as needed, to this number of samples; fade out at the end."""
     pieces: list[NDArray[np.int16]] = []
     left = samples
     for piece in itertools.cycle(speech):

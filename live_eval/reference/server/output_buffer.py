@@ -88,7 +88,7 @@ class ReplyPlayer:
             self._due_ns += _PACKET_NS
 
     async def push(self, piece: AudioPiece) -> bool:
-        """Add a piece of a reply (one packet); return whether the packet will be sent."""
+        """Add one packet of a reply; return whether it will be sent."""
         if piece.response.response_id in self._cleared:
             return False
         self._queue.append(piece)

@@ -42,7 +42,7 @@ _TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
 # The scales that are stable enough to find the background.
 _STEADY_SCALES = (2, 3)
 
-# Noise hides the end if it masks a sound this far below the voice, if weak evidence or another background
+# Noise masks the end if it masks a sound this far below the voice, if weak evidence or another background
 # estimate moves the end by this much, or if voice activity continues for this long after the end.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06

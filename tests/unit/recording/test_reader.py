@@ -69,7 +69,7 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         RunWriter.create(tmp_path, MANIFEST)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="expected a folder for a run"):
+    with pytest.raises(StoreError, match="as a run folder"):
         RunWriter.create(tmp_path / "file", MANIFEST)
 
 

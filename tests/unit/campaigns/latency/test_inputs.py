@@ -50,7 +50,7 @@ def test_unreadable_recordings_are_excluded(tmp_path: Path) -> None:
     absent.audio_path.unlink()
     data = load(write_inputs([absent, case(tmp_path, 1)], 0.5, tmp_path / "inputs"))
     assert len(data.cases) == 1
-    with pytest.raises(UsageError, match=r"none can be read: .*no such file"):
+    with pytest.raises(UsageError, match=r"no recording can be read: .*no such file"):
         write_inputs([absent], 0.5, tmp_path / "none")
 
 
