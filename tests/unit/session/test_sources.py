@@ -508,7 +508,7 @@ def test_a_turn_over_an_earlier_reply_that_goes_on_is_unanswered() -> None:
     assert is_over(turn, 7_100 * MS, 7_100 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RESPONSE
-    assert "its earlier reply was heard for" in turn.failure.message
+    assert "its earlier reply continued for" in turn.failure.message
 
 
 def test_undecodable_audio_fails_the_turn_at_its_end_and_keeps_the_reply() -> None:
