@@ -148,7 +148,7 @@ def _read(folder: Path) -> _File:
     except FileNotFoundError:
         return _File(_VERSION, {})
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+        raise StoreError(f"cannot read {path}: {error.strerror}") from None
     try:
         stored = _FILE.validate_json(data)
     except ValidationError as error:
