@@ -59,6 +59,7 @@ def test_a_campaign_that_was_killed_before_its_document_is_found(tmp_path: Path)
     (tmp_path / "empty" / "inputs").mkdir(parents=True)
     assert find_folders([tmp_path]) == [
         FoundFolder(tmp_path / "latency", "campaign"),
+        FoundFolder(tmp_path / "empty", "campaign"),  # killed before its first file
         FoundFolder(tmp_path / "duplex", "duplex"),
     ]
 
