@@ -25,6 +25,7 @@ __all__ = ["add_routes", "query_of"]
 _MOST_TURNS = 1_000
 _MOST_EVENTS = 1_000
 _MOST_OFFSET = 10_000_000
+_MOST_KNOWN = 200  # labels to choose from
 _YES_OR_NO = {"0": False, "1": True}
 
 
@@ -99,11 +100,11 @@ async def _keep_review(request: web.Request) -> web.Response:
 
 
 def _review_json(folder: Path, turn_id: str) -> dict[str, Any]:
-    """Return a turn's review, and all labels of the run, the most frequent first."""
+    """Return a turn's review, and the most frequent labels of the run."""
     reviews = read_reviews(folder)
     review = reviews.get(turn_id, NO_REVIEW)
     counts = Counter(label for each in reviews.values() for label in each.labels)
-    return {**asdict(review), "known": [label for label, _ in counts.most_common()]}
+    return {**asdict(review), "known": [label for label, _ in counts.most_common(_MOST_KNOWN)]}
 
 
 def _index_of(request: web.Request) -> RunIndex:

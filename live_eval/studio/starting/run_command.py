@@ -15,6 +15,7 @@ from live_eval.run.run_file import validate
 __all__ = ["BUNDLED_DATA", "arguments_of"]
 
 _MOST_CHARACTERS = 1_000
+_MOST_REPEATS = 1_000
 BUNDLED_DATA = (SAMPLE, SAMPLE_DIALOGUES)
 
 _FLAGS = {
@@ -62,6 +63,8 @@ def arguments_of(
         )
     if config.task.prompt not in PROMPTS:
         raise UsageError(f"task.prompt: expected one of {', '.join(PROMPTS)}, got {config.task.prompt!r:.60}")
+    if config.turns.repeat > _MOST_REPEATS:
+        raise UsageError(f"turns.repeat: expected at most {_MOST_REPEATS}, got {config.turns.repeat}")
     name = client(config.endpoint.name).name
     for each in config.judges.names:
         judge(each)

@@ -54,6 +54,7 @@ def test_the_settings_become_flags() -> None:
         ({"task": {"name": "dance"}}, "task.name"),
         ({"turns": {"concurrency": 10**6}}, "turns.concurrency"),
         ({"turns": {"mode": "x"}}, "turns.mode"),
+        ({"turns": {"repeat": 10**18}}, "turns.repeat: expected at most 1000"),
         ({"judges": {"options": {"ves.llm_base_url": "x"}}}, "judges: expected an object with only"),
         ({"endpoint": {"model": "a\0b"}}, "endpoint.model: expected at most 1000 printable characters"),
         ({"endpoint": {"voice": "a\nb"}}, "endpoint.voice: expected at most 1000 printable characters"),
