@@ -121,7 +121,7 @@ def test_a_plain_judge_passes() -> None:
         (Moody(), "repeated in another order"),
         (Relative(length), "expected"),
         (Forgetful(length), "judgements for"),
-        (Local(lambda _: Scored({"": math.nan})), "gave nan"),
+        (Local(lambda _: Scored({"": math.nan})), "got nan"),
         (Local(lambda _: Scored({"": 100.5})), "expected a finite number from 0 to 100"),
         (Local(lambda _: Scored({"bleu": 1.0})), "outputs"),
         (Local(lambda _: Scored({"": 1.0, "more": 1.0})), "outputs"),
